@@ -6,6 +6,7 @@ import inspect
 import io
 import re
 import sys
+import time
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -213,6 +214,20 @@ def print_figures(rows: Sequence[Sequence[str]]) -> None:
     for number, (label, *figures) in enumerate(rows):
         cells = [label.ljust(widths[0]), *map(str.rjust, figures, widths[1:])]
         typer.secho("  ".join(cells).rstrip(), bold=number == 0)
+
+
+def due_every(seconds: float = 10.0) -> Callable[[], bool]:
+    """Return what says whether so long has passed since it last said so: where nobody watches a bar, a line is due."""
+    said_s = time.monotonic()
+
+    def is_due() -> bool:
+        nonlocal said_s
+        if time.monotonic() - said_s < seconds:
+            return False
+        said_s = time.monotonic()
+        return True
+
+    return is_due
 
 
 def print_rich(what: RenderableType) -> None:

@@ -1,245 +1,56 @@
-"""``malleable experiment``."""
+"""``malleable experiment``: its options, the experiments, and how far one is."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 import typer
-from rich import box
-from rich.table import Table
 
-from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, due_every, print_json, print_rich
 from scheduler_bridge.experiments.rows import Form
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from scheduler_bridge.experiments.outcome import Outcome
-    from scheduler_bridge.experiments.sweep import Standing, Sweeping, Told
-
-
-# What somebody asks of an experiment on the command line -------------------------------------------------------------
-
-Scale: TypeAlias = Literal["tiny", "small", "full"]
-
-NOT_AGAIN: Final = (None, None, False, False)
-"""Nothing is repeated, and it is not only reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """How an experiment is to be run.
-
-    Attributes:
-        scale: How much of it.
-        data: The folder with the reference data; None: not given.
-        out: Where it keeps what it finds; None: nowhere.
-        places: So many processes simulate; None: as many as there are cores, or as mpiexec has started.
-        rows: Form of the file of simulations; None: what can be written.
-        again: Of real runs: those with a longer lag in seconds, those in which others used more percent of the machine,
-            those that failed; and whether to report only.
-        hosts: Of real runs: the file of the hosts that are their nodes; None: they are emulated here.
-        launcher: How those are reached.
-        paced: Whether those are held to small rates of work.
-    """
-
-    scale: Scale
-    data: Path | None
-    out: Path | None
-    places: int | None = None
-    rows: Form | None = None
-    again: tuple[float | None, float | None, bool, bool] = NOT_AGAIN
-    hosts: Path | None = None
-    launcher: str = "ssh"
-    paced: bool = False
-
-
-# How experiments of many simulations are run from the command line: progress, time left, interruption ----------------
-
-_QUIET_S: Final = 10.0
-"""Where nobody watches a bar, a line says this often how far it is."""
-_MINUTE_S: Final = 60
-_RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
-"""One of them is in the environment of a process that mpiexec has started."""
-
-
-def real_workloads(asked: Asked) -> Outcome:
-    """Run the experiment of the 2025 paper."""
-    from scheduler_bridge.experiments.real_workloads.study import run
-
-    return swept(asked, lambda how: run(asked.data, how))
-
-
-def ours(asked: Asked) -> Outcome:
-    """Run all policies on all workloads."""
-    from scheduler_bridge.experiments.ours.experiment import run
-
-    return swept(asked, lambda how: run(asked.data, how))
-
-
-def penalty(asked: Asked) -> Outcome:
-    """Run the experiment of the 2016 paper."""
-    from scheduler_bridge.experiments.penalty.study import run
-
-    return swept(asked, run)
-
-
-def mebf(asked: Asked) -> Outcome:
-    """Run the experiment of the MEBF paper."""
-    from scheduler_bridge.experiments.mebf.study import run
-
-    return swept(asked, run)
-
-
-def sd_policy(asked: Asked) -> Outcome:
-    """Run the experiment of the 2019 paper."""
-    from scheduler_bridge.experiments.sd_policy.study import run
-
-    return swept(asked, lambda how: run(asked.data, how))
-
-
-def swept(asked: Asked, run: Callable[[Sweeping], Outcome]) -> Outcome:
-    """Run an experiment whose simulations are a sweep, on the places that are asked for.
-
-    One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
-    it has started, and a scheduler may send more.
-
-    Raises:
-        CliError: A file cannot be read or written, or holds something else; or MPI is missing.
-        Exit: It was interrupted.
-    """
-    from scheduler_bridge.experiments.sweep import Sweeping
-
-    def main() -> Outcome:
-        with _told(asked.out) as told:
-            return run(Sweeping("full" if asked.scale == "full" else "small", asked.out, told, asked.rows))
-
-    launched = any(name in os.environ for name in _RANKS)
-    if launched and asked.places is not None:
-        raise CliError(
-            f"--places {asked.places} under mpiexec", "the places are those that it starts", "give mpiexec -n instead"
-        )
-    places = asked.places or len(os.sched_getaffinity(0))
-    if places == 1 and not launched:
-        return main()
-    import apgas
-
-    def on_places() -> Outcome:
-        from scheduler_bridge.experiments.simulations import start_places
-
-        if not launched:
-            start_places(places)
-        return main()
-
-    return apgas.run(on_places)
-
-
-@contextmanager
-def _told(out: Path | None) -> Iterator[Told]:
-    """Show how far a sweep is, and say what went wrong.
-
-    Raises:
-        CliError: A file cannot be read or written, or holds something else.
-        Exit: It was interrupted.
-    """
-    from scheduler_bridge.experiments.sweep import SweepFileError
-
-    try:
-        with _shown() as told:
-            yield told
-    except KeyboardInterrupt:
-        kept = f"; the same command goes on with what is in {out}" if out is not None else ""
-        typer.echo(f"interrupted{kept}", err=True)
-        raise typer.Exit(130) from None
-    except SweepFileError as error:
-        raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
-    except OSError as error:
-        raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at --data and --out") from None
-
-
-@contextmanager
-def _shown() -> Iterator[Told]:
-    if not sys.stderr.isatty():
-        yield _Lines().tell
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, left="")
-
-        def tell(standing: Standing) -> None:
-            bar.update(task, total=standing.cells, completed=standing.done, left=_left(standing))
-
-        yield tell
-
-
-class _Lines:
-    """Says now and then how far it is."""
-
-    def __init__(self) -> None:
-        self._said_s = time.monotonic()
-
-    def tell(self, standing: Standing) -> None:
-        if time.monotonic() - self._said_s >= _QUIET_S:
-            self._said_s = time.monotonic()
-            typer.echo(f"{standing.done} of {standing.cells} simulations, {_left(standing)}", err=True)
-
-
-def _left(standing: Standing) -> str:
-    where = f"on {standing.places} places" if standing.places > 1 else ""
-    if standing.left_s is None:
-        return where
-    short = standing.left_s < 2 * _MINUTE_S
-    left = f"{standing.left_s:.0f} s" if short else f"{standing.left_s / _MINUTE_S:.0f} min"
-    return f"{where}, about {left} left".removeprefix(", ")
-
+    from scheduler_bridge.experiments.real_runs.plan import RunKey
+    from scheduler_bridge.experiments.sweep import Standing, Told
+    from scheduler_bridge.record import RunRecord
 
 ENV_DATA: Final = "MALLEABLE_DATA"
 ENV_PLACES: Final = "MALLEABLE_PLACES"
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
 
+Scale: TypeAlias = Literal["tiny", "small", "full"]
 
-def experiment(
-    name: Annotated[str | None, typer.Argument(help="An experiment.", show_default="list them")] = None,
-    scale: Annotated[
-        Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real runs alone.")
-    ] = "small",
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", envvar=ENV_DATA, help="Folder with the reference data.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; what was interrupted goes on."),
-    ] = None,
-    places: Annotated[
-        int | None,
-        typer.Option(
-            "--places", min=1, metavar="N", envvar=ENV_PLACES, help="Processes that simulate.", show_default="the cores"
-        ),
-    ] = None,
-    rows: Annotated[
-        Form | None,
-        typer.Option("--rows", help="Form of the file of simulations.", show_default="parquet where pyarrow is"),
-    ] = None,
+
+@dataclass(frozen=True, kw_only=True)
+class RealRunsOptions:
+    """How real runs are done, and which of them again although they are there."""
+
+    PANEL: ClassVar = "Only for real-runs"
+
     repeat_lagged: Annotated[
         float | None,
         typer.Option(
             "--repeat-lagged",
             metavar="SECONDS",
             min=0,
-            help="Of real-runs: do those again in which a node fell further behind than this; the better run is kept.",
-            show_default="none",
+            help="Do runs again in which a node fell further behind than this; the better run is kept.",
         ),
-    ] = None,
+    ] = None
     repeat_busy: Annotated[
         float | None,
         typer.Option(
@@ -247,24 +58,90 @@ def experiment(
             metavar="PERCENT",
             min=0,
             max=100,
-            help="Of real-runs: do those again in which others used more of the machine; the better run is kept.",
-            show_default="none",
+            help="Do runs again in which others used more of the machine; the better run is kept.",
         ),
-    ] = None,
-    repeat_failed: Annotated[
-        bool, typer.Option("--repeat-failed", help="Of real-runs: do those again in which a job failed.")
-    ] = False,
-    report_only: Annotated[
-        bool, typer.Option("--report-only", help="Of real-runs: run nothing, report what --out holds.")
-    ] = False,
+    ] = None
+    repeat_failed: Annotated[bool, typer.Option("--repeat-failed", help="Do runs again in which a job failed.")] = False
+    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what --out holds.")] = False
     hosts: Annotated[
         Path | None,
-        typer.Option("--hosts", metavar="FILE", help="Of real-runs: on these hosts, at full size, not emulated here."),
-    ] = None,
-    launcher: LauncherOption = None,
+        typer.Option("--hosts", metavar="FILE", help="On these hosts, at full size, not emulated here."),
+    ] = None
+    launcher: LauncherOption = None
     paced: Annotated[
         bool, typer.Option("--paced", help="With --hosts: small problems, and hosts held to a small rate.")
-    ] = False,
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """How an experiment is run."""
+
+    scale: Annotated[Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real runs alone.")] = (
+        "small"
+    )
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", envvar=ENV_DATA, help="Folder with the reference data.")
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; what was interrupted goes on."),
+    ] = None
+    places: Annotated[
+        int | None,
+        typer.Option(
+            "--places", min=1, metavar="N", envvar=ENV_PLACES, help="Processes that simulate.", show_default="the cores"
+        ),
+    ] = None
+    rows: Annotated[
+        Form | None,
+        typer.Option("--rows", help="Form of the file of simulations.", show_default="parquet where pyarrow is"),
+    ] = None
+    real: RealRunsOptions
+
+    def check(self, name: str, chosen: Entry) -> None:
+        """See that what is asked for is this experiment's, and that its folders are some.
+
+        Raises:
+            CliError: Something is not.
+        """
+        if self.data is not None and not self.data.is_dir():
+            raise CliError(f"--data {self.data}: there is no such folder", hint="name it, or leave --data out", code=1)
+        if self.out is not None and self.out.exists() and not self.out.is_dir():
+            raise CliError(f"--out {self.out}: this is a file", "a folder is to be written", "name another one")
+        if self.scale == "tiny" and not chosen.tiny:
+            raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
+        if self.real.hosts is None and (self.real.launcher is not None or self.real.paced):
+            hint = "give --hosts FILE, or leave it out"
+            raise CliError("--launcher and --paced are about hosts", "none are named", hint)
+        if name != "real-runs" and self.real != RealRunsOptions():
+            raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
+
+    def folder_for(self, name: str) -> Path:
+        """The folder that real runs need.
+
+        Raises:
+            CliError: None is given.
+        """
+        if self.out is None:
+            what = f"{name} needs a folder for the records of its runs"
+            raise CliError(what, "it takes long, and goes on there", "give --out DIR")
+        return self.out
+
+    def command(self, name: str) -> list[str]:
+        """What leads to the same outcome."""
+        words = ["malleable", "experiment", name, "--scale", self.scale, "--out", str(self.out)]
+        words += [] if self.data is None else ["--data", str(self.data)]
+        words += [] if self.rows is None else ["--rows", self.rows]
+        if self.real.hosts is not None:
+            words += ["--hosts", str(self.real.hosts), "--launcher", self.real.launcher or "ssh"]
+            words += ["--paced"] if self.real.paced else []
+        return words
+
+
+def experiment(
+    asked: StudyOptions,
+    name: Annotated[str | None, typer.Argument(help="An experiment.", show_default="list them")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Repeat an experiment of the papers and compare with what they print.
@@ -283,97 +160,26 @@ def experiment(
             f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment describes them"
         )
     chosen = EXPERIMENTS[name]
-    runs_again = (repeat_lagged, repeat_busy, repeat_failed, report_only)
-    asked = Asked(scale, data, out, places, rows, runs_again, hosts, launcher or "ssh", paced)
-    _check(name, chosen, asked, about_hosts=launcher is not None or paced)
+    asked.check(name, chosen)
     outcome = chosen.run(asked)
     if as_json:
         print_json(_plain(outcome))
     else:
         _show(outcome, chosen.tables)
-    if out is not None:
+    if asked.out is not None:
         from scheduler_bridge.experiments.outcome import write_outcome
 
-        for path in write_outcome(outcome, out, reproduce=shlex.join(_command(name, asked))):
+        for path in write_outcome(outcome, asked.out, reproduce=shlex.join(asked.command(name))):
             if not as_json:
                 typer.echo(f"written: {path}")
     if chosen.must_pass and not outcome.passed:
         raise typer.Exit(1)
 
 
-def _check(name: str, chosen: Entry, asked: Asked, *, about_hosts: bool) -> None:
-    """See that what is asked for is this experiment's, and that its folders are some."""
-    if asked.data is not None and not asked.data.is_dir():
-        raise CliError(f"--data {asked.data}: there is no such folder", hint="name it, or leave --data out", code=1)
-    if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
-        raise CliError(f"--out {asked.out}: this is a file", "a folder is to be written", "name another one")
-    if asked.scale == "tiny" and not chosen.tiny:
-        raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
-    if name != "real-runs" and (asked.again != NOT_AGAIN or asked.hosts is not None):
-        raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
-    if asked.hosts is None and about_hosts:
-        raise CliError("--launcher and --paced are about hosts", "none are named", "give --hosts FILE, or leave it out")
+def _show(outcome: Outcome, tables: int) -> None:
+    from rich import box
+    from rich.table import Table
 
-
-def _command(name: str, asked: Asked) -> list[str]:
-    """What leads to the same outcome."""
-    words = ["malleable", "experiment", name, "--scale", asked.scale, "--out", str(asked.out)]
-    words += [] if asked.data is None else ["--data", str(asked.data)]
-    words += [] if asked.rows is None else ["--rows", asked.rows]
-    if asked.hosts is not None:
-        words += ["--hosts", str(asked.hosts), "--launcher", asked.launcher, *(["--paced"] if asked.paced else [])]
-    return words
-
-
-def _real(asked: Asked) -> Any:
-    from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
-    from scheduler_bridge.cli.real_runs import run
-    from scheduler_bridge.experiments.real_runs.keeping import HERE, Site
-    from scheduler_bridge.experiments.real_runs.runner import Again
-
-    if asked.out is None:
-        raise CliError(
-            "real-runs needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
-        )
-    lagged_s, busy, failed, report_only = asked.again
-    again = Again(lagged_s, failed, None if busy is None else busy / 100)
-    site = HERE
-    if asked.hosts is not None:
-        site = Site(HostsConfig(asked.hosts.absolute(), launcher_of(asked.launcher), Rules()), asked.paced)
-    return run(asked.out, asked.scale, asked.data, again, site, report_only=report_only)
-
-
-def _shared(asked: Asked) -> Any:
-    from scheduler_bridge.cli.real_runs import run_shared
-
-    if asked.out is None:
-        raise CliError(
-            "sd-real needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
-        )
-    if asked.scale == "full":
-        raise CliError("sd-real has no scale full", "it has tiny and small", "give --scale small")
-    return run_shared(asked.out, asked.scale)
-
-
-def _replayed(asked: Asked) -> Any:
-    from scheduler_bridge.experiments.published_runs import BadReferenceError
-    from scheduler_bridge.experiments.published_runs.experiment import run
-
-    if asked.data is None:
-        raise CliError(
-            "real-runs-simulated needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR"
-        )
-    try:
-        return run(
-            asked.data,
-            "full" if asked.scale == "full" else "small",
-            lambda what: typer.echo(f"simulating {what}", err=True),
-        )
-    except BadReferenceError as error:
-        raise CliError(str(error), "the published data have this file", "give --data DIR") from None
-
-
-def _show(outcome: Any, tables: int) -> None:
     from scheduler_bridge.experiments.outcome import shown
 
     for data in outcome.tables[:tables]:
@@ -388,7 +194,7 @@ def _show(outcome: Any, tables: int) -> None:
     typer.echo(f"\n{outcome.verdict}")
 
 
-def _plain(outcome: Any) -> dict[str, Any]:
+def _plain(outcome: Outcome) -> dict[str, Any]:
     return {
         "experiment": outcome.name,
         "verdict": outcome.verdict,
@@ -414,6 +220,252 @@ def _unique(columns: tuple[str, ...]) -> list[str]:
     return names
 
 
+@contextmanager
+def _goes_on(out: Path | None) -> Iterator[None]:
+    """Say what an interrupted experiment goes on with, and which file cannot be read or written.
+
+    Raises:
+        CliError: A file cannot be read or written.
+        Exit: It was interrupted.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"; the same command goes on with what is in {out}" if out is not None else ""
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(130) from None
+    except OSError as error:
+        raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at --data and --out") from None
+
+
+@contextmanager
+def _reference_data() -> Iterator[None]:
+    """See that the published data are there.
+
+    Raises:
+        CliError: They are not, or not as they should be.
+    """
+    from scheduler_bridge.experiments.published_runs import BadReferenceError
+
+    try:
+        yield
+    except BadReferenceError as error:
+        raise CliError(str(error), "the published data have this file", "give --data DIR") from None
+
+
+# Experiments of many simulations --------------------------------------------------------------------------------------
+
+_MINUTE_S: Final = 60
+_RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+"""One of them is in the environment of a process that mpiexec has started."""
+
+
+def _sweep(module: str, *, data: bool = True) -> Callable[[StudyOptions], Outcome]:
+    """Return what runs an experiment whose simulations are a sweep, on the places that are asked for.
+
+    One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
+    it has started, and a scheduler may send more.
+
+    Args:
+        module: Has its function ``run``, below ``scheduler_bridge.experiments``.
+        data: Whether that is given the folder with the reference data.
+    """
+
+    def run(asked: StudyOptions) -> Outcome:
+        def simulate() -> Outcome:
+            from scheduler_bridge.experiments.sweep import SweepFileError, Sweeping
+
+            study = importlib.import_module(f"scheduler_bridge.experiments.{module}")
+            try:
+                with _goes_on(asked.out), _shown() as told:
+                    how = Sweeping("full" if asked.scale == "full" else "small", asked.out, told, asked.rows)
+                    outcome: Outcome = study.run(asked.data, how) if data else study.run(how)
+                    return outcome
+            except SweepFileError as error:
+                raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
+
+        launched = any(name in os.environ for name in _RANKS)
+        if launched and asked.places is not None:
+            what, why = f"--places {asked.places} under mpiexec", "the places are those that it starts"
+            raise CliError(what, why, "give mpiexec -n instead")
+        places = asked.places or len(os.sched_getaffinity(0))
+        if places == 1 and not launched:
+            return simulate()
+        import apgas
+
+        def on_places() -> Outcome:
+            from scheduler_bridge.experiments.simulations import start_places
+
+            if not launched:
+                start_places(places)
+            return simulate()
+
+        return apgas.run(on_places)
+
+    return run
+
+
+@contextmanager
+def _shown() -> Iterator[Told]:
+    """Show how far a sweep is: a bar on a terminal, a line now and then elsewhere."""
+    if not sys.stderr.isatty():
+        due = due_every()
+
+        def say(standing: Standing) -> None:
+            if due():
+                typer.echo(f"{standing.done} of {standing.cells} simulations, {_left(standing)}", err=True)
+
+        yield say
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, left="")
+
+        def tell(standing: Standing) -> None:
+            bar.update(task, total=standing.cells, completed=standing.done, left=_left(standing))
+
+        yield tell
+
+
+def _left(standing: Standing) -> str:
+    where = f"on {standing.places} places" if standing.places > 1 else ""
+    if standing.left_s is None:
+        return where
+    short = standing.left_s < 2 * _MINUTE_S
+    left = f"{standing.left_s:.0f} s" if short else f"{standing.left_s / _MINUTE_S:.0f} min"
+    return f"{where}, about {left} left".removeprefix(", ")
+
+
+def _replayed_runs(asked: StudyOptions) -> Outcome:
+    from scheduler_bridge.experiments.published_runs.experiment import run
+
+    if asked.data is None:
+        raise CliError(
+            "real-runs-simulated needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR"
+        )
+    with _reference_data():
+        scale: Literal["small", "full"] = "full" if asked.scale == "full" else "small"
+        return run(asked.data, scale, lambda what: typer.echo(f"simulating {what}", err=True))
+
+
+# Experiments of real jobs ---------------------------------------------------------------------------------------------
+
+
+def _real_runs(asked: StudyOptions) -> Outcome:
+    from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
+    from scheduler_bridge.daemon.trial import CalibrationError
+    from scheduler_bridge.experiments.real_runs.experiment import report, run
+    from scheduler_bridge.experiments.real_runs.keeping import HERE, Site
+    from scheduler_bridge.experiments.real_runs.plan import PLANS
+    from scheduler_bridge.experiments.real_runs.runner import Again
+
+    real, folder, site = asked.real, asked.folder_for("real-runs"), HERE
+    if real.hosts is not None:
+        site = Site(HostsConfig(real.hosts.absolute(), launcher_of(real.launcher or "ssh"), Rules()), real.paced)
+    with _reference_data():
+        if real.report_only:
+            try:
+                return report(folder, asked.scale, asked.data, site)
+            except CalibrationError as error:
+                hint = "run it first, without --report-only"
+                raise CliError("there is nothing to report", str(error), hint) from None
+        again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
+        with _followed(folder, len(PLANS[asked.scale].at(site).runs())) as (tell, watcher):
+            return run(folder, asked.scale, asked.data, tell=tell, watcher=watcher, again=again, site=site)
+
+
+def _sd_real(asked: StudyOptions) -> Outcome:
+    from scheduler_bridge.experiments.sd_real.experiment import run
+    from scheduler_bridge.experiments.sd_real.plan import PLANS
+
+    folder = asked.folder_for("sd-real")
+    if asked.scale == "full":
+        raise CliError("sd-real has no scale full", "it has tiny and small", "give --scale small")
+    with _followed(folder, len(PLANS[asked.scale].runs())) as (tell, watcher):
+        return run(folder, asked.scale, tell=tell, watcher=watcher)
+
+
+@contextmanager
+def _followed(folder: Path, runs: int) -> Iterator[tuple[Callable[[str], None], _Progress]]:
+    """Show real runs go on, and say what went wrong.
+
+    Raises:
+        CliError: They cannot be done here.
+        Exit: They were interrupted; what was run is kept.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from scheduler_bridge.daemon import DaemonError
+    from scheduler_bridge.daemon.trial import CalibrationError
+
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=Console(stderr=True, highlight=False),
+    )
+    try:
+        with _goes_on(folder), _interruptible(), progress:
+            yield progress.console.print, _Progress(runs, progress)
+    except (CalibrationError, DaemonError) as error:
+        hint = getattr(error, "hint", "") or "try: malleable doctor"
+        raise CliError("the experiment cannot run", str(error), hint) from None
+
+
+class _Progress:
+    """Shows the runs go on; one line for each that is there."""
+
+    def __init__(self, runs: int, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=runs, left="")
+        self._known = 0
+        self._made: list[float] = []
+        self._began_s = time.monotonic()
+
+    def goes_on(self, key: RunKey, ended: int, jobs: int) -> None:
+        self._progress.update(self._task, description=f"{key.spoken}: {ended} of {jobs} jobs")
+
+    def done(self, key: RunKey, record: RunRecord) -> None:
+        from scheduler_bridge.record import makespan_s
+
+        self._known += 1
+        took_s = time.monotonic() - self._began_s
+        self._began_s = time.monotonic()
+        if took_s >= 1.0:  # else it was kept from before
+            self._made.append(took_s)
+        left = self._progress.tasks[0].total or 0
+        left_s = (left - self._known) * sum(self._made) / len(self._made) if self._made else 0.0
+        self._progress.update(self._task, advance=1, left=f"{left_s / 60:.0f} min left" if left_s else "")
+        cpu = record.provenance["cpu"]
+        said = f"{key.spoken}: {makespan_s(record):.1f} s, CPU {100 * cpu['share']:.0f} %"
+        others = "" if cpu["others_share"] is None else f" (others {100 * cpu['others_share']:.0f} %)"
+        self._progress.console.print(f"{said}{others}, worst lag {cpu['worst_lag_s']:.2f} s")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let TERM end the runs as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends its jobs now, and must not be disturbed
+    raise KeyboardInterrupt
+
+
+# The experiments ------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An experiment.
@@ -427,7 +479,7 @@ class Entry:
     """
 
     summary: str
-    run: Callable[[Asked], Any]
+    run: Callable[[StudyOptions], Outcome]
     tiny: bool = False
     must_pass: bool = False
     tables: int = 3
@@ -436,23 +488,37 @@ class Entry:
 EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "real-runs": Entry(
         "the 2024 paper's batches as real jobs, on 32 nodes that this machine emulates",
-        _real,
+        _real_runs,
         tiny=True,
         must_pass=True,
         tables=6,
     ),
-    "real-runs-simulated": Entry("the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed),
-    "real-workloads": Entry(
-        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", real_workloads
+    "real-runs-simulated": Entry(
+        "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed_runs
     ),
-    "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", mebf, tables=1),
+    "real-workloads": Entry(
+        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", _sweep("real_workloads.study")
+    ),
+    "mebf": Entry(
+        "the MEBF paper's workloads: resizing by scalability, with overheads",
+        _sweep("mebf.study", data=False),
+        tables=1,
+    ),
     "sd-policy": Entry(
-        "the 2019 paper's workloads: jobs that would wait share nodes with running ones", sd_policy, tables=2
+        "the 2019 paper's workloads: jobs that would wait share nodes with running ones",
+        _sweep("sd_policy.study"),
+        tables=2,
     ),
     "sd-real": Entry(
-        "SD-Policy on real jobs that share nodes, which this machine emulates", _shared, tiny=True, must_pass=True
+        "SD-Policy on real jobs that share nodes, which this machine emulates", _sd_real, tiny=True, must_pass=True
     ),
-    "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", ours),
-    "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", penalty, tables=2),
+    "ours": Entry(
+        "all policies on all workloads, and a policy of our own: which one for which", _sweep("ours.experiment")
+    ),
+    "penalty": Entry(
+        "the 2016 paper's six scenarios: users who estimate well come first",
+        _sweep("penalty.study", data=False),
+        tables=2,
+    ),
 }
 """By name."""

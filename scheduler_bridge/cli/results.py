@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import msgspec
 import typer
 
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.cli.common import CliError, print_figures, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, due_every, print_figures, print_json, print_rich
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
@@ -52,8 +51,6 @@ _MEANS: Final = (
 _QUARTILES: Final = (("wait, s, quartiles", "wait_s"), ("turnaround, s, quartiles", "turnaround_s"))
 _MOST_REASONS: Final = 3
 """For which records were left out or kept, in one line."""
-_QUIET_S: Final = 10.0
-"""Where nobody watches a bar, a line says this often how far it is."""
 
 
 @contextmanager
@@ -68,11 +65,10 @@ def progress(jobs: int, what: str = "simulating") -> Iterator[Tell]:
             task = bar.add_task("", total=jobs)
             yield lambda _, over: bar.update(task, completed=over)
         return
-    said = [time.monotonic()]
+    due = due_every()
 
     def tell(now_s: float, over: int) -> None:
-        if time.monotonic() - said[0] >= _QUIET_S:
-            said[0] = time.monotonic()
+        if due():
             typer.echo(f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload", err=True)
 
     yield tell

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 import typer
@@ -29,7 +29,7 @@ from scheduler_bridge.cli.common import (
 )
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, line_of, read_toml
 from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
-from scheduler_bridge.daemon.config import numbered_nodes
+from scheduler_bridge.daemon.config import NodeName, convert_setting, numbered_nodes
 from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 from scheduler_bridge.gc_tuning import rare_searches
 
@@ -124,31 +124,32 @@ def serve(
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
     file = read_config(config) if config is not None else ServeFile()
-    chosen = policy or file.policy or "malleable"
     placed_on = _hosts(hosts, launcher, file, config, alone=backend == "local" and nodes is None and node_names is None)
-    parameters_of_file = file.parameters if policy in (None, file.policy) else {}
     if state is None and config is not None and file.state is not None:
         state = config.parent / file.state
-    options = {
-        "host": file.host,
-        "cores_per_node": cores or file.cores,
-        "bind_cores": bind_cores or file.bind_cores,
-        "resize_deadline_s": resize_deadline_s or file.resize_deadline_s,
-        "grace_s": file.grace_s,
-        "user_jobs": file.user_jobs,
-        "user_nodes": user_nodes or file.user_nodes,
-        "pass_interval_s": file.pass_interval_s if pass_interval is None else pass_interval,
-        "cooldown_s": file.cooldown_s if cooldown is None else cooldown,
-        "walltime_grace_s": file.walltime_grace_s if walltime_grace is None else walltime_grace,
-        "doors": tuple(door) if door else file.doors,
-        "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
+    given = {
+        "policy": policy,
+        "cores_per_node": cores,
+        "bind_cores": bind_cores or None,
+        "resize_deadline_s": resize_deadline_s,
+        "user_nodes": user_nodes,
+        "pass_interval_s": pass_interval,
+        "cooldown_s": cooldown,
+        "walltime_grace_s": walltime_grace,
+        "doors": tuple(door) if door else None,
+        "mpiexec": mpiexec,
     }
+    chosen = {
+        "policy": "malleable",
+        **file.settings,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    of_file = file.settings.get("parameters", {}) if policy in (None, file.settings.get("policy")) else {}
+    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], parameters or [])}
     settings = DaemonConfig(
         nodes=_names(nodes, node_names, backend, file) if placed_on is None else placed_on.names(),
         state_dir=slurm_state_folder(state, this_job()) if backend == "slurm" else state_folder(state),
-        policy=chosen,
-        parameters={**parameters_of_file, **policies.parse(chosen, parameters or [])},
-        **{name: value for name, value in options.items() if value is not None},  # type: ignore[arg-type]  # by name
+        **chosen,
     )
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
     page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
@@ -257,8 +258,6 @@ async def _page(daemon: Daemon, web: Web) -> AsyncIterator[str]:
 
 # The configuration: TOML, with errors that name the line --------------------------------------------------------------
 
-NodeName = Annotated[str, Meta(min_length=1, max_length=255)]
-
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the live page is served."""
@@ -283,7 +282,21 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failures: Annotated[int, Meta(ge=1)] = 3
 
 
-class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"parameters": "set"}):
+_SETTINGS: Final = {
+    **{
+        name: name
+        for name in (
+            "policy", "bind_cores", "host", "resize_deadline_s", "grace_s", "mpiexec", "user_jobs", "user_nodes",
+            "pass_interval_s", "cooldown_s", "walltime_grace_s", "doors",
+        )
+    },
+    "set": "parameters",
+    "cores": "cores_per_node",
+}  # fmt: skip
+"""Keys of the file that are settings of ``DaemonConfig``, and their names there."""
+
+
+class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a configuration may say; what it leaves out is as without it.
 
     Attributes:
@@ -291,46 +304,20 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         hosts: The file of hosts whose nodes they are, instead; as seen from this file.
         launcher: How hosts are reached.
         health: How they are looked at (``[health]``).
-        policy: Name of the policy.
-        parameters: Its parameters (``[set]``).
-        cores: Cores of each node, for policies that let jobs share nodes.
-        bind_cores: Whether jobs compute on their cores of a node only.
         state: The state folder; as seen from the file.
-        host: Address at which jobs reach the scheduler.
-        resize_deadline_s: Seconds for a job to carry an order out.
-        grace_s: Seconds between TERM and KILL when a job is ended.
-        mpiexec: The MPI launcher.
-        user_jobs: How many jobs of one user wait and run at most; further ones are kept back.
-        user_nodes: How many nodes the jobs of one user hold together at most; further jobs wait.
-        pass_interval_s: Decide at least this often, besides at events; 0: at events only.
-        cooldown_s: A job takes no order for this long after a resize.
-        walltime_grace_s: A job is ended this long after its walltime.
-        doors: Where users come in who are not the scheduler's own: unix:PATH.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
+        settings: What else it sets, by the names that ``DaemonConfig`` has for it.
     """
 
     nodes: Annotated[int, Meta(ge=1, le=100_000)] | tuple[NodeName, ...] | None = None
     hosts: str | None = None
     launcher: str | None = None
     health: Health = Health()
-    policy: str | None = None
-    parameters: dict[str, Any] = {}
-    cores: Annotated[int, Meta(ge=1, le=1024)] | None = None
-    bind_cores: bool = False
     state: str | None = None
-    host: str | None = None
-    resize_deadline_s: Annotated[float, Meta(gt=0)] | None = None
-    grace_s: Annotated[float, Meta(ge=0)] | None = None
-    mpiexec: str | None = None
-    user_jobs: Annotated[int, Meta(ge=1)] | None = None
-    user_nodes: Annotated[int, Meta(ge=1)] | None = None
-    pass_interval_s: Annotated[float, Meta(ge=0)] | None = None
-    cooldown_s: Annotated[float, Meta(ge=0)] | None = None
-    walltime_grace_s: Annotated[float, Meta(ge=0)] | None = None
-    doors: tuple[str, ...] = ()
     web: Web | None = None
     v1: V1 | None = None
+    settings: dict[str, Any] = {}
 
 
 def read_config(path: Path) -> ServeFile:
@@ -340,14 +327,20 @@ def read_config(path: Path) -> ServeFile:
         CliError: It cannot be read, or says something that it may not; the text names the line.
     """
     text, values = read_toml(path, "a configuration", "give a configuration, or --nodes 4")
-    known = {field.encode_name for field in msgspec.structs.fields(ServeFile)}
+    known = {*ServeFile.__struct_fields__, *_SETTINGS} - {"settings"}
     for key in values:
         if key not in known:
             raise CliError(
                 f"{path}:{line_of(text, key)}: unknown key {key!r}", f"a configuration has {', '.join(sorted(known))}"
             )
+    field = ""
+    settings = {}
     try:
-        return msgspec.convert(values, ServeFile)
+        for field in _SETTINGS.keys() & values.keys():
+            settings[_SETTINGS[field]] = convert_setting(_SETTINGS[field], values[field])
+        others = {key: value for key, value in values.items() if key not in _SETTINGS}
+        return msgspec.convert({**others, "settings": settings}, ServeFile)
     except msgspec.ValidationError as error:
-        field, what = culprit(error)
+        named, what = culprit(error)
+        field = named or field
         raise CliError(f"{path}:{line_of(text, field)}: {field}: {what}", hint="see: malleable serve --help") from None

@@ -6,16 +6,21 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
 
 from apgas.malleability.core_ids import listed
 
 EMULATED: Final = ("-launcher", "fork")
 """How the launcher reaches nodes that are this machine."""
 _NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
+NodeName = Annotated[str, Meta(min_length=1, max_length=255)]
+Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class DaemonError(Exception):
@@ -26,8 +31,7 @@ class DaemonError(Exception):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """What a connection may cost before the daemon closes it."""
 
     hello_s: float = 5.0
@@ -48,68 +52,81 @@ class Limits:
     """Jobs that wait or run; further ones are not taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonConfig:
-    """Settings of one daemon.
+class Scheduling(msgspec.Struct, frozen=True):
+    """What of a configuration decisions depend on. The log keeps it, so that a restart knows what has changed.
 
     Attributes:
         nodes: Names of the nodes, in the order in which pictures show them.
         policy: Name of a registered policy.
         parameters: Parameters of the policy.
+        user_nodes: The jobs of one user hold at most this many nodes together; further ones wait. None: any number.
+        pass_interval_s: Decide at least this often, besides at events; 0: at events only. None: as the policy is meant.
+        cooldown_s: A job takes no order for this long after a resize. None: as the policy is meant.
+        walltime_grace_s: A job is ended this long after its walltime.
+    """
+
+    nodes: tuple[NodeName, ...]
+    policy: str = "malleable"
+    parameters: dict[str, Any] = {}
+    user_nodes: Count | None = None
+    pass_interval_s: Seconds | None = None
+    cooldown_s: Seconds | None = None
+    walltime_grace_s: Seconds = 0.0
+
+
+class DaemonConfig(Scheduling, frozen=True, kw_only=True):
+    """Settings of one daemon. A configuration file gives them under the same names, but for a few shorter ones.
+
+    Attributes:
         cores_per_node: Cores of each node, for policies that let jobs share nodes; it holds until no job is left.
-        bind_cores: Whether jobs are told to compute on their cores only: those must exist.
+        bind_cores: Whether jobs are ordered to compute on their cores only: those must exist.
         state_dir: Folder of the control socket, the jobs' output and the history; made if needed, closed to others.
         host: Address at which jobs reach the daemon.
         resize_deadline_s: Time for a job to carry an order out; then the order is withdrawn.
         withdraw_s: Time for a job to answer a withdrawal; then the resize counts as failed.
         grace_s: Time between TERM and KILL when a job is ended.
         mpiexec: The launcher; None: the one beside the running Python.
-        reach: What the launcher is told about how to reach nodes; by default they are names on this machine.
+        reach: The launcher's options for reaching nodes; by default they are names on this machine.
         ailing: Nodes that do not answer when the daemon begins, and what they failed with: they get no jobs yet.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
-        user_nodes: The jobs of one user hold so many nodes together at most; further ones wait. None: any number.
-        pass_interval_s: Decide at least this often, besides at events; 0: at events only. None: as the policy is meant.
-        cooldown_s: A job takes no order for this long after a resize. None: as the policy is meant.
-        walltime_grace_s: A job is ended this long after its walltime.
         doors: Where users come in who are not the daemon's own: ``unix:PATH``; see ``access.Door``.
         limits: What a connection may cost.
+
+    Raises:
+        DaemonError: A value is wrong, alone or beside another one.
     """
 
-    nodes: tuple[str, ...]
     state_dir: Path
-    policy: str = "malleable"
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    cores_per_node: int = 1
+    cores_per_node: Annotated[int, Meta(ge=1, le=1024)] = 1
     bind_cores: bool = False
     host: str = "127.0.0.1"
-    resize_deadline_s: float = 60.0
-    withdraw_s: float = 5.0
-    grace_s: float = 2.0
+    resize_deadline_s: Annotated[float, Meta(gt=0)] = 60.0
+    withdraw_s: Seconds = 5.0
+    grace_s: Seconds = 2.0
     mpiexec: Path | None = None
     reach: tuple[str, ...] = EMULATED
-    ailing: Mapping[str, str] = field(default_factory=dict)
-    user_jobs: int | None = None
-    user_nodes: int | None = None
-    pass_interval_s: float | None = None
-    cooldown_s: float | None = None
-    walltime_grace_s: float = 0.0
+    ailing: dict[str, str] = {}
+    user_jobs: Count | None = None
     doors: tuple[str, ...] = ()
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
         if not self.nodes:
             raise DaemonError("a cluster needs at least one node", "give --nodes 4 or --node-names a,b,c")
-        if self.cores_per_node < 1:
-            raise DaemonError(f"a node has {self.cores_per_node} cores", "give --cores 4")
-        for name in ("pass_interval_s", "cooldown_s", "walltime_grace_s"):
-            if (seconds := getattr(self, name)) is not None and not 0 <= seconds < math.inf:
-                raise DaemonError(f"{name} is {seconds}", "give a number of seconds, not negative")
         for name in self.nodes:
             if not _NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")
         if len(set(self.nodes)) != len(self.nodes):
             twice = next(name for name, count in Counter(self.nodes).items() if count > 1)
             raise DaemonError(f"node {twice} is named twice", "give every node a name of its own")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            try:
+                convert_setting(name, value)
+            except msgspec.ValidationError as error:
+                raise DaemonError(f"{name} is {value!r}: {error}") from None
+            if name in Scheduling.__struct_fields__ and isinstance(value, float) and not math.isfinite(value):
+                raise DaemonError(f"{name} is {value}", "give a finite number of seconds")
         self.check_binding(self.cores_per_node)
 
     def check_binding(self, cores: int) -> None:
@@ -142,3 +159,17 @@ class DaemonConfig:
 def numbered_nodes(count: int) -> tuple[str, ...]:
     """Names of ``count`` emulated nodes: node1, node2, ..."""
     return tuple(f"node{index}" for index in range(1, count + 1))
+
+
+@cache
+def _types() -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(DaemonConfig)}
+
+
+def convert_setting(name: str, value: object) -> Any:
+    """Return ``value`` in the type of the setting ``name`` of ``DaemonConfig``.
+
+    Raises:
+        msgspec.ValidationError: It cannot have this value.
+    """
+    return msgspec.convert(value, _types()[name], dec_hook=lambda kind, given: kind(given))

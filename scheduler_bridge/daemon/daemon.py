@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar, assert_never
@@ -308,7 +307,9 @@ class Daemon:
             DaemonError: A name cannot be one.
         """
         driver = self._serving()
-        replace(self.config, nodes=tuple(dict.fromkeys((*self.config.nodes, *names))))  # Checks the names.
+        msgspec.structs.replace(
+            self.config, nodes=tuple(dict.fromkeys((*self.config.nodes, *names)))
+        )  # Checks the names.
         driver.handle(*(ev.NodeUp(name) for name in dict.fromkeys(names)))
 
     async def durable(self) -> None:

@@ -38,9 +38,16 @@ from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.jobs.orders import JobOrders
 from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
 from scheduler_bridge.daemon.requests import ReservationStatus, Snapshot
-from scheduler_bridge.daemon.storage import log_entries, reconfiguring
+from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
-from scheduler_bridge.daemon.storage.ledger import VERSION, Held, Ledger
+from scheduler_bridge.daemon.storage.ledger import (
+    VERSION,
+    Held,
+    Ledger,
+    configured,
+    configured_limits,
+    configured_nodes,
+)
 from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.jobrunner.notes import Ending
@@ -235,8 +242,8 @@ class Driver:
         self.end_strangers(())
         ailing, why = self.health.first(config.ailing)
         before = self._ledger.configured
-        events: list[ev.Event] = [*reconfiguring.limits(before, config), *ailing]
-        facts = [*reconfiguring.facts(before, config), *why]
+        events: list[ev.Event] = [*configured_limits(before, config), *ailing]
+        facts = [*configured(before, config), *why]
         if events or facts:
             self.handle(*events, ev.WakeUp(), facts=facts)  # facts are written with an event, and there may be no other
 
@@ -255,11 +262,11 @@ class Driver:
         for job in held:
             self._take_up(job)
         before, nodes = self._ledger.configured, self._ledger.core.nodes
-        changes = reconfiguring.nodes(before, config, nodes)
+        changes = configured_nodes(before, config, nodes)
         known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
         ailing, why = self.health.first({node: why for node, why in config.ailing.items() if node in known})
-        events: list[ev.Event] = [*changes, *reconfiguring.limits(before, config), *ailing, ev.WakeUp()]
-        self.handle(*events, facts=[*reconfiguring.facts(before, config), *why])
+        events: list[ev.Event] = [*changes, *configured_limits(before, config), *ailing, ev.WakeUp()]
+        self.handle(*events, facts=[*configured(before, config), *why])
 
     def end_strangers(self, known: Iterable[str]) -> None:
         """End what runs of attempts that the log does not have."""

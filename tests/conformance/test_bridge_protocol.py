@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from support import PATIENCE_S
 from support.played import Stage, perform
@@ -84,7 +84,7 @@ def test_a_withdrawn_order_is_answered(config: DaemonConfig) -> None:
         await stage.until(lambda: stage.daemon.snapshot().job(job_id).resizing is None)
         assert stage.daemon.snapshot().job(job_id).ready
 
-    perform(replace(config, resize_deadline_s=0.05, withdraw_s=PATIENCE_S), play)
+    perform(msgspec.structs.replace(config, resize_deadline_s=0.05, withdraw_s=PATIENCE_S), play)
 
 
 def test_a_job_that_never_answers_gets_no_further_orders(config: DaemonConfig) -> None:
@@ -101,7 +101,7 @@ def test_a_job_that_never_answers_gets_no_further_orders(config: DaemonConfig) -
         assert "not open" in await job.refusal()
         assert stage.resizes(job_id)[0].outcome == "aborted"
 
-    perform(replace(config, resize_deadline_s=0.05, withdraw_s=0.05), play)
+    perform(msgspec.structs.replace(config, resize_deadline_s=0.05, withdraw_s=0.05), play)
 
 
 def test_a_job_on_nodes_that_it_lost_is_ended(config: DaemonConfig) -> None:
@@ -118,7 +118,7 @@ def test_a_job_on_nodes_that_it_lost_is_ended(config: DaemonConfig) -> None:
         assert ended.state == "failed"
         assert order.nodes[0] in ended.reason
 
-    perform(replace(config, resize_deadline_s=0.05, withdraw_s=0.05), play)
+    perform(msgspec.structs.replace(config, resize_deadline_s=0.05, withdraw_s=0.05), play)
 
 
 def test_a_job_that_grew_nobody_knows_where_is_ended(config: DaemonConfig) -> None:
@@ -135,7 +135,7 @@ def test_a_job_that_grew_nobody_knows_where_is_ended(config: DaemonConfig) -> No
         assert ended.state == "failed"
         assert "other nodes than" in ended.reason
 
-    perform(replace(config, resize_deadline_s=0.2, withdraw_s=0.05), play)
+    perform(msgspec.structs.replace(config, resize_deadline_s=0.2, withdraw_s=0.05), play)
 
 
 def test_outcomes_that_do_not_fit_change_nothing(config: DaemonConfig) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from support import PATIENCE_S
 from support.played import Stage, perform
@@ -64,7 +64,7 @@ def test_a_silent_stranger_is_shown_the_door(config: DaemonConfig, caplog: pytes
         await slow.say_raw(b'{"type":')
         assert await slow.at_end()
 
-    perform(replace(config, limits=Limits(hello_s=0.1)), play)
+    perform(msgspec.structs.replace(config, limits=Limits(hello_s=0.1)), play)
     assert caplog.messages.count("a connection is closed: no hello within 0.1 s") == 2
 
 
@@ -80,7 +80,7 @@ def test_a_crowd_of_strangers_does_not_keep_others_out_for_long(config: DaemonCo
                 await asyncio.sleep(0)
         await stage.play(job_id)
 
-    perform(replace(config, limits=Limits(strangers=4)), play)
+    perform(msgspec.structs.replace(config, limits=Limits(strangers=4)), play)
 
 
 def test_a_job_that_comes_with_too_many_others_comes_again(config: DaemonConfig) -> None:
@@ -105,7 +105,7 @@ def test_a_job_that_comes_with_too_many_others_comes_again(config: DaemonConfig)
         await asyncio.to_thread(job.close)
         listener.scheduler_lost.assert_not_called()
 
-    perform(replace(config, limits=Limits(strangers=4)), play)
+    perform(msgspec.structs.replace(config, limits=Limits(strangers=4)), play)
 
 
 def test_a_flood_costs_the_flooder_its_connection(config: DaemonConfig) -> None:

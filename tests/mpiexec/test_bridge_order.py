@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from support import PATIENCE_S
 from support.daemons import perform, replace_request, rigid, until
@@ -144,7 +144,7 @@ def test_a_user_has_so_many_jobs_at_most(config: DaemonConfig) -> None:
         daemon.cancel(ids[0])
         assert (await daemon.ended(kept)).job(kept).state == "completed"
 
-    perform(replace(config, user_jobs=2), play)
+    perform(msgspec.structs.replace(config, user_jobs=2), play)
 
 
 def test_the_jobs_of_a_user_have_so_many_nodes_at_most(config: DaemonConfig) -> None:
@@ -168,7 +168,7 @@ def test_the_jobs_of_a_user_have_so_many_nodes_at_most(config: DaemonConfig) -> 
         daemon.cancel(first)
         assert (await daemon.ended(kept)).job(kept).state == "completed"
 
-    perform(replace(config, user_nodes=2), play)
+    perform(msgspec.structs.replace(config, user_nodes=2), play)
 
 
 def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixture[str]) -> None:

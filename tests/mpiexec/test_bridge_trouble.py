@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from support import PATIENCE_S
 from support.daemons import (
@@ -141,7 +142,7 @@ def test_the_control_socket_is_the_owners(config: DaemonConfig) -> None:
 
 def test_a_missing_launcher_is_named(config: DaemonConfig, tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match=r"no MPI launcher at .*missing"):
-        perform(replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))
+        perform(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))
     assert not (config.state_dir / "lock").exists()
 
 
@@ -149,7 +150,7 @@ def test_a_daemon_that_cannot_start_leaves_where_jobs_look_for_one(config: Daemo
     with StateFolder(config.state_dir)._lock:  # Of a daemon that was killed.
         (config.state_dir / "endpoint.json").write_text('{"jobs": "127.0.0.1:12345"}')
     with pytest.raises(DaemonError, match="no MPI launcher"):
-        perform(replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))
+        perform(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))
     folder = StateFolder(config.state_dir)
     assert folder.last_port() == 12345
     folder.publish(jobs="127.0.0.1:12345")
@@ -274,7 +275,7 @@ def test_job_numbers_go_on_in_a_used_folder(config: DaemonConfig) -> None:
 
 def test_a_thread_reports_why_it_cannot_start(config: DaemonConfig, tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match="no MPI launcher"):
-        Daemon.start_in_thread(replace(config, mpiexec=tmp_path / "missing"))
+        Daemon.start_in_thread(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"))
 
 
 def test_leaked_shared_memory_is_removed_only_if_nobody_maps_it(tmp_path: Path) -> None:

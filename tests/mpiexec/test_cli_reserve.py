@@ -16,7 +16,7 @@ from scheduler_bridge.daemon.daemon import DaemonThread
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaemonThread]:
     monkeypatch.setenv("MALLEABLE_STATE", str(tmp_path / "state"))
-    with Daemon.start_in_thread(DaemonConfig(("a", "b", "c", "d"), tmp_path / "state")) as thread:
+    with Daemon.start_in_thread(DaemonConfig(("a", "b", "c", "d"), state_dir=tmp_path / "state")) as thread:
         yield thread
 
 

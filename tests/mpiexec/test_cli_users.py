@@ -17,7 +17,7 @@ from scheduler_bridge.daemon.storage.store import Store
 
 
 def batch(folder: Path, **walltimes_s: float) -> None:
-    with Daemon.start_in_thread(DaemonConfig(("a", "b"), folder)) as daemon:
+    with Daemon.start_in_thread(DaemonConfig(("a", "b"), state_dir=folder)) as daemon:
         for user, walltime_s in walltimes_s.items():
             daemon.submit(JobRequest(name="j", command=("true",), launch="direct", user=user, walltime_s=walltime_s))
         daemon.idle(timeout_s=PATIENCE_S)
@@ -40,7 +40,7 @@ def test_users_are_known_from_run_to_run(tmp_path: Path, capsys: pytest.CaptureF
     assert "anna  " in capsys.readouterr().out
     store = Store(tmp_path)
     try:
-        core = restore(store, DaemonConfig(("a", "b"), tmp_path), 1).ledger.core
+        core = restore(store, DaemonConfig(("a", "b"), state_dir=tmp_path), 1).ledger.core
     finally:
         store.close()
     used = core.past_use

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from support import PATIENCE_S
 from support.answering import answering, launcher_to
@@ -34,7 +34,7 @@ def serve(
     config: DaemonConfig, hosts: HostsConfig, play: Callable[[Daemon, HostsBackend], Awaitable[None]]
 ) -> DaemonConfig:
     """Let a daemon drive the hosts while ``play`` runs; return what it was configured to."""
-    with on_hosts(dataclasses.replace(config, host="localhost"), hosts) as (placed, backend):
+    with on_hosts(msgspec.structs.replace(config, host="localhost"), hosts) as (placed, backend):
         daemon = Daemon(placed, executor=backend.executor)
 
         async def run() -> None:

@@ -46,7 +46,7 @@ def test_a_small_load_is_carried_and_told() -> None:
 
 def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    config = DaemonConfig(("a", "b"), tmp_path, "easy")
+    config = DaemonConfig(("a", "b"), state_dir=tmp_path, policy="easy")
     restored = restore.restore(store, config, 1)
     job = JobRequest(name="j", command=("x",))
     entries_ = [

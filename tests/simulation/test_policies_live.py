@@ -131,7 +131,9 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
     rng = random.Random(seed)
     jobs = PretendedJobs(rng)
     state = StateFolder(folder)
-    config = DaemonConfig(NODES, folder, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES)
+    config = DaemonConfig(
+        NODES, state_dir=folder, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES
+    )
     store = Store(folder)
     restored = restore(store, config, 1)
     core = restored.ledger.core
@@ -174,7 +176,9 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
         store = Store(tmp_path / str(seed))
         replayed = restore(
             store,
-            DaemonConfig(NODES, tmp_path, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES),
+            DaemonConfig(
+                NODES, state_dir=tmp_path, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES
+            ),
             1,
         ).ledger
         store.close()

@@ -43,7 +43,7 @@ class World:
     def __init__(self, seed: int, policy: str) -> None:
         self.rng = random.Random(seed)
         self.disk = Disk(self.rng)
-        self.config = DaemonConfig(NODES, Path("pretended"), policy)
+        self.config = DaemonConfig(NODES, state_dir=Path("pretended"), policy=policy)
         self.jobs: dict[str, Job] = {}
         self.retired: list[str] = []
         self.endings: dict[str, Ending | None] = {}

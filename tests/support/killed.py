@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from scheduler_bridge.daemon import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.jobrunner import processes
@@ -129,7 +131,7 @@ def serving(config: DaemonConfig, start: Starter = ColdScheduler, own: Path | No
     made = Cluster(config, Path(tempfile.gettempdir()), os.environ[BIRTHMARK], start)
     if own is not None:
         (own / "tmp").mkdir(parents=True)
-        made = Cluster(replace(config, state_dir=own / "state"), own / "tmp", str(own), start)
+        made = Cluster(msgspec.structs.replace(config, state_dir=own / "state"), own / "tmp", str(own), start)
     try:
         yield made
     finally:

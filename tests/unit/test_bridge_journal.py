@@ -17,7 +17,7 @@ from scheduler_bridge.daemon.storage.store import Store
 def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> None:
     """Those who wait for the log are users, and the scheduler's own end, which has jobs to end."""
     store = Store(tmp_path)
-    number = restore(store, DaemonConfig(("a",), tmp_path), 1).number
+    number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
     told: list[Exception] = []
     done: list[str] = []
 
@@ -42,7 +42,7 @@ def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> N
 def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) -> None:
     """Under load something is written all the time, and a user's request would not be answered before that is over."""
     store = Store(tmp_path)
-    number = restore(store, DaemonConfig(("a",), tmp_path), 1).number
+    number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
     done: list[str] = []
 
     async def play() -> None:

@@ -24,7 +24,7 @@ EFFECTS: list[events.Effect] = [events.StartJob(1, ("a",)), events.WakeAt(3601.5
 
 @pytest.fixture
 def config(tmp_path: Path) -> DaemonConfig:
-    return DaemonConfig(("a", "b"), tmp_path, "easy")
+    return DaemonConfig(("a", "b"), state_dir=tmp_path, policy="easy")
 
 
 def written(config: DaemonConfig, *entries_: Entry) -> Ledger:

@@ -22,11 +22,13 @@ HERE = sorted(os.sched_getaffinity(0))
 def test_cores_that_jobs_cannot_be_bound_to_are_refused(
     nodes: tuple[str, ...], cores: int, reason: str, tmp_path: Path
 ) -> None:
-    DaemonConfig(nodes, tmp_path, cores_per_node=cores)  # nothing is asked for
+    DaemonConfig(nodes, state_dir=tmp_path, cores_per_node=cores)  # nothing is asked for
     with pytest.raises(DaemonError, match=reason) as refused:
-        DaemonConfig(nodes, tmp_path, cores_per_node=cores, bind_cores=True)
+        DaemonConfig(nodes, state_dir=tmp_path, cores_per_node=cores, bind_cores=True)
     assert "--bind-cores" in refused.value.hint or "--cores" in refused.value.hint
 
 
 def test_cores_of_hosts_are_for_their_places_to_see(tmp_path: Path) -> None:
-    DaemonConfig(("a", "b"), tmp_path, cores_per_node=HERE[-1] + 3, bind_cores=True, reach=("-launcher", "ssh"))
+    DaemonConfig(
+        ("a", "b"), state_dir=tmp_path, cores_per_node=HERE[-1] + 3, bind_cores=True, reach=("-launcher", "ssh")
+    )

@@ -31,7 +31,7 @@ def outcome(messages: list[wire.Message]) -> wire.Outcome:
 
 
 def test_every_order_has_an_outcome_before_the_scheduler_gives_it_up() -> None:
-    assert CONNECT_S + max(GROW_REPORT_S, SHRINK_S) < DaemonConfig(("n1",), Path("state")).resize_deadline_s
+    assert CONNECT_S + max(GROW_REPORT_S, SHRINK_S) < DaemonConfig(("n1",), state_dir=Path("state")).resize_deadline_s
 
 
 def test_a_grow_is_done_when_its_time_is_reported() -> None:

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from scheduler_bridge.backends.hosts.backend import NodesBackend
 from scheduler_bridge.backends.hosts.health import Rules
@@ -126,7 +128,7 @@ def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[Daem
     cores = fewest_cores(hosts) if config.cores_per_node == 1 else None
     backend = HostsBackend(hosts, settings, reach, ailing)
     try:
-        yield replace(
+        yield msgspec.structs.replace(
             config, nodes=tuple(host.name for host in hosts), host=_address(config, hosts), reach=reach.options,
             ailing=ailing, cores_per_node=cores or config.cores_per_node,
         ), backend  # fmt: skip

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from scheduler_bridge.backends.hosts import Host, Rules
 from scheduler_bridge.backends.hosts.backend import NodesBackend
@@ -110,7 +111,7 @@ def inside(config: DaemonConfig, every_s: float = Rules().every_s) -> Iterator[t
     slurm = Slurm()
     backend = SlurmBackend(Allocation(slurm, this_job()), slurm, reach, every_s)
     try:
-        yield replace(config, host=address(config.nodes), reach=reach.options), backend
+        yield msgspec.structs.replace(config, host=address(config.nodes), reach=reach.options), backend
     finally:
         backend.close()
         _see_off(slurm)

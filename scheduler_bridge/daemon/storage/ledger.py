@@ -11,7 +11,7 @@ import dataclasses
 import gc
 import io
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import count
@@ -21,11 +21,12 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import JobRow, JobState, SchedulerCore, events, settings_for
+from scheduler_bridge.core import JobRow, JobState, SchedulerCore, Settings, events, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts, Verdict, verdicts
+from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest
-from scheduler_bridge.daemon.storage import log_entries, reconfiguring
+from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
@@ -259,14 +260,14 @@ class Ledger:
             case log_entries.Configured():
                 before, self.configured = self.configured, fact
                 name = self.policy.policy
-                if reconfiguring.settings(name, fact) != reconfiguring.settings(name, before):
+                if _settings(name, fact) != _settings(name, before):
                     self._use_policy()
             case _:
                 pass
 
     def _use_policy(self) -> None:
         name = self.policy.policy
-        self.core.use(policies.get(name, **self.policy.parameters), reconfiguring.settings(name, self.configured))
+        self.core.use(policies.get(name, **self.policy.parameters), _settings(name, self.configured))
 
     def _after(self, fact: log_entries.AnyFact) -> None:
         """Take in what is said about what the entry's events led to."""
@@ -327,6 +328,47 @@ def _learn(job: JobFacts, fact: log_entries.Abandoned | log_entries.Loss | log_e
             job.answers[fact.request] = (fact.granted, fact.reason)
         case _:
             assert_never(fact)
+
+
+# The configuration of a restart -------------------------------------------------------------------------------------
+#
+# Where it differs from the one before, it counts; otherwise what was changed at run time holds.
+
+
+def configured(before: Scheduling, config: DaemonConfig) -> list[log_entries.AnyFact]:
+    """What is to be remembered of the configuration, if it says something new."""
+    now = log_entries.Configured(**{name: getattr(config, name) for name in Scheduling.__struct_fields__})
+    if now == before:
+        return []
+    if (now.policy, now.parameters) == (before.policy, before.parameters):
+        return [now]  # the policy that decides was chosen at run time
+    return [now, log_entries.Policy(now.policy, now.parameters)]
+
+
+def configured_nodes(
+    before: Scheduling, config: DaemonConfig, known: Sequence[str]
+) -> list[ev.NodeUp | ev.NodeDown | ev.NodeRemoved]:
+    """What happens to nodes; ``known`` are those that there are."""
+    lost = [node for node in before.nodes if node not in config.nodes and node in known]
+    added = [node for node in config.nodes if node not in before.nodes]
+    return [
+        *(ev.NodeDown(node) for node in lost),
+        *(ev.NodeRemoved(node) for node in lost),
+        *(ev.NodeUp(node) for node in added),
+    ]
+
+
+def configured_limits(before: Scheduling, config: DaemonConfig) -> list[ev.Event]:
+    """The limit on each user's nodes, if it is another one."""
+    return [] if config.user_nodes == before.user_nodes else [ev.UserNodesLimited(config.user_nodes)]
+
+
+def _settings(policy: str, given: Scheduling) -> Settings:
+    """The pauses that the policy is meant for, unless others are given; what is given holds for all policies."""
+    meant = settings_for(policy)
+    interval_s = meant.pass_interval_s if given.pass_interval_s is None else given.pass_interval_s or None
+    cooldown_s = meant.cooldown_s if given.cooldown_s is None else given.cooldown_s
+    return replace(meant, pass_interval_s=interval_s, cooldown_s=cooldown_s, walltime_grace_s=given.walltime_grace_s)
 
 
 # Pickling of large states --------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Effect
+from scheduler_bridge.daemon.config import Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest
 from scheduler_bridge.record.model import ResizeOutcome
 
@@ -101,19 +102,8 @@ class Policy(Fact, frozen=True, tag="policy"):
     parameters: dict[str, Any]
 
 
-class Configured(Fact, frozen=True, tag="configured"):
-    """A restarted scheduler was given other settings than the one before; a new one, if not those of its era.
-
-    Pauses that are None are as the policy is meant.
-    """
-
-    nodes: tuple[str, ...]
-    policy: str
-    parameters: dict[str, Any]
-    user_nodes: int | None = None
-    pass_interval_s: float | None = None
-    cooldown_s: float | None = None
-    walltime_grace_s: float = 0.0
+class Configured(Fact, Scheduling, frozen=True, tag="configured"):
+    """A restarted scheduler was given other settings than the one before; a new one, if not those of its era."""
 
 
 AnyFact: TypeAlias = (

@@ -8,9 +8,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
 from scheduler_bridge.backends.hosts.hostfile import fewest_cores
@@ -65,11 +67,11 @@ class Site:
             DaemonError: It cannot start.
         """
         if self.hosts is None:
-            with Daemon.start_in_thread(replace(config, nodes=numbered_nodes(nodes))) as daemon:
+            with Daemon.start_in_thread(msgspec.structs.replace(config, nodes=numbered_nodes(nodes))) as daemon:
                 yield daemon
             return
         with (
-            on_hosts(replace(config, nodes=self.hosts.names()), self.hosts) as (there, backend),
+            on_hosts(msgspec.structs.replace(config, nodes=self.hosts.names()), self.hosts) as (there, backend),
             Daemon.start_in_thread(there, executor=backend.executor, beside=backend.watch) as daemon,
         ):
             yield daemon
@@ -137,7 +139,7 @@ def _end_remains(folder: Path, site: Site) -> None:
         # A scheduler that takes the killed one's state up finds its jobs, and ends them when it is stopped.
         with (
             suppress(DaemonError),  # as far as one can start there
-            site.serving(nodes, DaemonConfig(numbered_nodes(nodes), state_of(scratch))),
+            site.serving(nodes, DaemonConfig(numbered_nodes(nodes), state_dir=state_of(scratch))),
         ):
             pass
     shutil.rmtree(scratch, ignore_errors=True)

@@ -110,7 +110,7 @@ def show_sheets(title: str, sheets: Iterable[Sheet], remarks: Iterable[str], str
     console = Console(file=stream or sys.stdout, highlight=False)
     tables = [(sheet.name, sheet.table()) for sheet in sheets]
     widest = console.options.update(max_width=_WIDEST)
-    console.width = max(_MIN_WIDTH, *(Measurement.get(console, widest, table).maximum for _, table in tables))
+    console.width = max([_MIN_WIDTH, *(Measurement.get(console, widest, table).maximum for _, table in tables)])
     console.print(Text(title, style="bold"))
     for name, table in tables:
         if name:

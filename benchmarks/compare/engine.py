@@ -320,6 +320,11 @@ class Comparison(ABC):
     ended: bool = False
 
     @property
+    def seed(self) -> object:
+        """What seeds there are, for the provenance."""
+        return None
+
+    @property
     @abstractmethod
     def steps(self) -> int:
         """How many steps the run has, to tell the time left."""
@@ -430,7 +435,7 @@ def carry_out(comparison: Comparison, json: Path | None, quiet: bool, figure: Pa
     ):
         comparison.measure(stage)
     comparison.ended = True
-    found = gather_provenance([socket.gethostname()], None)
+    found = gather_provenance([socket.gethostname()], comparison.seed)
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: known for name in comparison.packages if (known := version(name))}
     target.write({**comparison.as_json(), "provenance": found})

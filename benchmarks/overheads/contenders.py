@@ -17,8 +17,8 @@ from .catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
 _NEEDS: Final = {OURS: "mpi4py", MPI: "mpi4py", FUTURES: "mpi4py.futures", RAY: "ray", DASK: "distributed"}
 _PROGRAMS: Final = {
     OURS: "ours.main",
-    SOCKET: "raw.main",
-    MPI: "bare.main",
+    SOCKET: "floors.sockets",
+    MPI: "floors.mpi",
     POOL: "peers.pool",
     FUTURES: "peers.futures",
     RAY: "peers.ray",

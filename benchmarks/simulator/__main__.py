@@ -1,78 +1,140 @@
-"""``python -m benchmarks.simulator``: jobs, events, batches a second, time per decision, memory, and how they grow."""
+"""How fast the simulator is, how much memory it takes, and how both grow: ``python -m benchmarks.simulator``."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 import sysconfig
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Annotated, Final
 
 from apgas.errors import extras_named
 
-from ..harness.measurement import gather_provenance
-
 with extras_named():
-    from rich.console import Console
-    from rich.table import Table
+    import typer
 
     from scheduler_bridge.core import COMPILED
     from scheduler_bridge.experiments.real_workloads.cells import THETA_FILE
 
+    from ..compare import command_line
+    from ..compare.display import Sheet
+    from ..compare.engine import Comparison, Stage, carry_out
+    from ..harness.errors import BadUsage
     from . import process
-    from .cases import MOST_MB, SUITES, Case
-    from .measure import Figures, measure
+    from .catalogue import SUITES, Case, Figures, goal, measure
+
+_FIGURES: Final = ("JOBS", "NODES", "CPU s", "JOBS/s", "EVENTS/s", "BATCHES/s", "p50 us", "p99 us", "MAX us", "MB")
+_HEADS: Final = ("POLICY AND WORKLOAD", *_FIGURES, "GOAL")
+_HEADS_OF_WHOLES: Final = ("WHOLE PROCESS", "JOBS", "NODES", "BARE LOOP s", "CPU s", "RATIO", "MB", "GOAL")
+_EVERY: Final = (*SUITES, process.PROCESS, process.MILLION)
 
 
 def main(arguments: list[str]) -> int:
-    """Measure what ``arguments`` ask for; missed goals are told and are no failure."""
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
-    every = (*SUITES, process.PROCESS, process.MILLION)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(every)}; growth by default")
-    parser.add_argument("--most-jobs", type=int, default=200_000, metavar="N", help="leave larger workloads out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="reference data, for theta (or MALLEABLE_DATA)",
-        default=os.environ.get("MALLEABLE_DATA"),
-    )  # fmt: skip
-    options = parser.parse_args(arguments)
-    if unknown := [suite for suite in options.suites if suite not in every]:
-        parser.error(f"no suite {unknown[0]!r}: there are {', '.join(every)}")
-    data = None if options.data is None else Path(options.data)
-    if "theta" in options.suites and (data is None or not (data / THETA_FILE).exists()):
-        parser.error(f"theta needs {THETA_FILE} of the reference data: give their folder with --data")
-    console = Console(stderr=True, highlight=False)
-    console.print(form(compiled=COMPILED, installed=Path(sysconfig.get_path("platlib"))))
-    found: list[tuple[Case, Figures]] = []
-    wholes: list[process.Whole] = []
-    for suite in options.suites or ["growth"]:
-        if suite not in SUITES:
-            for workload in process.workloads(suite, data):
-                console.print(f"the whole process, {workload.label} ...")
-                wholes.append(process.measure(workload, times=1 if suite == process.MILLION else 3))
-            continue
-        for case in SUITES[suite]:
-            if case.jobs <= options.most_jobs:
-                console.print(f"{case.label}, {case.jobs or 'all'} jobs ...")
-                found.append((case, measure(case, data)))
-    shown = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    if found:
-        shown.print(_table(found))
-    if wholes:
-        shown.print(_table_of_processes(wholes))
-    if options.json is not None:
-        rows = [{"case": asdict(case), "figures": asdict(figures)} for case, figures in found]
-        document = {
-            "benchmark": "simulator",
+    """Measure what ``arguments`` ask for and show the table.
+
+    Returns:
+        The exit code: 0 measured (goals may be missed), 2 bad usage, 128 + N ended by signal N.
+    """
+    return command_line.main(f"python -m {__package__}", _command, arguments)
+
+
+def _command(
+    suites: Annotated[
+        list[str] | None, typer.Argument(metavar="SUITE...", help=f"Of {', '.join(_EVERY)}; growth by default.")
+    ] = None,
+    most_jobs: Annotated[int, typer.Option(metavar="N", help="Leave larger workloads out.")] = 200_000,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Reference data, for theta.", envvar="MALLEABLE_DATA")
+    ] = None,
+    json: command_line.Json = None,
+    quiet: command_line.Quiet = False,
+) -> int:
+    """Measure jobs, events, batches a second, time per decision, memory, and how they grow.
+
+    Example: python -m benchmarks.simulator growth process
+    """
+    for suite in suites or []:
+        if suite not in _EVERY:
+            raise BadUsage(suite, f"no suite {suite!r}", f"there are {', '.join(_EVERY)}")
+    if "theta" in (suites or []) and (data is None or not (data / THETA_FILE).exists()):
+        raise BadUsage("theta", f"it needs {THETA_FILE} of the reference data", "give their folder with --data")
+    return carry_out(Simulator(suites=suites or ["growth"], most_jobs=most_jobs, data=data), json, quiet)
+
+
+@dataclass(kw_only=True)
+class Simulator(Comparison):
+    """Simulations, each in a process of its own, and ``malleable simulate`` as a whole beside a bare loop.
+
+    Attributes:
+        suites: Which suites.
+        most_jobs: Larger workloads are left out.
+        data: The folder of the reference data, for real workloads.
+        figures: What each simulation took.
+        wholes: What whole processes took.
+    """
+
+    name = "simulator"
+    title = "How fast the simulator is"
+
+    rounds: int = 1
+    suites: Sequence[str]
+    most_jobs: int = 200_000
+    data: Path | None = None
+    figures: list[tuple[Case, Figures]] = field(default_factory=list)
+    wholes: list[process.Whole] = field(default_factory=list)
+
+    @property
+    def cases(self) -> list[Case]:
+        """The simulations that are asked for."""
+        return [case for suite in self.suites for case in SUITES.get(suite, ()) if case.jobs <= self.most_jobs]
+
+    @property
+    def steps(self) -> int:
+        """One for each simulation and each whole process."""
+        return len(self.cases) + sum(suite not in SUITES for suite in self.suites)
+
+    @property
+    def seed(self) -> list[int]:
+        """The seeds of the workloads."""
+        return [case.seed for case in self.cases]
+
+    def measure(self, stage: Stage) -> None:
+        """Measure everything."""
+        for case in self.cases:
+            stage.progress.begin(case.label, f"{case.jobs or 'all'} jobs")
+            stage.progress.step("simulating")
+            self.figures.append((case, measure(case, self.data)))
+        for suite in self.suites:
+            if suite in SUITES:
+                continue
+            stage.progress.step("making workloads")
+            for workload in process.workloads(suite, self.data):
+                stage.progress.begin(workload.label, "the whole process")
+                self.wholes.append(process.measure(workload, times=1 if suite == process.MILLION else 3))
+
+    def sheets(self) -> list[Sheet]:
+        """Return a table of the simulations and one of the whole processes."""
+        sheets = []
+        if self.figures:
+            rows = [_row(case, figures) for case, figures in self.figures]
+            sheets.append(Sheet(_HEADS, "lrrrrrrrrrrl", [rows]))
+        if self.wholes:
+            sheets.append(Sheet(_HEADS_OF_WHOLES, "lrrrrrrl", [[_row_of_whole(whole) for whole in self.wholes]]))
+        return sheets
+
+    def remarks(self) -> list[str]:
+        """Say in which form the core was measured."""
+        return [form(compiled=COMPILED, installed=Path(sysconfig.get_path("platlib")))]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the content of the JSON file."""
+        return {
+            "benchmark": self.name,
             "compiled": COMPILED,
-            "runs": rows,
-            "processes": [asdict(whole) for whole in wholes],
-            "provenance": gather_provenance([], [case.seed for case, _ in found]),
+            "runs": [{"case": asdict(case), "figures": asdict(figures)} for case, figures in self.figures],
+            "processes": [asdict(whole) for whole in self.wholes],
         }
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return 0
 
 
 def form(*, compiled: bool, installed: Path) -> str:
@@ -93,43 +155,24 @@ def form(*, compiled: bool, installed: Path) -> str:
     return "the scheduler's core is Python; python3 launch/setup_venv.py compiled makes machine code of it"
 
 
-def _table(found: list[tuple[Case, Figures]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("POLICY AND WORKLOAD")
-    for head in ("JOBS", "NODES", "CPU s", "JOBS/s", "EVENTS/s", "BATCHES/s", "p50 us", "p99 us", "MAX us", "MB"):
-        table.add_column(head, justify="right")
-    table.add_column("GOAL")
-    for case, it in found:
-        cells = [f"{it.jobs:,}", f"{it.nodes:,}", f"{it.cpu_s:.2f}", f"{it.jobs / it.cpu_s:,.0f}"]
-        cells += [f"{it.events / it.cpu_s:,.0f}", f"{it.batches / it.cpu_s:,.0f}"]
-        cells += [f"{it.p50_us:.0f}", f"{it.p99_us:.0f}", f"{it.max_us:,.0f}"]
-        table.add_row(case.label, *cells, f"{it.memory_mb:.0f}", goal(case, it))
-    return table
+def _row(case: Case, it: Figures) -> list[str]:
+    return [
+        case.label,
+        f"{it.jobs:,}",
+        f"{it.nodes:,}",
+        f"{it.cpu_s:.2f}",
+        *(f"{count / it.cpu_s:,.0f}" for count in (it.jobs, it.events, it.batches)),
+        f"{it.p50_us:.0f}",
+        f"{it.p99_us:.0f}",
+        f"{it.max_us:,.0f}",
+        f"{it.memory_mb:.0f}",
+        goal(case, it),
+    ]
 
 
-def _table_of_processes(wholes: list[process.Whole]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("WHOLE PROCESS")
-    for head in ("JOBS", "NODES", "BARE LOOP s", "CPU s", "RATIO", "MB"):
-        table.add_column(head, justify="right")
-    table.add_column("GOAL")
-    for it in wholes:
-        cells = [f"{it.jobs:,}", f"{it.nodes:,}", f"{it.bare_s:.2f}", f"{it.cpu_s:.2f}", f"{it.times:.1f}"]
-        table.add_row(it.label, *cells, f"{it.memory_mb:.0f}", it.goal)
-    return table
-
-
-def goal(case: Case, figures: Figures) -> str:
-    """Whether the case's goals are met, in words."""
-    words = []
-    if case.least_jobs_per_s is not None:
-        met = figures.jobs / figures.cpu_s >= case.least_jobs_per_s
-        words.append(f">= {case.least_jobs_per_s:,.0f} jobs/s {'met' if met else 'MISSED'}")
-    if case.most_s is not None:
-        words.append(f"<= {case.most_s:g} s {'met' if figures.cpu_s <= case.most_s else 'MISSED'}")
-    if figures.memory_mb > MOST_MB:
-        words.append(f"<= {MOST_MB:g} MB MISSED")
-    return ", ".join(words)
+def _row_of_whole(it: process.Whole) -> list[str]:
+    seconds = [f"{it.bare_s:.2f}", f"{it.cpu_s:.2f}", f"{it.times:.1f}"]
+    return [it.label, f"{it.jobs:,}", f"{it.nodes:,}", *seconds, f"{it.memory_mb:.0f}", it.goal]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+"""The floors: two processes and a TCP connection for round trips; mpi4py alone for starting, spawning and memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ...compare.contender import (
+    Answer,
+    Channel,
+    Command,
+    Config,
+    Ends,
+    load_optional,
+    memory_with_numpy,
+    of_samples,
+    pin,
+    timed,
+)
+
+if TYPE_CHECKING:
+    import socket
+
+# The floor of round trips: two processes and a TCP connection, nothing else ------------------------------------------
+
+SMALL_BYTES: Final = 64
+_HEAD_BYTES: Final = 8
+
+
+def sockets(config: Config, channel: Channel) -> None:
+    """Serve; the other process echoes frames of 8 bytes of length and as many bytes."""
+    import socket  # here, because the memory of the other floor is measured
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    child = os.fork()
+    if child == 0:
+        _echo(listener.getsockname(), config)
+        os._exit(0)
+    if config.cpus:
+        pin(config.cpus[0])
+    connection, _ = listener.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    small = partial(_round_trip, connection, SMALL_BYTES)
+    channel.serve({"rtt": partial(_rtt, small), "immediate": partial(_rtt, small), "echo": partial(_rate, connection)})
+    connection.close()
+    os.waitpid(child, 0)
+
+
+def _rtt(round_trip: partial[None], command: Command) -> Answer:
+    return of_samples(timed(round_trip, command["n"], command["limit_s"]))
+
+
+def _rate(connection: socket.socket, command: Command) -> Answer:
+    size = command["bytes"]
+    out, back = bytearray(size), bytearray(size)
+
+    def echo() -> None:
+        connection.sendall(size.to_bytes(_HEAD_BYTES, "little"))
+        connection.sendall(out)
+        _fill(connection, memoryview(back))
+
+    return {"bytes_per_s": 2 * size / of_samples(timed(echo, command["n"], command["limit_s"]))["median_s"]}
+
+
+def _round_trip(connection: socket.socket, size: int) -> None:
+    connection.sendall(size.to_bytes(_HEAD_BYTES, "little") + bytes(size))
+    _fill(connection, memoryview(bytearray(size)))
+
+
+def _echo(address: tuple[str, int], config: Config) -> None:
+    import socket
+
+    if config.cpus:
+        pin(config.cpus[1])
+    connection = socket.create_connection(address)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    room = memoryview(bytearray(SMALL_BYTES + _HEAD_BYTES))
+    while got := connection.recv_into(room):
+        if got < _HEAD_BYTES:
+            _fill(connection, room[got:_HEAD_BYTES])
+            got = _HEAD_BYTES
+        size = int.from_bytes(room[:_HEAD_BYTES], "little")
+        if size + _HEAD_BYTES > len(room):
+            larger = bytearray(size + _HEAD_BYTES)
+            larger[:got] = room[:got]
+            room = memoryview(larger)
+        _fill(connection, room[got : size + _HEAD_BYTES])
+        connection.sendall(room[_HEAD_BYTES : size + _HEAD_BYTES])
+
+
+def _fill(connection: socket.socket, room: memoryview) -> None:
+    """Receive until ``room`` is full.
+
+    Raises:
+        EOFError: The other side has gone.
+    """
+    while room:
+        got = connection.recv_into(room)
+        if not got:
+            raise EOFError("the other process has gone")
+        room = room[got:]
+
+
+# The floor of starting, spawning and memory: mpi4py and nothing else -------------------------------------------------
+
+POLL_S: Final = 0.005
+GONE_S: Final = 20.0
+
+SPAWNED: Final = (
+    "import os; from mpi4py import MPI; {then}parent = MPI.Comm.Get_parent(); "
+    "pids = MPI.COMM_WORLD.gather(os.getpid(), root=0); pids and parent.send(pids, dest=0); parent.Disconnect()"
+)
+"""A spawned process; it says that it is there once all of its world are. Hydra takes arguments of one line only."""
+
+
+def mpi(config: Config, channel: Channel) -> None:
+    """Serve; ``config.places`` processes were started by mpiexec."""
+    del config
+    library = load_optional("mpi4py.MPI")
+    world = library.COMM_WORLD
+    if world.rank:
+        _follow(world)
+        return
+    channel.serve({"resize": partial(_spawn, library), "memory": partial(_memory_of_mpi, world)})
+    for rank in range(1, world.size):
+        world.send(None, dest=rank)
+
+
+def _spawn(library: Any, command: Command) -> Answer:
+    """Time a spawn; it stands beside a grow as well as beside a shrink."""
+    numba = bool(command.get("numba"))
+    program = SPAWNED.format(then="import numba; " if numba else "")
+    before_s = time.perf_counter()
+    children = library.COMM_SELF.Spawn(sys.executable, ["-c", program], maxprocs=command["n"])
+    pids = children.recv(source=0)
+    spawn_s = time.perf_counter() - before_s
+    with Ends(pids) as ends:
+        children.Disconnect()
+        ends.wait(GONE_S)
+    return {"loaded_s": spawn_s} if numba else {"grow_s": spawn_s, "shrink_s": spawn_s}
+
+
+def _memory_of_mpi(world: Any, command: Command) -> Answer:
+    world.send(command, dest=1)
+    answer: dict[str, float] = world.recv(source=1)
+    return answer
+
+
+def _follow(world: Any) -> None:
+    """Do what rank 0 says; waits asleep, for a blocking receive of MPI keeps a core busy."""
+    while True:
+        while not world.iprobe(source=0):
+            time.sleep(POLL_S)
+        if world.recv(source=0) is None:
+            return
+        world.send(memory_with_numpy(), dest=0)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .graph import Graph
-    from .instances import Instance
+    from .graph import Graph, Instance
     from .kernel import Workspace
 
 BLOCK_SOURCES: Final = 8

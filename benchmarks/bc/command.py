@@ -16,7 +16,7 @@ from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..harness.measurement import WholeFile
 from .bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
-from .instances import Generated, Instance, keep
+from .graph import Generated, Instance, keep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

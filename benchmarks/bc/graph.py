@@ -1,4 +1,4 @@
-"""Graphs in the order that the kernel likes, and the R-MAT graph, generated alike on every place from its seed.
+"""Graphs in the order that the kernel likes; the R-MAT graph; how a place comes by the graph that is computed.
 
 Source: Chakrabarti et al., "R-MAT: a recursive model for graph mining", SDM 2004; parameters of SSCA2.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -168,3 +168,74 @@ class PathCountError(ArithmeticError):
             "differ by more than a factor of 2^960 within one distance; no such graph (a very large grid, say) can be "
             "computed"
         )
+
+
+# Which graph is computed, in a few bytes that every bag carries, and how a place comes by it: once -------------------
+
+_kept: dict[str, Graph] = {}
+_keeping = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Generated:
+    """An R-MAT graph, which every place generates for itself.
+
+    Attributes:
+        scale: Two to this power is the number of vertices.
+        seed: Seed of the graph.
+    """
+
+    scale: int
+    seed: int
+
+    @property
+    def vertices(self) -> int:
+        """Number of vertices."""
+        return 1 << self.scale
+
+    def graph(self) -> Graph:
+        """Return the graph."""
+        return rmat(self.scale, self.seed)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A graph that place 0 keeps in memory; every other place gets it from there, in one message.
+
+    That is faster than reading a file again, and it is the same graph even if the file has changed since, or is not
+    there on another machine.
+
+    Attributes:
+        key: Under which it is kept.
+        vertices: Number of vertices.
+    """
+
+    key: str
+    vertices: int
+
+    def graph(self) -> Graph:
+        """Return the graph; on another place than 0 without the names of its vertices."""
+        with _keeping:
+            own = _kept.get(self.key)
+        if own is not None:
+            return own
+        import apgas
+
+        with apgas.finish():
+            return apgas.at(apgas.place(0), lend, self.key)
+
+
+Instance: TypeAlias = Generated | Kept
+
+
+def keep(graph: Graph, key: str) -> Kept:
+    """Keep ``graph`` for all places; on place 0."""
+    with _keeping:
+        _kept[key] = graph
+    return Kept(key, graph.vertices)
+
+
+def lend(key: str) -> Graph:
+    """Return the graph kept under ``key``, for a place that only computes."""
+    with _keeping:
+        return _kept[key].nameless()

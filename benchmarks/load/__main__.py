@@ -3,11 +3,119 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated, Final
 
 from apgas.errors import extras_named
 
 with extras_named():
-    from .command import main
+    import msgspec
+    import typer
+
+    from scheduler_bridge.daemon.config import DaemonError
+
+    from ..compare import command_line
+    from ..compare.display import Sheet, show_sheets
+    from ..harness.errors import BadUsage, show_error
+    from .measure import Plan, Report, measure
+
+_PROGRAM: Final = f"python -m {__package__}"
+_FULL: Final = Plan()
+_QUICK: Final = Plan(queued=500, connected=50, rate=500, seconds=2)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what ``arguments`` ask for and show the figures.
+
+    Returns:
+        The exit code: 0 measured (goals may be missed), 1 the scheduler cannot be measured, 2 bad usage.
+
+    Raises:
+        SystemExit: TERM or INT ended it: 128 and the signal's number.
+    """
+    return command_line.main(_PROGRAM, _command, arguments)
+
+
+def _command(
+    queued: Annotated[int, typer.Option(min=0, help="Jobs that wait.")] = _FULL.queued,
+    connected: Annotated[int, typer.Option(min=1, help="Malleable jobs that run and are connected.")] = _FULL.connected,
+    rate: Annotated[float, typer.Option(help="Events a second.")] = _FULL.rate,
+    requests: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of them that asks for nodes, or offers some.")
+    ] = _FULL.requests,
+    ends: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of them by which a job ends; one comes for it.")
+    ] = _FULL.ends,
+    seconds: Annotated[float, typer.Option(help="How long.")] = _FULL.seconds,
+    policy: Annotated[str, typer.Option(help="What decides.")] = _FULL.policy,
+    quick: Annotated[bool, typer.Option("--quick", help="Try it in a small way: 500 jobs, 50 connected.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Measure a scheduler of its own under load; the jobs are connections only, nothing is computed.
+
+    Example: python -m benchmarks.load --quick
+    """
+    try:
+        plan = _QUICK if quick else Plan(queued, connected, rate, requests, ends, seconds, policy)
+    except ValueError as error:
+        raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
+    return _run(plan, as_json=json)
+
+
+def _run(plan: Plan, *, as_json: bool) -> int:
+    try:
+        report = measure(plan, lambda text: typer.echo(text, err=True))
+    except (DaemonError, RuntimeError, TimeoutError) as error:
+        show_error("the scheduler cannot be measured", str(error), getattr(error, "hint", ""))
+        return 1
+    if as_json:
+        figures = {**msgspec.to_builtins(report), "goals": report.goals()}
+        typer.echo(msgspec.json.format(msgspec.json.encode(figures), indent=1).decode())
+    else:
+        show_report(report)
+    return 0
+
+
+def show_report(report: Report) -> None:
+    """Print a report for people: goals, events, spreads of times."""
+    daemon = report.daemon
+    goals = [[goal.what, goal.goal, goal.reached, "met" if goal.met else "MISSED"] for goal in report.goals()]
+    events = [[kind.what, f"{kind.count:,}", f"{kind.count / daemon.wall_s:,.0f}"] for kind in report.events]
+    handled = sum(kind.count for kind in report.events if kind.handled)
+    events.append(["all but progress: what the core handles", f"{handled:,}", f"{report.per_s(handled=True):,.0f}"])
+    spreads = [
+        [what, str(spread.count), *(f"{seconds * 1e3:.2f}" for seconds in (spread.p50_s, spread.p99_s, spread.max_s))]
+        for what, spread in (
+            ("a decision", daemon.decision),
+            ("a message, and what it led to", daemon.message),
+            ("a write to the log", daemon.commit),
+            ("a picture of the queue", daemon.picture),
+            ("the event loop being late", daemon.stall),
+            ("a job's request until its answer", report.answer),
+            ("malleable queue", report.queue),
+        )
+    ]
+    show_sheets(
+        "A scheduler under load",
+        [
+            Sheet(("", "GOAL", "REACHED", ""), "lrrl", [goals]),
+            Sheet(("EVENTS", "COUNT", "A SECOND"), "lrr", [events]),
+            Sheet(("SECONDS OF", "TIMES", "p50 ms", "p99 ms", "MAX ms"), "lrrrr", [spreads]),
+        ],
+        [
+            (
+                f"the daemon, over {daemon.wall_s:.1f} s: {daemon.cpu_s / daemon.wall_s:.0%} of a core, "
+                f"{daemon.memory_bytes / 1e6:.0f} MB, {daemon.open_files} open files; "
+                f"{daemon.cpu_s / max(1.0, report.per_s() * daemon.wall_s) * 1e6:.0f} us of CPU time an event"
+            ),
+            (
+                f"{report.decisions_per_s:.0f} decisions, {report.resizes_per_s:.0f} resizes a second; "
+                f"{report.submits_per_s:.0f} jobs a second were queued; policy {report.policy}, {report.nodes} nodes"
+            ),
+            f"{report.cores} cores, of which {report.busy_before:.1f} were asked for before this began",
+            "stand-ins: no processes of jobs; one process speaks for all of them, on the same machine",
+        ],
+    )
+
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.bc.bag import BCBag, Centrality
 from benchmarks.bc.command import sequential
-from benchmarks.bc.instances import Generated
+from benchmarks.bc.graph import Generated
 from benchmarks.harness.ranges import Ranges
 from benchmarks.pi.bag import Hits, PiBag, count_span
 

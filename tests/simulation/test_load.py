@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S
 
-from benchmarks.load.command import main
+from benchmarks.load.__main__ import main
 from benchmarks.load.daemon import spread
 from benchmarks.load.measure import PROGRESS, Plan, _waiting, kinds, last_row, measure
 from scheduler_bridge.core import events as ev

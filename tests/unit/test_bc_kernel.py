@@ -14,8 +14,7 @@ import pytest
 import apgas
 from benchmarks.bc.bag import BCBag, Centrality, Solver, fraction_bits, load_solver
 from benchmarks.bc.command import sequential, summary
-from benchmarks.bc.graph import Graph, rmat, rmat_edges
-from benchmarks.bc.instances import Generated, Kept, keep, lend
+from benchmarks.bc.graph import Generated, Graph, Kept, keep, lend, rmat, rmat_edges
 from benchmarks.harness.jit import has_numba
 from glb.testing import check_bag
 

@@ -87,7 +87,7 @@ def test_nothing_heavy_is_imported_before_place_0_parses() -> None:
 def test_a_second_place_loads_what_the_first_compiled(tmp_path: Path) -> None:
     script = (
         "from benchmarks.bc.bag import load_solver\nfrom benchmarks.bc import kernel\n"
-        "from benchmarks.bc.instances import Generated\nload_solver(Generated(3, 2))\n"
+        "from benchmarks.bc.graph import Generated\nload_solver(Generated(3, 2))\n"
         "from benchmarks.pi.kernel import count_hits\n"
         "for function in (kernel._forward, kernel._backward, count_hits):\n"
         "    print(sum(function.stats.cache_hits.values()), sum(function.stats.cache_misses.values()))"

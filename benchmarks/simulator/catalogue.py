@@ -20,7 +20,7 @@ from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import Around
 from scheduler_bridge.sim import ReplayOptions, replay
 from scheduler_bridge.workloads import Workload, convert
-from scheduler_bridge.workloads.generate.catalogue import generate
+from scheduler_bridge.workloads.generate import generate
 
 THETA: Final = "theta"
 """28 days of a log that comes with the reference data; the other workloads are drawn."""

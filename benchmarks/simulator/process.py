@@ -15,7 +15,7 @@ from typing import Final
 import scheduler_bridge
 from scheduler_bridge.experiments.real_workloads.cells import THETA_FILE
 from scheduler_bridge.workloads import Workload, load, write_swf
-from scheduler_bridge.workloads.generate.catalogue import generate
+from scheduler_bridge.workloads.generate import generate
 
 PROCESS: Final = "process"
 MILLION: Final = "million"

@@ -92,7 +92,7 @@ def report(
 def _write_swf(record: RunRecord, path: Path, speedup: str | None) -> None:
     from scheduler_bridge.sim import parse_speedup
     from scheduler_bridge.workloads import write_swf
-    from scheduler_bridge.workloads.history import Law, workload_of
+    from scheduler_bridge.workloads.load import Law, workload_of
 
     law = None if speedup is None else Law(speedup, parse_speedup(speedup))
     write_swf(workload_of(record, law=law), path)

@@ -217,7 +217,7 @@ def clean(
 
     Example: malleable workload clean cori/*.csv -o haswell.swf.gz
     """
-    from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
+    from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
 
     cleaning = Cleaning(nodes=part.nodes, drop_shared=not keep_shared, merge_split=not keep_split)
     workload = read_clean_csv(files, cleaning, keep_cut_off=part.keep_cut_off)
@@ -320,7 +320,7 @@ def _typed(text: str, value: str, default: object) -> object:
 
 def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json: bool) -> None:
     from scheduler_bridge.workloads import write_swf
-    from scheduler_bridge.workloads.statistics import describe_workload
+    from scheduler_bridge.workloads.workload import describe_workload
 
     expect_file("--output", output, WORKLOADS)
     expect_file("--png", png, PICTURES)

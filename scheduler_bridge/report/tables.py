@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.record import JobRecord, RunRecord
     from scheduler_bridge.workloads import Workload
     from scheduler_bridge.workloads.generate import Recipe
-    from scheduler_bridge.workloads.statistics import Spread, WorkloadStatistics
+    from scheduler_bridge.workloads.workload import Distribution, WorkloadStatistics
 
 
 def _table(title: str) -> Table:
@@ -134,7 +134,7 @@ def remarks(numbers: WorkloadStatistics) -> list[str]:
     return lines
 
 
-def _cells(spread: Spread) -> list[str]:
+def _cells(spread: Distribution) -> list[str]:
     return [_short(value) for value in (spread.mean, spread.least, *spread.percentiles.values(), spread.largest)]
 
 

@@ -14,7 +14,7 @@ from scheduler_bridge.core.events import Effect, Event, Outcome
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, clipped, node_s
 from scheduler_bridge.sim.scaling import Cost, Speedup, linear_speedup
-from scheduler_bridge.workloads.dependencies import After
+from scheduler_bridge.workloads.workload import After
 
 
 class SimJob(msgspec.Struct, frozen=True, gc=False):

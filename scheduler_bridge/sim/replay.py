@@ -24,9 +24,8 @@ from scheduler_bridge.sim.jobs import JobRecord, Observer, Progress, SharingMode
 from scheduler_bridge.sim.measures import Measures, Power, bounded_slowdown, measure
 from scheduler_bridge.sim.scaling import Cost, Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload, in_order
-from scheduler_bridge.workloads.dependencies import After, Dependencies, dependencies
-from scheduler_bridge.workloads.findings import Findings
-from scheduler_bridge.workloads.record import Status
+from scheduler_bridge.workloads.source import Findings
+from scheduler_bridge.workloads.workload import After, Dependencies, Status, dependencies
 
 # From jobs of workloads to simulated jobs ----------------------------------------------------------------------------
 

@@ -13,11 +13,10 @@ from scheduler_bridge.workloads.conversion import (
     make_evolving,
     mebf_rule,
 )
-from scheduler_bridge.workloads.findings import Finding, Findings, TraceError
 from scheduler_bridge.workloads.load import load
-from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
-from scheduler_bridge.workloads.swf import SwfOptions, read_swf
-from scheduler_bridge.workloads.swf_writer import write_swf
+from scheduler_bridge.workloads.source import Finding, Findings, TraceError
+from scheduler_bridge.workloads.swf import SwfOptions, read_swf, write_swf
+from scheduler_bridge.workloads.workload import Status, TraceJob, Workload, in_order
 
 __all__ = [
     "RULES",

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.workloads.record import TraceJob, Workload
+from scheduler_bridge.workloads.workload import TraceJob, Workload
 
 PARALLEL_SHARES: Final = (0.999, 0.995, 0.99, 0.985, 0.98, 0.975, 0.97, 0.965, 0.96, 0.955, 0.95)
 """Amdahl's parallel shares of which one is chosen for a job [code of the 2025 paper]."""

@@ -28,11 +28,9 @@ from typing import Any, Final
 from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError, JobClass
-from scheduler_bridge.workloads.findings import Findings, TraceError
-from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
-from scheduler_bridge.workloads.source import Source
-from scheduler_bridge.workloads.statistics import unknown_nodes
+from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.swf import MISSING_WALLTIME_FACTOR
+from scheduler_bridge.workloads.workload import TraceJob, Workload, in_order, unknown_nodes
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., float]]] = {
     ast.Add: operator.add,

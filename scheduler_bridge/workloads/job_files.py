@@ -18,11 +18,8 @@ from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.model.job import JOB_FILE_KEYS
-from scheduler_bridge.workloads.dependencies import dependencies
-from scheduler_bridge.workloads.findings import Findings, TraceError
-from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
-from scheduler_bridge.workloads.source import Source
-from scheduler_bridge.workloads.statistics import unknown_nodes
+from scheduler_bridge.workloads.source import Findings, Source, TraceError
+from scheduler_bridge.workloads.workload import TraceJob, Workload, dependencies, in_order, unknown_nodes
 
 _AFTER: Final = ("after_ok", "after_any", "think_s")
 _SIMULATED: Final = ("think_s", "submit_s", "runtime_s", "speedup", "steps", "wishes", "overhead", "count", "every_s")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from scheduler_bridge.workloads.findings import TraceError
-from scheduler_bridge.workloads.record import Workload
-from scheduler_bridge.workloads.source import Source
+from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.swf import SwfOptions, read_swf
+from scheduler_bridge.workloads.workload import Status, TraceJob, Workload, in_order
+
+if TYPE_CHECKING:
+    from scheduler_bridge.record import JobRecord, RunRecord, Segment
 
 FORMS: Final = (
     "SWF, accounting files (CSV), ElastiSim's jobs or a history (JSON), job files (TOML); plain, or packed by gzip, xz "
@@ -44,7 +48,7 @@ def load(path: Source | Path | str, *, nodes: int | None = None, swf: SwfOptions
             options = swf or SwfOptions()
             return read_swf(source, replace(options, nodes=nodes) if nodes else options)
         case ".csv":
-            from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
+            from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
 
             keep = swf.keep_cut_off if swf else False
             return read_clean_csv([source], Cleaning(nodes=nodes), keep_cut_off=keep)
@@ -86,7 +90,7 @@ def _numbers(line: str) -> int:
 
 
 def _has_known_columns(line: str) -> bool:
-    from scheduler_bridge.workloads.columns import find_map
+    from scheduler_bridge.workloads.accounting import find_map
 
     try:
         find_map(tuple(name.strip().strip('"') for name in line.split(",")), "")
@@ -109,7 +113,114 @@ def _read_json(source: Source, nodes: int | None) -> Workload:
         from scheduler_bridge.workloads.elastisim import read_elastisim
 
         return read_elastisim(source, nodes=nodes)
-    from scheduler_bridge.workloads.history import workload_of
 
     workload = workload_of(record, name=source.stem)
     return replace(workload, nodes=nodes) if nodes else workload
+
+
+# The scheduler's history as a workload: what would another policy have made of last week? ----------------------------
+#
+# What a job would have taken on the nodes that it asked for is computed from the nodes that it had, and from the part
+# of their cores that it could use where it shared them: the work that was done is the same. How malleable jobs scale is
+# an assumption: as the scheduler believed, unless another law is given.
+
+_STATUS: dict[str, Status] = {"completed": "completed", "cancelled": "cancelled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """How jobs are assumed to scale.
+
+    Attributes:
+        text: As a speedup of ``TraceJob``.
+        at: How fast a job is on a number of nodes; only ratios count.
+    """
+
+    text: str
+    at: Callable[[int], float]
+
+
+def power(rho: float) -> Law:
+    """On n nodes n^(1 - rho) times as fast as on one, as the scheduler believes [MEBF, section 2.2; D]."""
+    if rho == 0:
+        return Law("linear", float)
+    return Law(f"power:{rho!r}", lambda nodes: nodes ** (1.0 - rho))
+
+
+def workload_of(record: RunRecord, *, name: str = "history", law: Law | None = None) -> Workload:
+    """The jobs of a run that are over; the others are counted in the findings.
+
+    Args:
+        record: What the scheduler, live or simulated, left behind.
+        name: Of the workload.
+        law: How malleable jobs scale; None: each by the rho that the scheduler believed in.
+
+    Raises:
+        TraceError: No job is over.
+    """
+    findings = Findings(records=len(record.jobs))
+    jobs = in_order(_jobs(record, law, findings))
+    if not jobs:
+        raise TraceError(
+            f"{name}: no job is over", f"the record has {len(record.jobs)} jobs", "export the history after some ended"
+        )
+    return Workload(
+        name=name,
+        nodes=len(record.nodes),
+        jobs=jobs,
+        source=f"history under {record.policy}",
+        start_unix_s=_unix(record.started_at),
+        findings=findings,
+    )
+
+
+def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[TraceJob]:
+    first_s = min((job.submit_s for job in record.jobs), default=0.0)
+    for job in record.jobs:
+        assumed = (law or power(job.rho)) if job.malleable else power(0.0)
+        runtime_s = _runtime(job, assumed.at)
+        if job.start_s is None or job.end_s is None or runtime_s <= 0:
+            findings.skip("not over, or never ran")
+            continue
+        yield TraceJob(
+            job_id=job.job_id,
+            submit_s=max(0.0, _requested_s(job) - min(0.0, first_s)),
+            runtime_s=runtime_s,
+            walltime_s=job.walltime_s,
+            nodes=job.nodes,
+            min_nodes=job.min_nodes,
+            max_nodes=job.max_nodes,
+            job_class="malleable" if job.malleable else "rigid",
+            user=job.user,
+            name=job.name,
+            wait_s=max(0.0, job.start_s - job.submit_s),
+            status=_STATUS.get(job.state, "failed"),
+            rho=job.rho,
+            speedup=assumed.text,
+            allocations=tuple((part.from_s - job.start_s, len(part.nodes)) for part in _last_run(job)),
+            after_ok=job.after_ok,
+            after_any=job.after_any,
+        )
+
+
+def _runtime(job: JobRecord, speedup: Callable[[int], float]) -> float:
+    """Seconds that the job would have taken on the nodes that it asked for."""
+    work = sum((part.to_s - part.from_s) * part.share * speedup(len(part.nodes)) for part in _last_run(job))
+    return work / speedup(job.nodes)
+
+
+def _last_run(job: JobRecord) -> list[Segment]:
+    """The segments since it was started last: what it did before it was lost and run again was lost, too."""
+    return [part for part in job.segments if job.start_s is None or part.from_s >= job.start_s]
+
+
+def _requested_s(job: JobRecord) -> float:
+    """When it was asked for; one that came after others was submitted later."""
+    return job.submit_s if job.requested_s is None else job.requested_s
+
+
+def _unix(started_at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(started_at).timestamp()
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Reads the Standard Workload Format of the Parallel Workloads Archive, plain or compressed.
+"""The Standard Workload Format of the Parallel Workloads Archive, plain or compressed: reading and writing.
 
 Rules for broken records (counted in the workload's findings, with the first line, field and value of each kind):
 
@@ -18,6 +18,7 @@ jobs then. Each step is one loop that knows the usual record only; whatever is o
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -27,12 +28,11 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.model import InvalidJobError
-from scheduler_bridge.workloads.findings import Findings, TraceError
-from scheduler_bridge.workloads.record import MAX_ID, Status, TraceJob, Workload, in_order
-from scheduler_bridge.workloads.source import Source, is_text
-from scheduler_bridge.workloads.statistics import unknown_nodes
+from scheduler_bridge.workloads.source import Findings, Source, TraceError, is_text
+from scheduler_bridge.workloads.workload import MAX_ID, Status, TraceJob, Workload, in_order, unknown_nodes
 
 MISSING_WALLTIME_FACTOR: Final = 1.25
 """Estimates that are missing are this many times the runtime [2025, section 2.2]."""
@@ -48,7 +48,7 @@ _COUNT: Final = len(_FIELDS)
 _NAMED: Final = ("User", "Group", "Queue", "Partition", "Name")
 """Comments that give a number its name."""
 _OURS: Final = ("Malleable", "Overhead", "Evolving", "Allotments", "AfterOk", "AfterAny")
-"""Comments of ``swf_writer`` about a job."""
+"""Comments of ``write_swf`` about a job."""
 _LIMIT: Final = 2.0**53
 """Beyond, not every whole number is a float; no time and no size is as large."""
 _NOT_NUMBERS: Final = f"not {_COUNT} numbers"
@@ -483,3 +483,98 @@ def _with_comments(job: TraceJob, file: _File, machine: _Machine) -> TraceJob:
 def _pairs(text: str) -> tuple[tuple[float, int], ...]:
     pairs = (pair.split("=") for pair in text.split())
     return tuple((float(at), int(nodes)) for at, nodes in pairs)
+
+
+# Writing -------------------------------------------------------------------------------------------------------------
+#
+# What the format cannot say is in comments that the reader above understands.
+# ``; Malleable: ID MIN MAX RHO STEPS SPEEDUP`` gives the bounds of a malleable job, ``; Overhead: ID ALPHA BETA`` what
+# resizes cost it, ``; Allotments: ID S=NODES ...`` the sizes that it had, ``; User: NUMBER NAME`` and the like the
+# names behind numbers. Other programs skip comments. A processor is a node: ``MaxProcs`` equals ``MaxNodes``.
+
+SYNTHETIC: Final = "SYNTHETIC: drawn by a generator, not recorded on a machine"
+_STATUS_NUMBERS: Final = {"completed": 1, "failed": 0, "cancelled": 5, "unknown": -1}
+_LABELS: Final = (("User", "user"), ("Group", "group"), ("Queue", "queue"), ("Partition", "partition"))
+
+
+def write_swf(workload: Workload, path: Path | str) -> None:
+    """Write a workload, compressed if the name ends in ``.gz``; the file appears when it is complete.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = Path(path)
+    text = "".join(f"{line}\n" for line in swf_lines(workload)).encode()
+    if path.suffix == ".gz":
+        text = gzip.compress(text, mtime=0)  # equal workloads give equal files
+    write_whole(path, text)
+
+
+def swf_lines(workload: Workload) -> Iterator[str]:
+    """The lines of the file."""
+    yield "; Version: 2.2"
+    yield f"; Computer: {_one_line(workload.header.get('Computer', workload.name))}"
+    if workload.synthetic:
+        yield f"; Note: {SYNTHETIC}"
+    if workload.source:
+        yield f"; Conversion: malleable, from {_one_line(workload.source)}"
+    yield f"; MaxJobs: {len(workload)}"
+    yield f"; MaxRecords: {len(workload)}"
+    yield f"; UnixStartTime: {_plain(workload.start_unix_s or 0)}"
+    yield f"; MaxNodes: {workload.nodes}"
+    yield f"; MaxProcs: {workload.nodes}"
+    numbers: dict[str, dict[str, int]] = {}
+    for label, label_field in _LABELS:
+        numbers[label_field] = _numbers_of({getattr(job, label_field) for job in workload.jobs})
+        for name, number in numbers[label_field].items():
+            if name != str(number):
+                yield f"; {label}: {number} {_one_line(name)}"
+    for job in workload.jobs:
+        if job.is_malleable:
+            yield (
+                f"; Malleable: {job.job_id} {job.min_nodes} {job.max_nodes} {_plain(job.rho)} {job.steps} {job.speedup}"
+            )
+        if job.overhead is not None:
+            yield f"; Overhead: {job.job_id} " + " ".join(_plain(value) for value in job.overhead)
+        yield from _list_comments(job)
+        if job.name:
+            yield f"; Name: {job.job_id} {_one_line(job.name)}"
+        yield _swf_record(job, numbers)
+
+
+def _list_comments(job: TraceJob) -> Iterator[str]:
+    for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allocations)):
+        if pairs:
+            yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)
+    for label, others in (("AfterOk", job.after_ok), ("AfterAny", job.after_any)):
+        if others:
+            yield f"; {label}: {job.job_id} " + " ".join(map(str, others))
+
+
+def _swf_record(job: TraceJob, numbers: dict[str, dict[str, int]]) -> str:
+    user, group, queue, partition = (
+        numbers[label_field].get(getattr(job, label_field), -1) for _, label_field in _LABELS
+    )
+    wait = "-1" if job.wait_s is None else _plain(job.wait_s)
+    return (
+        f"{job.job_id} {_plain(job.submit_s)} {wait} {_plain(job.runtime_s)} {job.nodes} -1 -1 {job.nodes} "
+        f"{_plain(job.walltime_s)} -1 {_STATUS_NUMBERS[job.status]} {user} {group} -1 {queue} {partition} "
+        f"{job.preceding_job} {_plain(job.think_s) if job.preceding_job >= 0 or job.think_s else -1}"
+    )
+
+
+def _numbers_of(names: set[str]) -> dict[str, int]:
+    """A number for every name: itself if all names are numbers, else by order; none for the empty name."""
+    ordered = sorted(names - {""})
+    if all(name.isascii() and name.isdigit() and len(name) < 10 and name == str(int(name)) for name in ordered):
+        return {name: int(name) for name in ordered}
+    return {name: number for number, name in enumerate(ordered, start=1)}
+
+
+def _plain(value: float) -> str:
+    """The shortest text that gives the same number again."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

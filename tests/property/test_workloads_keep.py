@@ -20,7 +20,7 @@ from scheduler_bridge.workloads import (
     read_swf,
     write_swf,
 )
-from scheduler_bridge.workloads.cleaning import read_clean_csv
+from scheduler_bridge.workloads.accounting import read_clean_csv
 from scheduler_bridge.workloads.conversion import Rule
 
 NODES = 64

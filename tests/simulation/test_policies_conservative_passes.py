@@ -36,7 +36,7 @@ from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.timetable import Candidates, Slot, Timetable
 from scheduler_bridge.sim import Engine, SimJob, replay
 from scheduler_bridge.sim.engine import node_names
-from scheduler_bridge.workloads.generate.lublin import lublin
+from scheduler_bridge.workloads.generate.models import lublin
 
 NODES = 12
 JOBS = 45

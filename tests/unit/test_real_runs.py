@@ -20,8 +20,8 @@ from scheduler_bridge.experiments.real_runs.plan import PLANS, SCALING, START_UP
 from scheduler_bridge.experiments.real_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate, of_paper_size
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
-from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
-from scheduler_bridge.workloads.record import TraceJob
+from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
+from scheduler_bridge.workloads.workload import TraceJob
 
 PLAN = Plan(("easy", "malleable"), (0, 60), (42, 43), jobs=2, nodes=8, time=0.1)
 GROWN = ResizeRecord(1, "grow", 2, 1.0, 2.0, 0.5, {"pre": 0.1, "spawn": 0.4, "post": 0.2}, "done")

@@ -18,10 +18,10 @@ from scheduler_bridge.record import JobRecord as RecordedJob
 from scheduler_bridge.record import RunRecord, Segment, decode_record, encode_record
 from scheduler_bridge.sim import Auditor, Engine, FaultTolerance, JobRecord, SimJob, node_names, replay, simulate
 from scheduler_bridge.workloads import TraceJob, Workload, read_swf, write_swf
-from scheduler_bridge.workloads.dependencies import After, dependencies
-from scheduler_bridge.workloads.findings import TraceError
-from scheduler_bridge.workloads.history import workload_of
 from scheduler_bridge.workloads.job_files import read_job_file
+from scheduler_bridge.workloads.load import workload_of
+from scheduler_bridge.workloads.source import TraceError
+from scheduler_bridge.workloads.workload import After, dependencies
 
 
 def trace(job_id: int, submit_s: float = 0.0, runtime_s: float = 10.0, **others: object) -> TraceJob:

@@ -40,8 +40,8 @@ from scheduler_bridge.sim import (
 )
 from scheduler_bridge.sim.failures import Rhythm, node_s
 from scheduler_bridge.workloads import convert
-from scheduler_bridge.workloads.dependencies import After
-from scheduler_bridge.workloads.generate.catalogue import generate
+from scheduler_bridge.workloads.generate import generate
+from scheduler_bridge.workloads.workload import After
 
 AGAIN = FaultTolerance()
 

@@ -12,7 +12,7 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.sim import Replay, ReplayOptions, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert
-from scheduler_bridge.workloads.generate.catalogue import generate
+from scheduler_bridge.workloads.generate import generate
 
 WORKLOAD = convert(
     Workload("small", 8, tuple(TraceJob(job, 5.0 * job, 40.0, 60.0, 1 + job % 5) for job in range(30))), 0.5, seed=1

@@ -11,7 +11,7 @@ from benchmarks.simulator.__main__ import form, main
 from benchmarks.simulator.bare import easy
 from benchmarks.simulator.catalogue import THETA, Case, goal, quantile, run
 from benchmarks.simulator.process import measure
-from scheduler_bridge.workloads.generate.catalogue import generate
+from scheduler_bridge.workloads.generate import generate
 
 
 def test_a_case_is_measured() -> None:

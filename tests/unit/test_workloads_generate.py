@@ -12,9 +12,8 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 
 from scheduler_bridge.workloads import Workload, read_swf, write_swf
 from scheduler_bridge.workloads.generate import RECIPES, generate, top_up_theta
-from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
-from scheduler_bridge.workloads.generate.lublin import day_points
-from scheduler_bridge.workloads.generate.twins import PORTRAITS
+from scheduler_bridge.workloads.generate.models import day_points
+from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS, PORTRAITS
 
 SMALL = {name: {"jobs": 400} if "jobs" in recipe.options else {} for name, recipe in RECIPES.items()}
 

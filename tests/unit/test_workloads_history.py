@@ -14,7 +14,7 @@ from scheduler_bridge.daemon.storage.state import HISTORY
 from scheduler_bridge.record import Recorder, RunRecord, encode_record
 from scheduler_bridge.sim import ReplayOptions, node_names, replay
 from scheduler_bridge.workloads import TraceJob, Workload, load, read_swf
-from scheduler_bridge.workloads.history import workload_of
+from scheduler_bridge.workloads.load import workload_of
 
 
 def lived(workload: Workload, policy: str, cores: int = 1) -> RunRecord:

@@ -25,9 +25,9 @@ from scheduler_bridge.workloads import (
     read_swf,
     write_swf,
 )
-from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
+from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
 from scheduler_bridge.workloads.elastisim import read_elastisim
-from scheduler_bridge.workloads.history import workload_of
+from scheduler_bridge.workloads.load import workload_of
 
 CORI = '"Job","Host Name","Partition","QOS","Submit","Start","End","Elapsed Secs","Nodes Allocated","Raw Hours"'
 

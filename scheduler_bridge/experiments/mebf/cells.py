@@ -16,7 +16,7 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Behaviour, JobRecord, ReplayOptions, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
-from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
+from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
 
 # Utilization over time [figure 11] -----------------------------------------------------------------------------------
 #

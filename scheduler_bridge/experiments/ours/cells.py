@@ -17,10 +17,8 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Behaviour, JobRecord, Means, ReplayOptions, parse_cost, replay
 from scheduler_bridge.workloads import Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule, amdahl_rule
-from scheduler_bridge.workloads.generate.batches import batch
-from scheduler_bridge.workloads.generate.cirne import cirne
-from scheduler_bridge.workloads.generate.lublin import lublin
-from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
+from scheduler_bridge.workloads.generate.models import cirne, lublin
+from scheduler_bridge.workloads.generate.papers import PORTRAITS, batch, twin
 
 OWN: Final = "best-use"
 OTHERS: Final = (

@@ -15,7 +15,7 @@ from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.policies.penalty import priority
 from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
-from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS, penalty
+from scheduler_bridge.workloads.generate.papers import PENALTY_JOBS, PENALTY_SCENARIOS, penalty
 
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1, 2, 3, 4), "full": tuple(range(1, 41))}
 """Each draws a workload; the paper has four."""
@@ -29,10 +29,10 @@ _MINUTE_S: Final = 60.0
 
 def cells(seeds: Iterable[int]) -> list[Cell]:
     """All simulations, those of the first workload first."""
-    return [Cell(scenario, policy, 0, seed) for seed in seeds for scenario in SCENARIOS for policy in POLICIES]
+    return [Cell(scenario, policy, 0, seed) for seed in seeds for scenario in PENALTY_SCENARIOS for policy in POLICIES]
 
 
-def simulated(cell: Cell, jobs: int = JOBS) -> Figures:
+def simulated(cell: Cell, jobs: int = PENALTY_JOBS) -> Figures:
     """Simulate a cell.
 
     Args:

@@ -29,7 +29,7 @@ from scheduler_bridge.experiments.study import (
 )
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry
-from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS
+from scheduler_bridge.workloads.generate.papers import PENALTY_JOBS, PENALTY_SCENARIOS
 
 NAME: Final = "penalty"
 CLAIMS: Final = claims_file(__package__)
@@ -57,7 +57,7 @@ _SPAN: Final = (
 _UNKNOWN: Final = "not known"
 
 
-def run(how: Sweeping, *, jobs: int = JOBS) -> Outcome:
+def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> Outcome:
     """Simulate what is not known yet and compare.
 
     Args:
@@ -126,7 +126,7 @@ def _by_class(waits: Means, scenario: str, policy: str) -> list[float]:
 
 def _table_3(waits: Means) -> DataTable:
     rows: list[tuple[Value, ...]] = []
-    for scenario, name in itertools.product(SCENARIOS, (*CLASSES, "all")):
+    for scenario, name in itertools.product(PENALTY_SCENARIOS, (*CLASSES, "all")):
         each = waits.each(scenario, "penalty", _column(name))
         printed = CLAIMS["printed"][scenario].get(name)
         if not each and printed is None:

@@ -13,8 +13,8 @@ from msgspec import structs
 from scheduler_bridge.experiments.published_runs import Costs
 from scheduler_bridge.experiments.real_runs.keeping import Site
 from scheduler_bridge.experiments.real_runs.problems import NODE_S
-from scheduler_bridge.workloads.generate import batches
-from scheduler_bridge.workloads.record import TraceJob
+from scheduler_bridge.workloads.generate import papers
+from scheduler_bridge.workloads.workload import TraceJob
 
 Scale: TypeAlias = Literal["tiny", "small", "full"]
 Kind: TypeAlias = Literal["batch", "injected", "scaling"]
@@ -82,8 +82,8 @@ class Plan:
     policies: tuple[str, ...]
     shares: tuple[int, ...]
     seeds: tuple[int, ...]
-    jobs: int = batches.JOBS
-    nodes: int = batches.NODES
+    jobs: int = papers.BATCH_JOBS
+    nodes: int = papers.BATCH_NODES
     time: float = TIME
     cores: int = 1
     injected: tuple[int, ...] = ()
@@ -121,25 +121,25 @@ class Plan:
         """The jobs of a run in the paper's seconds, no larger than the cluster."""
         if key.kind == "scaling":
             return self._rigid_jobs()
-        jobs = batches.batch(seed=key.seed, malleable=key.share / 100).jobs[: self.jobs]
+        jobs = papers.batch(seed=key.seed, malleable=key.share / 100).jobs[: self.jobs]
         return [self._fitted(job) for job in jobs]
 
     def problems(self) -> list[str]:
         """The configurations that occur."""
         names = {job.name for seed in self.seeds for job in self.batch(RunKey(self.policies[0], self.shares[0], seed))}
-        return [item.name for item in batches.CONFIGURATIONS if item.name in names]
+        return [item.name for item in papers.CONFIGURATIONS if item.name in names]
 
     def _rigid_jobs(self) -> list[TraceJob]:
         """Each problem on each size; those that take longest come first, so that the nodes are well used."""
         names = set(self.problems())
-        chosen = [item for item in batches.CONFIGURATIONS if item.name in names and item.node_s <= self.longest_node_s]
+        chosen = [item for item in papers.CONFIGURATIONS if item.name in names and item.node_s <= self.longest_node_s]
         pairs = sorted(product(chosen, self.sizes), key=lambda pair: -pair[0].node_s / pair[1])
         return [
             TraceJob(
                 number,
                 0.0,
                 item.node_s / nodes,
-                batches.WALLTIME_S + 2 * item.node_s / nodes,
+                papers.BATCH_WALLTIME_S + 2 * item.node_s / nodes,
                 nodes,
                 name=item.name,
             )
@@ -175,7 +175,7 @@ PLANS: Final[Mapping[Scale, Plan]] = {
     "full": Plan(
         (*PAPER, *STRATEGIES),
         (0, 20, 40, 60, 80, 100),
-        batches.SEEDS,
+        papers.BATCH_SEEDS,
         injected=(20, 40, 60, 80, 100),
         sizes=(1, 2, 4, 8, 16, 32),
     ),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduler_bridge.daemon.trial import CalibrationError, run_benchmark
-from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
+from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
 
 PLAIN: Final[Mapping[str, str]] = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Environment of every job: plain kernels, and no threads beside the worker's."""

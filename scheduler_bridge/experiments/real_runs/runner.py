@@ -21,7 +21,7 @@ from scheduler_bridge.experiments.real_runs.keeping import HERE, Site, scratch_i
 from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
 from scheduler_bridge.experiments.real_runs.problems import PLAIN, Problem, arguments
 from scheduler_bridge.record import RunRecord, decode_record, encode_record, makespan_s
-from scheduler_bridge.workloads.record import TraceJob
+from scheduler_bridge.workloads.workload import TraceJob
 
 REFRESH_S: Final = 1.0
 _KEPT: Final = ("seconds", "tasks", "startup", "resizes", "places", "error")

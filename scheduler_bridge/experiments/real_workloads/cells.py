@@ -221,13 +221,13 @@ def theta(data: Path) -> Workload:
 
 @lru_cache(maxsize=1)
 def _topped_up(data: Path) -> Workload:
-    from scheduler_bridge.workloads.generate.topup import top_up_theta
+    from scheduler_bridge.workloads.generate.papers import top_up_theta
 
     return top_up_theta(theta(data), seed=_SEED)
 
 
 @lru_cache(maxsize=3)
 def _twin(name: str, jobs: int | None) -> Workload:
-    from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
+    from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
 
     return twin(PORTRAITS[name], seed=_SEED, jobs=jobs)

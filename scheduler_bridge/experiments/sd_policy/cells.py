@@ -19,8 +19,8 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import JobRecord, Measures, ReplayOptions, replay
 from scheduler_bridge.sim.jobs import SharingModel
 from scheduler_bridge.workloads import TraceJob, Workload, convert, load
-from scheduler_bridge.workloads.generate.cirne import cirne
-from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
+from scheduler_bridge.workloads.generate.models import cirne
+from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
 from scheduler_bridge.workloads.swf import SwfOptions
 
 STATIC: Final = "static"

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
 from scheduler_bridge.workloads import TraceJob, Workload
-from scheduler_bridge.workloads.generate.cirne import cirne
+from scheduler_bridge.workloads.generate.models import cirne
 
 Scale: TypeAlias = Literal["tiny", "small"]
 STATIC: Final = "conservative"

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_bridge.workloads.findings import Findings
-from scheduler_bridge.workloads.record import TraceJob, Workload
+from scheduler_bridge.workloads.source import Findings
+from scheduler_bridge.workloads.workload import TraceJob, Workload
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]

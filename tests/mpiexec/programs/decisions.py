@@ -10,7 +10,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, scheduler
 from scheduler_bridge.sim import ReplayOptions, engine, replay
 from scheduler_bridge.workloads import convert
-from scheduler_bridge.workloads.generate.catalogue import generate
+from scheduler_bridge.workloads.generate import generate
 
 
 def digest(policy: str) -> str:

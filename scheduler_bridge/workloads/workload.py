@@ -1,10 +1,11 @@
-"""A job of a workload: what was submitted, and what is known of how it ran."""
+"""A workload: its jobs and their machine, which jobs come after which, and what it is like in numbers."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping
+import statistics
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
@@ -13,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError, JobClass, JobSpec
-from scheduler_bridge.workloads.findings import Findings
+from scheduler_bridge.workloads.source import Findings, TraceError
 
 Status: TypeAlias = Literal["completed", "failed", "cancelled", "unknown"]
 """How a job ended where the trace comes from."""
@@ -222,3 +223,249 @@ class Workload:
 def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
     """The jobs by submission, then by id, whatever order they came in."""
     return tuple(sorted(jobs, key=attrgetter("submit_s", "job_id")))
+
+
+# Dependencies: which jobs come after others --------------------------------------------------------------------------
+#
+# Rules: a job after itself, after one that the workload does not have (it was left out, filtered or cut off, or the
+# trace never had it), or in a circle of jobs that come after each other, does not come after that job; each such case
+# is counted. In job files, which a person wrote, they are mistakes (see ``job_files``).
+
+ITSELF: Final = "after itself"
+MISSING: Final = "after a job that is not there"
+CIRCLE: Final = "in a circle"
+
+
+class After(msgspec.Struct, frozen=True):
+    """What a job comes after.
+
+    Attributes:
+        ok: Jobs that are to complete before; if one does not, this one is cancelled.
+        any: Jobs that are to end before, however they do.
+        think_s: Seconds from the last of these ends to its submission.
+    """
+
+    ok: tuple[int, ...] = ()
+    any: tuple[int, ...] = ()
+    think_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Who comes after whom.
+
+    Attributes:
+        after: By job.
+        honoured: How many dependencies these are.
+        dropped: How many were left out, by reason.
+    """
+
+    after: Mapping[int, After] = field(default_factory=dict)
+    honoured: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def dependencies(jobs: Collection[TraceJob]) -> Dependencies:
+    """Find the dependencies that can be honoured."""
+    dependents = [job for job in jobs if job.preceding_job >= 0 or job.after_ok or job.after_any]
+    if not dependents:
+        return Dependencies()
+    there = {job.job_id for job in jobs}
+    dropped: Counter[str] = Counter()
+
+    def found(job: TraceJob, others: Iterable[int]) -> list[int]:
+        kept = []
+        for other in dict.fromkeys(others):
+            if other == job.job_id or other not in there:
+                dropped[ITSELF if other == job.job_id else MISSING] += 1
+            else:
+                kept.append(other)
+        return kept
+
+    ok = {job.job_id: found(job, job.after_ok) for job in dependents}
+    ends = {
+        job.job_id: found(job, (*job.after_any, *((job.preceding_job,) if job.preceding_job >= 0 else ())))
+        for job in dependents
+    }
+    closing = _closing({job_id: [*ok[job_id], *ends[job_id]] for job_id in ok})
+    dropped[CIRCLE] += len(closing)
+    after = {}
+    for job in dependents:
+        job_id = job.job_id
+        first = tuple(other for other in ok[job_id] if (job_id, other) not in closing)
+        rest = tuple(other for other in ends[job_id] if (job_id, other) not in closing)
+        if first or rest:
+            after[job_id] = After(first, rest, job.think_s)
+    honoured = sum(len(one.ok) + len(one.any) for one in after.values())
+    return Dependencies(after, honoured, {why: count for why, count in dropped.items() if count})
+
+
+def _closing(others: Mapping[int, Sequence[int]]) -> set[tuple[int, int]]:
+    """The dependencies that close a circle, as they are met on a walk from each job in turn."""
+    closing: set[tuple[int, int]] = set()
+    done: set[int] = set()
+    for start in others:
+        if start in done:
+            continue
+        path = {start}
+        stack = [(start, iter(others[start]))]
+        while stack:
+            job_id, rest = stack[-1]
+            for other in rest:
+                if other in path:
+                    closing.add((job_id, other))
+                elif other in others and other not in done:
+                    path.add(other)
+                    stack.append((other, iter(others[other])))
+                    break
+            else:
+                stack.pop()
+                path.discard(job_id)
+                done.add(job_id)
+    return closing
+
+
+# A workload in numbers -----------------------------------------------------------------------------------------------
+
+_PERCENTILES: Final = (25, 50, 75, 90, 99)
+_FREQUENT: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A column in numbers: mean, least and largest, and percentiles."""
+
+    mean: float
+    least: float
+    largest: float
+    percentiles: dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStatistics:
+    """A workload in numbers.
+
+    Attributes:
+        name: Marked where it is synthetic.
+        source: Where it comes from.
+        synthetic: Whether it was drawn.
+        jobs: Number of jobs.
+        malleable: Number of them that are malleable.
+        users: Number of users; 0: not known.
+        nodes: The machine.
+        span_s: First to last submission, in seconds.
+        jobs_per_h: Submissions per hour of the span; 0 if it has no length.
+        node_hours: What all jobs need at the sizes that they ask for.
+        offered: Node-seconds of all jobs by those of the machine during the span; 0 if it has no length.
+        sizes: Nodes.
+        runtimes_s: Seconds.
+        walltimes_s: Seconds.
+        accuracy: Runtime by walltime, on average.
+        mean_wait_s: As recorded; None: not known for any job.
+        frequent_sizes: The most frequent sizes and their share.
+    """
+
+    name: str
+    source: str
+    synthetic: bool
+    jobs: int
+    malleable: int
+    users: int
+    nodes: int
+    span_s: float
+    jobs_per_h: float
+    node_hours: float
+    offered: float
+    sizes: Distribution
+    runtimes_s: Distribution
+    walltimes_s: Distribution
+    accuracy: float
+    mean_wait_s: float | None
+    frequent_sizes: dict[int, float]
+
+
+def describe_workload(workload: Workload) -> WorkloadStatistics:
+    """Compute the numbers.
+
+    Raises:
+        ValueError: The workload has no jobs.
+    """
+    jobs = workload.jobs
+    if not jobs:
+        raise ValueError(f"{workload.name} has no jobs")
+    span_s = jobs[-1].submit_s - jobs[0].submit_s
+    node_hours = sum(job.node_hours for job in jobs)
+    waits = [job.wait_s for job in jobs if job.wait_s is not None]
+    sizes = Counter(job.nodes for job in jobs)
+    return WorkloadStatistics(
+        name=workload.label,
+        source=workload.source,
+        synthetic=workload.synthetic,
+        jobs=len(jobs),
+        malleable=sum(job.is_malleable for job in jobs),
+        users=len({job.user for job in jobs} - {""}),
+        nodes=workload.nodes,
+        span_s=span_s,
+        jobs_per_h=len(jobs) / span_s * 3600 if span_s else 0.0,
+        node_hours=node_hours,
+        offered=node_hours * 3600 / (workload.nodes * span_s) if span_s else 0.0,
+        sizes=_distribution([job.nodes for job in jobs]),
+        runtimes_s=_distribution([job.runtime_s for job in jobs]),
+        walltimes_s=_distribution([job.walltime_s for job in jobs]),
+        accuracy=statistics.fmean(job.runtime_s / job.walltime_s for job in jobs),
+        mean_wait_s=statistics.fmean(waits) if waits else None,
+        frequent_sizes={size: count / len(jobs) for size, count in sizes.most_common(_FREQUENT)},
+    )
+
+
+def _distribution(values: Sequence[float]) -> Distribution:
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return Distribution(
+        mean=statistics.fmean(ordered),
+        least=float(ordered[0]),
+        largest=float(ordered[-1]),
+        percentiles={percent: float(ordered[round(percent / 100 * last)]) for percent in _PERCENTILES},
+    )
+
+
+def busy_nodes(jobs: Sequence[TraceJob]) -> list[tuple[float, int]]:
+    """(time, nodes in use from then on) as recorded; jobs whose wait is not known are taken to start at once."""
+    changes: Counter[float] = Counter()
+    for job in jobs:
+        start_s = job.submit_s + (job.wait_s or 0.0)
+        changes[start_s] += job.nodes
+        changes[start_s + job.runtime_s] -= job.nodes
+    steps, busy = [], 0
+    for time_s in sorted(changes):
+        busy += changes[time_s]
+        steps.append((time_s, busy))
+    return steps
+
+
+def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
+    """Why a workload that does not say how many nodes its machine has is refused, with numbers that help to choose.
+
+    A machine of as many nodes as the largest job has is no guess: on one trace whose header was missing, jobs waited
+    4,000 times as long.
+
+    Args:
+        name: Of the file.
+        jobs: Its jobs, at least one.
+        why: The file does not say it.
+    """
+    from_s = min(job.submit_s for job in jobs)
+    to_s = max(job.submit_s + (job.wait_s or 0.0) + job.runtime_s for job in jobs)
+    largest = max(job.nodes for job in jobs)
+    length_s = (to_s - from_s) or max(job.runtime_s for job in jobs)  # late, short jobs end when they begin
+    mean = sum(job.nodes * job.runtime_s for job in jobs) / length_s
+    full, usual = (max(largest, math.ceil(mean / load)) for load in (1.0, 0.7))
+    facts = [f"the largest job has {largest:,}", f"all jobs together make {full:,} busy to 100 %, {usual:,} to 70 %"]
+    if all(job.wait_s is not None for job in jobs):
+        usual = max(busy for _, busy in busy_nodes(jobs))
+        facts.append(f"as recorded, up to {usual:,} were in use at once")
+    return TraceError(
+        f"{name}: how many nodes the machine has is not known",
+        f"{why}; {'; '.join(facts)}",
+        f"say it, for example --nodes {usual}",
+    )

@@ -53,6 +53,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for paper, page in PAPERS.items():
         text = (ROOT / paper).read_text(encoding="utf-8")
         text = f"# License\n\n```text\n{text}\n```\n" if paper == "LICENSE" else relinked(text, page)
+        if page == "index.md":
+            text = "---\nhide: [navigation]\n---\n" + text  # a list of one page
         files.append(File.generated(config, page, content=text))
     for name, module in API.items():
         page = f"# {name}\n\n::: {module}\n"

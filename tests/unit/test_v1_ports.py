@@ -11,9 +11,8 @@ import pytest
 from support import PATIENCE_S
 
 from apgas.errors import UsageError
-from apgas.malleability.v1 import ports
-from apgas.malleability.v1.lines import BadLineError
-from apgas.malleability.v1.ports import LinePort, address, read_line
+from apgas.malleability.v1 import lines
+from apgas.malleability.v1.lines import BadLineError, LinePort, address, read_line
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -81,7 +80,7 @@ def test_lines_are_taken_in_the_order_of_their_connections(monkeypatch: pytest.M
         taken.put(line)
         return False
 
-    monkeypatch.setattr(ports, "read_line", noted)
+    monkeypatch.setattr(lines, "read_line", noted)
     port = LinePort(("127.0.0.1", 0), take)
     with (
         socket.create_connection(("127.0.0.1", port.port)) as first,

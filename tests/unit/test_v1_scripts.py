@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_bridge.daemon.v1.scripts import MAX_BYTES, ScriptError, parse_script, read_script
+from scheduler_bridge.daemon.v1 import MAX_BYTES, ScriptError, parse_script, read_script
 
 SCRIPT = """#!/bin/sh
 #JOB_TYPE APGAS

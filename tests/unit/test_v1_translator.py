@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apgas.malleability import orders as wire
-from apgas.malleability.v1.lines import BadLineError
-from apgas.malleability.v1.ports import CONNECT_S
-from apgas.malleability.v1.translator import GROW_REPORT_S, SHRINK_S, Dial, Translator
+from apgas.malleability.v1.gate import GROW_REPORT_S, SHRINK_S, Dial, Translator
+from apgas.malleability.v1.lines import CONNECT_S, BadLineError
 from scheduler_bridge.daemon import DaemonConfig
 
 READY = b"APGAS-Ready:127.0.0.1"

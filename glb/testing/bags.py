@@ -73,20 +73,3 @@ class Numbers:
         """Fold the tasks done so far into ``result``."""
         result.done.update(self.done)
         self.done = Counter()
-
-
-class Carrying(Numbers):
-    """Its partial result goes along when everything is split off."""
-
-    def split(self, all: bool) -> Numbers | None:
-        """Give the older half away, or everything with all that was done."""
-        part = super().split(all)
-        if all and part is not None:
-            part.done, self.done = self.done, Counter()
-        return part
-
-
-def numbers(bag: object) -> Numbers:
-    """Return ``bag``, which is one of these."""
-    assert isinstance(bag, Numbers)
-    return bag

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from stress.glb_seeds import Tally, run_blocks, run_seeds
+from stress.glb_simulation import Simulation, SimulationError
 from support import planted_glb as planted
 
 from glb.errors import LedgerError
-from glb.testing.hunt import Tally, run_blocks, run_seeds
-from glb.testing.simulation import Simulation, SimulationError
 
 SEEDS = 6000
 PARTS = 3
@@ -48,7 +48,7 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> Non
     (note,) = caught.value.__notes__
     seed = note.split()[1].rstrip(",")
     assert "commit " in note
-    assert note.endswith(f"again: python -m glb.testing --seed {seed}")
+    assert note.endswith(f"again: PYTHONPATH=tests python -m stress.glb_seeds --seed {seed}")
     with pytest.raises(SimulationError):
         run_seeds([int(seed)])
 

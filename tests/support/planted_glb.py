@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 import pytest
+from stress.glb_network import Join, Wire
+from stress.glb_simulation import Control
 
 from glb.bag import Bag
 from glb.core.effects import Effect, Ended, Give, Message, Refuse, Request, Run, Start
@@ -13,9 +15,7 @@ from glb.core.place import PlaceCore
 from glb.core.pool import Pool, Slots
 from glb.core.thief import Thief, Thieves
 from glb.core.view import View
-from glb.testing.bags import Numbers, Total
-from glb.testing.network import Join, Wire
-from glb.testing.simulation import Control
+from glb.testing import Numbers, Total
 
 Core = PlaceCore[Total]
 Effects = list[Effect[Total]]

@@ -1,18 +1,29 @@
-"""Runs many seeds of the simulation, in several processes, and tells how to repeat the one that fails."""
+"""Simulations of the balancer without end, in several processes, or of one seed again.
+
+``PYTHONPATH=tests python -m stress.glb_seeds [--seed N] [--from N] [--seeds N]``.
+"""
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
-import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from stress.glb_simulation import Simulation
+
+from apgas.provenance import commit
 from glb.statistics import Statistics
-from glb.testing.simulation import Simulation
+
+BLOCK: Final = 250
+BLOCKS: Final = 40
 
 
 @dataclass
@@ -61,7 +72,9 @@ def run_seeds(seeds: Iterable[int]) -> Tally:
         try:
             outcome = Simulation(seed).run()
         except Exception as error:
-            error.add_note(f"seed {seed}, commit {_commit()}; again: python -m glb.testing --seed {seed}")
+            where = commit(Path(__file__).parent) or "unknown"
+            again = f"PYTHONPATH=tests python -m stress.glb_seeds --seed {seed}"
+            error.add_note(f"seed {seed}, commit {where}; again: {again}")
             raise
         tally.seeds += 1
         tally.events += outcome.events
@@ -78,16 +91,36 @@ def run_blocks(blocks: Iterable[range], processes: int | None = None) -> Iterato
         yield from pool.map(run_seeds, blocks)
 
 
-def _commit() -> str:
+def main() -> int:
+    """Run seeds until one fails (1) or the user interrupts (0)."""
+    parser = argparse.ArgumentParser(prog="python -m stress.glb_seeds", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run this seed only")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="first seed (default 0)")
+    parser.add_argument("--seeds", type=int, help="stop after so many (default: never)")
+    options = parser.parse_args()
+    total = Tally()
+    if options.seed is not None:
+        total = run_seeds([options.seed])
+    else:
+        _run_on(total, options.first, options.seeds)
+    sys.stdout.write(f"{total}: nothing found\n")
+    return 0
+
+
+def _run_on(total: Tally, first: int, seeds: int | None) -> None:
+    began = time.monotonic()
+    end = sys.maxsize if seeds is None else first + seeds
     try:
-        git = subprocess.run(
-            ["git", "describe", "--always", "--dirty"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return git.stdout.strip()
+        # some blocks at a time: a pool takes in all that it is given at once
+        for start in range(first, end, BLOCKS * BLOCK):
+            stop = min(end, start + BLOCKS * BLOCK)
+            for tally in run_blocks(range(block, min(stop, block + BLOCK)) for block in range(start, stop, BLOCK)):
+                total.merge(tally)
+                sys.stdout.write(f"{total.seeds} seeds, {total.seeds / (time.monotonic() - began):.0f} seeds/s\n")
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass  # the user has seen enough
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,19 +19,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import assert_never
 
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
-from glb.core.leavers import Load, deal
-from glb.core.ledger import Ledger
-from glb.core.place import PlaceCore
-from glb.core.pool import cut_in_pieces
-from glb.core.view import Phase
-from glb.statistics import Statistics, tasks_in
-from glb.testing.bags import Carrying, Numbers, Total, numbers
-from glb.testing.network import (
+from stress.glb_network import (
     Abort,
     Ask,
     Attendant,
     Begin,
+    Carrying,
     Evacuate,
     Join,
     Loot,
@@ -42,7 +35,17 @@ from glb.testing.network import (
     Wire,
     Worker,
     Workers,
+    numbers,
 )
+
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.leavers import Load, deal
+from glb.core.ledger import Ledger
+from glb.core.place import PlaceCore
+from glb.core.pool import cut_in_pieces
+from glb.core.view import Phase
+from glb.statistics import Statistics, tasks_in
+from glb.testing import Numbers, Total
 
 
 class SimulationError(AssertionError):

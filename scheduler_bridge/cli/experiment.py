@@ -245,7 +245,7 @@ def _reference_data() -> Iterator[None]:
     Raises:
         CliError: They are not, or not as they should be.
     """
-    from scheduler_bridge.experiments.published_runs import BadReferenceError
+    from scheduler_bridge.experiments.published_runs.cells import BadReferenceError
 
     try:
         yield
@@ -260,14 +260,14 @@ _RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 """One of them is in the environment of a process that mpiexec has started."""
 
 
-def _sweep(module: str, *, data: bool = True) -> Callable[[StudyOptions], Outcome]:
+def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], Outcome]:
     """Return what runs an experiment whose simulations are a sweep, on the places that are asked for.
 
     One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
     it has started, and a scheduler may send more.
 
     Args:
-        module: Has its function ``run``, below ``scheduler_bridge.experiments``.
+        folder: Of the study, below ``scheduler_bridge.experiments``.
         data: Whether that is given the folder with the reference data.
     """
 
@@ -275,7 +275,7 @@ def _sweep(module: str, *, data: bool = True) -> Callable[[StudyOptions], Outcom
         def simulate() -> Outcome:
             from scheduler_bridge.experiments.sweep import SweepFileError, Sweeping
 
-            study = importlib.import_module(f"scheduler_bridge.experiments.{module}")
+            study = importlib.import_module(f"scheduler_bridge.experiments.{folder}.study")
             try:
                 with _goes_on(asked.out), _shown() as told:
                     how = Sweeping("full" if asked.scale == "full" else "small", asked.out, told, asked.rows)
@@ -340,7 +340,7 @@ def _left(standing: Standing) -> str:
 
 
 def _replayed_runs(asked: StudyOptions) -> Outcome:
-    from scheduler_bridge.experiments.published_runs.experiment import run
+    from scheduler_bridge.experiments.published_runs.study import run
 
     if asked.data is None:
         raise CliError(
@@ -357,10 +357,9 @@ def _replayed_runs(asked: StudyOptions) -> Outcome:
 def _real_runs(asked: StudyOptions) -> Outcome:
     from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
     from scheduler_bridge.daemon.trial import CalibrationError
-    from scheduler_bridge.experiments.real_runs.experiment import report, run
-    from scheduler_bridge.experiments.real_runs.keeping import HERE, Site
-    from scheduler_bridge.experiments.real_runs.plan import PLANS
+    from scheduler_bridge.experiments.real_runs.plan import HERE, PLANS, Site
     from scheduler_bridge.experiments.real_runs.runner import Again
+    from scheduler_bridge.experiments.real_runs.study import report, run
 
     real, folder, site = asked.real, asked.folder_for("real-runs"), HERE
     if real.hosts is not None:
@@ -378,8 +377,7 @@ def _real_runs(asked: StudyOptions) -> Outcome:
 
 
 def _sd_real(asked: StudyOptions) -> Outcome:
-    from scheduler_bridge.experiments.sd_real.experiment import run
-    from scheduler_bridge.experiments.sd_real.plan import PLANS
+    from scheduler_bridge.experiments.sd_real.study import PLANS, run
 
     folder = asked.folder_for("sd-real")
     if asked.scale == "full":
@@ -497,27 +495,25 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
         "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed_runs
     ),
     "real-workloads": Entry(
-        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", _sweep("real_workloads.study")
+        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", _sweep("real_workloads")
     ),
     "mebf": Entry(
         "the MEBF paper's workloads: resizing by scalability, with overheads",
-        _sweep("mebf.study", data=False),
+        _sweep("mebf", data=False),
         tables=1,
     ),
     "sd-policy": Entry(
         "the 2019 paper's workloads: jobs that would wait share nodes with running ones",
-        _sweep("sd_policy.study"),
+        _sweep("sd_policy"),
         tables=2,
     ),
     "sd-real": Entry(
         "SD-Policy on real jobs that share nodes, which this machine emulates", _sd_real, tiny=True, must_pass=True
     ),
-    "ours": Entry(
-        "all policies on all workloads, and a policy of our own: which one for which", _sweep("ours.experiment")
-    ),
+    "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", _sweep("ours")),
     "penalty": Entry(
         "the 2016 paper's six scenarios: users who estimate well come first",
-        _sweep("penalty.study", data=False),
+        _sweep("penalty", data=False),
         tables=2,
     ),
 }

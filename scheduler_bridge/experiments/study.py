@@ -250,9 +250,15 @@ def agree(verdicts: Iterable[Verdict]) -> bool:
 def claims_table(
     verdicts: Iterable[Verdict], columns: Sequence[str] = CLAIM_COLUMNS, title: str = "The paper's claims"
 ) -> DataTable:
-    """All claims and what became of them; ``columns`` has one for each of ``where`` and ``beside``, too."""
-    rows = tuple((v.text, *v.where, v.printed, v.found, *v.beside, v.word, v.reason) for v in verdicts)
-    return DataTable("claims", title, tuple(columns), rows)
+    """All claims and what became of them.
+
+    Args:
+        verdicts: As judged.
+        columns: Their names, with one for each of ``where`` and ``beside``; the last, the reason, may be left out.
+        title: Of the table.
+    """
+    rows = [(v.text, *v.where, v.printed, v.found, *v.beside, v.word, v.reason) for v in verdicts]
+    return DataTable("claims", title, tuple(columns), tuple(row[: len(columns)] for row in rows))
 
 
 # Figures -------------------------------------------------------------------------------------------------------------

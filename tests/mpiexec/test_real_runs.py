@@ -13,11 +13,9 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.daemon import DaemonError
-from scheduler_bridge.experiments.real_runs.experiment import conclude
-from scheduler_bridge.experiments.real_runs.keeping import alone_in
-from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
-from scheduler_bridge.experiments.real_runs.problems import calibrate
+from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
+from scheduler_bridge.experiments.real_runs.study import conclude
 from scheduler_bridge.record import RunRecord
 
 
@@ -64,7 +62,7 @@ def test_jobs_that_a_killed_experiment_left_are_ended(tmp_path: Path) -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-from scheduler_bridge.experiments.real_runs.keeping import alone_in, scratch_in, state_of
+from scheduler_bridge.experiments.real_runs.plan import alone_in, scratch_in, state_of
 from scheduler_bridge.daemon import (Daemon, DaemonConfig, JobRequest)
 folder = Path({str(tmp_path)!r})
 with alone_in(folder), scratch_in(folder, 1) as scratch:

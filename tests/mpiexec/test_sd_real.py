@@ -8,11 +8,9 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-from scheduler_bridge.experiments.real_runs.problems import calibrate
+from scheduler_bridge.experiments.real_runs.plan import calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
-from scheduler_bridge.experiments.sd_real.experiment import conclude
-from scheduler_bridge.experiments.sd_real.findings import changes, is_guest, is_mate
-from scheduler_bridge.experiments.sd_real.plan import SHARED, STATIC, SharedPlan
+from scheduler_bridge.experiments.sd_real.study import SHARED, STATIC, SharedPlan, changes, conclude, is_guest, is_mate
 from scheduler_bridge.workloads import TraceJob, Workload
 
 

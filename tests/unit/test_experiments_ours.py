@@ -12,10 +12,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.ours import cells, experiment
+from scheduler_bridge.experiments.ours import cells, study
 from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Plan, Trace, simulated, without
-from scheduler_bridge.experiments.ours.experiment import run
-from scheduler_bridge.experiments.ours.results import Results, against, best, estimate, which
+from scheduler_bridge.experiments.ours.study import Results, against, best, estimate, run, which
 from scheduler_bridge.experiments.outcome import write_outcome
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
@@ -126,7 +125,7 @@ def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(outcome.tables[2].rows) == len(WITHOUT)
     assert any("Theta is left out" in remark for remark in outcome.remarks)
     assert {path.suffix for path in write_outcome(outcome, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
-    monkeypatch.setattr(experiment, "simulated", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr(study, "simulated", lambda *_: pytest.fail("again"))
     assert run(None, how, plan=plan, workloads=[TINY]).tables == outcome.tables
 
 
@@ -134,7 +133,7 @@ def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     rows = [_row(name, seed, 90.0 if name == "avg" else 100.0) for seed in (1, 2) for name in (*OTHERS, OWN)]
     rows += [_row(without(what), seed, 100.0) for seed in (1, 2) for what in WITHOUT]
     results = Results(rows)
-    outcome = experiment._outcome(rows, [Trace("here", "Here", partial(_tiny))], "full")
+    outcome = study._outcome(rows, [Trace("here", "Here", partial(_tiny))], "full")
     assert outcome.verdict.startswith("Over all workloads, avg is better than best-use")
     assert "avg on here at 50 % is" in outcome.verdict
     assert not outcome.passed

@@ -12,13 +12,24 @@ from typing import ClassVar
 import pytest
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
-from scheduler_bridge.experiments.real_runs import findings, problems
-from scheduler_bridge.experiments.real_runs.costs import costs_table
-from scheduler_bridge.experiments.real_runs.experiment import conclude
-from scheduler_bridge.experiments.real_runs.keeping import Site
-from scheduler_bridge.experiments.real_runs.plan import PLANS, SCALING, START_UP_S, Plan, RunKey
-from scheduler_bridge.experiments.real_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate, of_paper_size
+from scheduler_bridge.experiments.real_runs import findings
+from scheduler_bridge.experiments.real_runs import plan as plans
+from scheduler_bridge.experiments.real_runs.findings import costs_table
+from scheduler_bridge.experiments.real_runs.plan import (
+    ARGUMENTS,
+    NODE_S,
+    PLANS,
+    SCALING,
+    START_UP_S,
+    Plan,
+    Problem,
+    RunKey,
+    Site,
+    calibrate,
+    of_paper_size,
+)
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
+from scheduler_bridge.experiments.real_runs.study import conclude
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
 from scheduler_bridge.workloads.workload import TraceJob
@@ -117,7 +128,7 @@ def test_a_calibration_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         path.write_text(json.dumps(document))
         return document, 0.0
 
-    monkeypatch.setattr(problems, "run_benchmark", run)
+    monkeypatch.setattr(plans, "run_benchmark", run)
     first = calibrate(["UTS_18", "BC_17"], tmp_path, {})
     assert calibrate(["UTS_18", "BC_17"], tmp_path, {}) == first
     assert runs == ["uts", "bc"]

@@ -11,10 +11,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as cli
 from scheduler_bridge.experiments.real_runs import fidelity, findings
-from scheduler_bridge.experiments.real_runs.experiment import conclude
+from scheduler_bridge.experiments.real_runs.findings import scaling_table
 from scheduler_bridge.experiments.real_runs.plan import SCALING, Plan, RunKey
-from scheduler_bridge.experiments.real_runs.presenting import judged
-from scheduler_bridge.experiments.real_runs.scaling import scaling_table
+from scheduler_bridge.experiments.real_runs.study import conclude, judged
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.sim.scaling import Measured, fit, fitted_line, parse_cost
 
@@ -163,9 +162,9 @@ def test_strong_scaling_stands_beside_the_papers() -> None:
 
 def test_claims_are_judged_where_their_runs_are_there() -> None:
     faster = run("malleable", [job(1, 4, 0.25, 4.25, 3.0, malleable=True)])
-    table, words = judged({RunKey("malleable", 0, 42): alone("malleable"), RunKey("malleable", 100, 42): faster})
-    assert 0 < len(words) == len(table.rows) < 12
-    assert judged({})[1] == []
+    verdicts = judged({RunKey("malleable", 0, 42): alone("malleable"), RunKey("malleable", 100, 42): faster})
+    assert 0 < len(verdicts) < 12
+    assert judged({}) == []
 
 
 def test_a_report_of_a_part_says_what_is_missing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support import ROOT
 
 from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.real_runs.experiment import report
+from scheduler_bridge.experiments.real_runs.study import report
 
 RECORDS = ROOT / "docs" / "results" / "data" / "real-runs-small.tar.xz"
 WITHIN_PERCENT = 5.0

@@ -9,12 +9,9 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.real_runs.plan import RunKey
-from scheduler_bridge.experiments.real_runs.problems import ARGUMENTS
-from scheduler_bridge.experiments.sd_real import findings
-from scheduler_bridge.experiments.sd_real.experiment import conclude
-from scheduler_bridge.experiments.sd_real.findings import Meetings, meetings
-from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, STATIC
+from scheduler_bridge.experiments.real_runs.plan import ARGUMENTS, RunKey
+from scheduler_bridge.experiments.sd_real import study
+from scheduler_bridge.experiments.sd_real.study import PLANS, SHARED, STATIC, Meetings, conclude, meetings
 from scheduler_bridge.record import JobRecord, RunRecord, Segment
 
 NODES = ("n1", "n2")
@@ -46,13 +43,13 @@ RECORDS = {RunKey(STATIC, 100, 1): STATIC_RUN, RunKey(SHARED, 100, 1): SHARED_RU
 
 def test_roles_and_changes_of_cores_by_hand() -> None:
     mate, guest = SHARED_RUN.jobs
-    assert (findings.is_mate(mate), findings.is_guest(mate), findings.changes(mate)) == (True, False, 2)
-    assert (findings.is_mate(guest), findings.is_guest(guest), findings.changes(guest)) == (False, True, 0)
-    assert (findings.shared_s(mate), findings.shared_s(guest)) == (4.0, 4.0)
+    assert (study.is_mate(mate), study.is_guest(mate), study.changes(mate)) == (True, False, 2)
+    assert (study.is_mate(guest), study.is_guest(guest), study.changes(guest)) == (False, True, 0)
+    assert (study.shared_s(mate), study.shared_s(guest)) == (4.0, 4.0)
 
 
 def test_the_figures_of_merit_by_hand() -> None:
-    found = findings.by_policy(RECORDS)
+    found = study.by_policy(RECORDS)
     assert found[STATIC]["response_s"] == pytest.approx((10 + 10) / 2)
     assert found[STATIC]["slowdown"] == pytest.approx((1 + 5) / 2)
     assert found[SHARED]["response_s"] == pytest.approx((12 + 4) / 2)
@@ -60,7 +57,7 @@ def test_the_figures_of_merit_by_hand() -> None:
     assert (found[SHARED]["guests"], found[SHARED]["mates"], found[SHARED]["orders"]) == (50, 50, 2)
     # two nodes are busy for 12 s under both, at 350 W
     assert found[SHARED]["energy_wh"] == pytest.approx(found[STATIC]["energy_wh"]) == pytest.approx(24 * 350 / 3600)
-    assert findings.change(found, "response_s") == pytest.approx(-20)
+    assert study.gained(found, "response_s") == pytest.approx(-20)
 
 
 def _met(*jobs: JobRecord) -> Meetings:
@@ -91,14 +88,14 @@ def test_a_core_in_common_fails_the_experiment() -> None:
 
 
 def test_claims_are_judged_by_batches_that_are_large_enough() -> None:
-    found = findings.by_policy(RECORDS)
-    table, words = findings.claims_table(found, enough=True)
-    by_text = {row[0]: row[1:] for row in table.rows}
+    found = study.by_policy(RECORDS)
+    verdicts = study.judged(found, enough=True)
+    by_text = {verdict.text: (verdict.printed, verdict.found, verdict.word, verdict.reason) for verdict in verdicts}
     assert by_text["average response time decreases by about 16 %"] == ("-16.0 %", "-20.0 %", "holds", "")
     assert by_text["539 of 2,000 jobs, 27 %, are scheduled with malleability"][2] == "differs"
     # makespan and energy stay as they are: 7 and 6 points are too much for another sign
-    assert words == ["differs", "holds", "same sign", "differs", "differs"]
-    assert set(findings.claims_table(found, enough=False)[1]) == {"not judged"}
+    assert [verdict.word for verdict in verdicts] == ["differs", "holds", "same sign", "differs", "differs"]
+    assert {verdict.word for verdict in study.judged(found, enough=False)} == {"not judged"}
 
 
 def test_a_wrong_result_or_nobody_who_shares_fails_the_experiment() -> None:

@@ -28,12 +28,16 @@ from msgspec import structs
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
 from scheduler_bridge.core.settings import settings_for
-from scheduler_bridge.experiments.published_runs.model import seconds_on
-from scheduler_bridge.experiments.real_runs.costs import decided_s, took_s
-from scheduler_bridge.experiments.real_runs.findings import MEASURES, measures
-from scheduler_bridge.experiments.real_runs.plan import RunKey
-from scheduler_bridge.experiments.real_runs.problems import NODE_S
-from scheduler_bridge.experiments.real_runs.scaling import computed_s, configuration
+from scheduler_bridge.experiments.published_runs.cells import seconds_on
+from scheduler_bridge.experiments.real_runs.findings import (
+    MEASURES,
+    computed_s,
+    configuration,
+    decided_s,
+    measures,
+    took_s,
+)
+from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord

@@ -12,10 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.experiments.real_runs.costs import PAPER, Cost
-from scheduler_bridge.experiments.real_runs.findings import MEASURES, cells
-from scheduler_bridge.experiments.real_runs.plan import RunKey
-from scheduler_bridge.experiments.real_runs.problems import NODE_S
+from scheduler_bridge.experiments.real_runs.findings import MEASURES, PAPER, Cost, cells
+from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
 from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet

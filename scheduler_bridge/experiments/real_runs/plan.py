@@ -1,18 +1,27 @@
-"""Which batches are run, under which policies, at which scale of time."""
+"""What is run and where: batches, policies, the scale of time, problems as slow as the paper's, nodes."""
 
 from __future__ import annotations
 
+import fcntl
+import json
 import math
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, Literal, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.experiments.published_runs import Costs
-from scheduler_bridge.experiments.real_runs.keeping import Site
-from scheduler_bridge.experiments.real_runs.problems import NODE_S
+from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
+from scheduler_bridge.backends.hosts.hostfile import fewest_cores
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread
+from scheduler_bridge.daemon.config import numbered_nodes
+from scheduler_bridge.daemon.trial import CalibrationError, run_benchmark
+from scheduler_bridge.experiments.published_runs.cells import Costs
 from scheduler_bridge.workloads.generate import papers
 from scheduler_bridge.workloads.workload import TraceJob
 
@@ -180,3 +189,273 @@ PLANS: Final[Mapping[Scale, Plan]] = {
         sizes=(1, 2, 4, 8, 16, 32),
     ),
 }
+
+
+# Problems: the paper's eleven configurations, on nodes that are held to a small share of a core ----------------------
+#
+# Each configuration keeps its node-seconds, times the scale of time, and so do the ratios between configurations; the
+# speed of a node differs between them: tasks of the problem over scaled node-seconds. The kernels are the plain ones
+# (no Numba): importing compiled kernels on 300 places a batch would cost more than the batch itself.
+
+PLAIN: Final[Mapping[str, str]] = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Environment of every job: plain kernels, and no threads beside the worker's."""
+ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "BC_17": ("bc", "--scale", "8"),
+    "BC_18": ("bc", "--scale", "9"),
+    "BC_19": ("bc", "--scale", "10"),
+    "NQueens_17": ("nqueens", "-n", "11"),
+    "NQueens_18": ("nqueens", "-n", "12"),
+    "UTS_18": ("uts", "--depth", "8"),
+    "UTS_19": ("uts", "--depth", "9"),
+    "UTS_20": ("uts", "--depth", "10"),
+    "Pi_8e10": ("pi", "--samples", "1.2e6"),
+    "Pi_6e11": ("pi", "--samples", "9e6"),
+    "Pi_1.2e12": ("pi", "--samples", "1.8e7"),
+}
+"""By configuration: the benchmark and its problem, where nodes are held to a small rate."""
+_OF_PAPER_SIZE: Final[Mapping[str, tuple[str, str]]] = {
+    "BC": ("bc", "--scale"),
+    "NQueens": ("nqueens", "-n"),
+    "UTS": ("uts", "--depth"),
+    "Pi": ("pi", "--samples"),
+}
+NODE_S: Final[Mapping[str, float]] = {item.name: item.node_s for item in papers.CONFIGURATIONS}
+"""The paper's node-seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A configuration as it is run here.
+
+    Attributes:
+        name: The configuration.
+        benchmark: Module name below ``apgas.benchmarks``.
+        arguments: Its problem, as on the command line.
+        tasks: Tasks in all.
+        core_rate: Tasks per CPU-second of one core at full speed, measured.
+        result: What it computes, verified by a sequential run.
+        parameters: The problem, as its result file tells it.
+    """
+
+    name: str
+    benchmark: str
+    arguments: tuple[str, ...]
+    tasks: int
+    core_rate: float
+    result: object
+    parameters: object
+
+    def rate(self, scale: float) -> float:
+        """Tasks per second of one node, if the paper's seconds last ``scale`` seconds here."""
+        return self.tasks / (NODE_S[self.name] * scale)
+
+    def share(self, scale: float) -> float:
+        """Share of a core that a node uses."""
+        return self.rate(scale) / self.core_rate
+
+    def agrees(self, document: Mapping[str, Any]) -> bool:
+        """Whether a job's result is that of the sequential run, for the same problem."""
+        return bool(document.get("parameters") == self.parameters and document.get("result") == self.result)
+
+
+def arguments(name: str, *, paced: bool = True) -> tuple[str, ...]:
+    """The benchmark and the problem of a configuration: a small one for nodes that are ``paced``, else the paper's."""
+    if paced:
+        return ARGUMENTS[name]
+    program, _, size = name.partition("_")
+    return (*_OF_PAPER_SIZE[program], size)
+
+
+def of_paper_size(names: Iterable[str]) -> dict[str, Problem]:
+    """The problems of these configurations on real nodes: they take what they take, so nothing is measured before."""
+    problems = {}
+    for name in names:
+        benchmark, *rest = arguments(name, paced=False)
+        problems[name] = Problem(name, benchmark, tuple(rest), 0, 0.0, None, None)
+    return problems
+
+
+def calibrate(
+    names: Iterable[str], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None] = lambda _: None
+) -> dict[str, Problem]:
+    """Run problems once at full speed, verified, unless that was done before.
+
+    Args:
+        names: The configurations.
+        folder: Where the results are written, and kept.
+        environment: For the runs, in addition to ``PLAIN``.
+        tell: Called with the name of what is run.
+
+    Raises:
+        CalibrationError: One of them failed, or its result is wrong.
+    """
+    problems = {}
+    for name in names:
+        benchmark, *arguments = ARGUMENTS[name]
+        path = folder / f"calibration-{name}.json"
+        document = _kept(path)
+        if document is None:
+            tell(name)
+            document, _ = run_benchmark(benchmark, arguments, path, {**environment, **PLAIN})
+        problems[name] = _problem(name, document)
+    return problems
+
+
+def calibrated(names: Iterable[str], folder: Path) -> dict[str, Problem]:
+    """What ``calibrate`` has found before.
+
+    Raises:
+        CalibrationError: It has not measured one of them.
+    """
+    problems = {}
+    for name in names:
+        document = _kept(folder / f"calibration-{name}.json")
+        if document is None:
+            raise CalibrationError(f"{folder} holds no measurement of {name}")
+        problems[name] = _problem(name, document)
+    return problems
+
+
+def _problem(name: str, document: Mapping[str, Any]) -> Problem:
+    benchmark, *arguments = ARGUMENTS[name]
+    tasks = document["tasks"]
+    rate = tasks / document["seconds"]
+    return Problem(name, benchmark, tuple(arguments), tasks, rate, document["result"], document["parameters"])
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """What an earlier calibration found."""
+    try:
+        document: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if document.get("verified") is True else None
+
+
+# Sites: nodes emulated on this machine, or hosts ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a scheduler's nodes are.
+
+    Attributes:
+        hosts: How they are reached; None: they are emulated here.
+        paced: Whether a node computes at a rate that is a small part of a core's, so that one machine can emulate many
+            and problems are small; else it computes as fast as it can, with all cores, problems of the paper's size.
+    """
+
+    hosts: HostsConfig | None = None
+    paced: bool = True
+
+    def size(self) -> int | None:
+        """How many hosts there are; None: as many nodes as one likes.
+
+        Raises:
+            DaemonError: The file of hosts is wrong.
+        """
+        return None if self.hosts is None else len(self.hosts.names())
+
+    def cores(self) -> int | None:
+        """How many cores each of them has at least; None if that is not known, or is not used.
+
+        Raises:
+            DaemonError: The file of hosts is wrong.
+        """
+        return None if self.hosts is None or self.paced else fewest_cores(read_hosts(self.hosts.file))
+
+    def scratch_parent(self, folder: Path) -> Path | None:
+        """Where all nodes see the files of a run in ``folder``; None: where temporary files are."""
+        return None if self.hosts is None else folder
+
+    @contextmanager
+    def serving(self, nodes: int, config: DaemonConfig) -> Iterator[DaemonThread]:
+        """Run a scheduler there; its nodes are named here.
+
+        Args:
+            nodes: How many, if they are emulated.
+            config: Everything else.
+
+        Raises:
+            DaemonError: It cannot start.
+        """
+        if self.hosts is None:
+            with Daemon.start_in_thread(structs.replace(config, nodes=numbered_nodes(nodes))) as daemon:
+                yield daemon
+            return
+        with (
+            on_hosts(structs.replace(config, nodes=self.hosts.names()), self.hosts) as (there, backend),
+            Daemon.start_in_thread(there, executor=backend.executor, beside=backend.watch) as daemon,
+        ):
+            yield daemon
+
+    def spoken(self, nodes: int, here_cores: int | None) -> str:
+        """For people, after "on"."""
+        if self.hosts is None:
+            return f"{nodes} nodes emulated on one machine of {here_cores} cores"
+        return f"{nodes} hosts{', held to small rates of work' if self.paced else ''}"
+
+
+HERE = Site()
+"""Nodes emulated on this machine."""
+
+
+# The folder of an experiment: one at a time, and nothing left of a killed one ----------------------------------------
+
+_LOCK: Final = "lock"
+_RUNNING: Final = "running.json"
+"""Where a run that is going on has its scratch folder, so that what is left of it is found if it is killed."""
+
+
+@contextmanager
+def alone_in(folder: Path, site: Site = HERE) -> Iterator[None]:
+    """Keep other experiments out of ``folder``; end first what a killed one has left running, and remove its files.
+
+    Raises:
+        DaemonError: Another one runs there.
+        OSError: The folder cannot be written.
+    """
+    with (folder / _LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "wait for its end, or give another --out"
+            raise DaemonError(f"another experiment runs in {folder}", hint) from None
+        _end_remains(folder, site)
+        yield
+
+
+@contextmanager
+def scratch_in(folder: Path, nodes: int, site: Site = HERE) -> Iterator[Path]:
+    """Make a folder for the run of a batch on so many nodes; it is removed afterwards."""
+    note = folder / _RUNNING
+    with tempfile.TemporaryDirectory(prefix="malleable-runs-", dir=site.scratch_parent(folder)) as name:
+        note.write_text(json.dumps({"scratch": name, "nodes": nodes}), encoding="utf-8")
+        try:
+            yield Path(name)
+        finally:
+            note.unlink(missing_ok=True)
+
+
+def state_of(scratch: Path) -> Path:
+    """The state folder of a run's scheduler."""
+    return scratch / "state"
+
+
+def _end_remains(folder: Path, site: Site) -> None:
+    note = folder / _RUNNING
+    try:
+        left: dict[str, Any] = json.loads(note.read_bytes())
+        scratch, nodes = Path(left["scratch"]), int(left["nodes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        note.unlink(missing_ok=True)
+        return
+    if state_of(scratch).is_dir():
+        # A scheduler that takes the killed one's state up finds its jobs, and ends them when it is stopped.
+        with (
+            suppress(DaemonError),  # as far as one can start there
+            site.serving(nodes, DaemonConfig(numbered_nodes(nodes), state_dir=state_of(scratch))),
+        ):
+            pass
+    shutil.rmtree(scratch, ignore_errors=True)
+    note.unlink(missing_ok=True)

@@ -17,9 +17,17 @@ from scheduler_bridge.daemon import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.daemon import ENDED, drive
 from scheduler_bridge.daemon.trial import children_cpu_s
-from scheduler_bridge.experiments.real_runs.keeping import HERE, Site, scratch_in, state_of
-from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
-from scheduler_bridge.experiments.real_runs.problems import PLAIN, Problem, arguments
+from scheduler_bridge.experiments.real_runs.plan import (
+    HERE,
+    PLAIN,
+    Plan,
+    Problem,
+    RunKey,
+    Site,
+    arguments,
+    scratch_in,
+    state_of,
+)
 from scheduler_bridge.record import RunRecord, decode_record, encode_record, makespan_s
 from scheduler_bridge.workloads.workload import TraceJob
 

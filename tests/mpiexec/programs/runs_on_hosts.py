@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
-from scheduler_bridge.experiments.real_runs.experiment import conclude
-from scheduler_bridge.experiments.real_runs.keeping import Site, alone_in
-from scheduler_bridge.experiments.real_runs.plan import Plan
-from scheduler_bridge.experiments.real_runs.problems import calibrate
+from scheduler_bridge.experiments.real_runs.plan import Plan, Site, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
+from scheduler_bridge.experiments.real_runs.study import conclude
 
 
 def main(hosts: str, launcher: str, out: str) -> None:

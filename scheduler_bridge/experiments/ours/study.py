@@ -1,0 +1,492 @@
+"""The experiment ``ours``: all policies on all workloads; which one for which, and what the own one is worth."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.patheffects import withStroke
+
+from scheduler_bridge.experiments.ours.cells import (
+    COLUMNS,
+    OTHERS,
+    OWN,
+    PLANS,
+    WITHOUT,
+    Plan,
+    Trace,
+    simulated,
+    traces,
+    without,
+)
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
+from scheduler_bridge.experiments.real_workloads.cells import NO_THETA
+from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+
+NAME: Final = "ours"
+CONFIDENCE: Final = 95
+_INTERVALS: Final = (
+    f"Intervals are {CONFIDENCE} % percentile bootstraps over seeds; policies are compared seed by seed. A policy is "
+    "named beside the best one where the interval of their ratio does not show that it is worse."
+)
+_BETTER: Final = (
+    "A policy is better than another one if its mean turnaround and its mean wait are both lower, and its utilization "
+    "is not lower by more than a point; differences up to 0.5 % are none. Waits are compared after adding 1 min."
+)
+_MODEL: Final = (
+    "Walltimes are scaled where a job has another size than it asked for, and nobody is killed. The first tenth of the "
+    "submissions is warm-up (Theta, too), except in the batches. Malleable jobs have bounds by Amdahl's law (the rule "
+    "amdahl); in KIT's twin and the Cirne form those of MEBF, of medium scalability. Resizes cost nothing, except in "
+    "KIT's twin (MEBF's model, 10 s) and the batches (as measured with this project's runtime)."
+)
+_SD: Final = "sd-policy lets two jobs share a node of 48 cores, and does not resize; the others have nodes alone."
+_NOT: Final = "easy-compat and malleable-compat repeat a published program with its faults, and are left out."
+_TUNED: Final = (
+    f"The parameters of {OWN} were chosen on the seeds 101 to 103 of Theta, Haswell's and KIT's twin, Lublin-Feitelson "
+    "and the Cirne form, with other numbers of jobs; KNL, Eagle, RICC and the batches were not looked at for it. Of "
+    "Theta there is one trace: its seeds draw which jobs are malleable."
+)
+_SHORT: Final = (
+    "Small scale: short workloads and two seeds, so that the intervals are little more than both values; hardly "
+    "anybody waits on the short twins."
+)
+
+
+def run(
+    data: Path | None,
+    how: Sweeping,
+    *,
+    plan: Plan | None = None,
+    workloads: Sequence[Trace] | None = None,
+) -> Outcome:
+    """Simulate what is not known yet and compare.
+
+    Args:
+        data: The folder with the traces; without it, Theta is left out.
+        how: How the sweep is run; at scale ``small`` there are short workloads, half of whose jobs are malleable, and
+            two seeds; at ``full`` long ones and ten seeds.
+        plan: Other shares and seeds.
+        workloads: Other workloads.
+
+    Raises:
+        SweepFileError: The folder holds rows of another kind.
+        TraceError: The trace cannot be read.
+        OSError: The same, or the folder cannot be written.
+    """
+    found = list(workloads) if workloads is not None else traces(how.scale, data)
+    cells = (plan or PLANS[how.scale]).cells(found)
+    rows = how.rows(cells, OnTraces.of(found, simulated), COLUMNS)
+    return _outcome(rows, found, how.scale)
+
+
+def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> Outcome:
+
+    results = Results(rows)
+    labels = {trace.name: trace.label for trace in found}
+    figures = {
+        "turnaround": draw_map(results, labels, "all_turnaround_s", "Mean turnaround"),
+        "wait": draw_map(results, labels, "all_wait_s", "Mean wait + 1 min"),
+        "trade": draw_trade(results),
+        "ablation": draw_ablation(results),
+    }
+    tuned = {trace.name for trace in found if trace.tuned}
+    over_all = [name for name in OTHERS if results.standing(results.workloads, name, OWN) == "better"]
+    return Outcome(
+        NAME,
+        "All policies on all workloads, and one of our own",
+        _verdict(results, over_all),
+        _remarks(found, scale),
+        (which(results, labels), against(results, tuned), ablation(results), means(results, labels)),
+        figures,
+        passed=not over_all,
+        provenance=of_rows(rows),
+    )
+
+
+def _verdict(results: Results, over_all: Sequence[str]) -> str:
+    there = [
+        f"{name} on {trace} at {share} %"
+        for trace, share in results.workloads
+        for name in OTHERS
+        if results.standing([(trace, share)], name, OWN) == "better"
+    ]
+    first = f"Over all workloads, {_listed(over_all)} better than {OWN} on both wait and turnaround."
+    return f"{first} On single workloads: {_listed(there)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "no policy is"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _remarks(found: Sequence[Trace], scale: Scale) -> tuple[str, ...]:
+    remarks = [_INTERVALS, _BETTER, _MODEL, _TUNED, _SD, _NOT]
+    if not any(trace.name.startswith("theta") for trace in found):
+        remarks.append(NO_THETA)
+    if scale == "small":
+        remarks.append(_SHORT)
+    return tuple(remarks)
+
+
+# Means over seeds with intervals, and one policy against another, seed by seed ---------------------------------------
+
+_SAMPLES: Final = 5000
+_ALIKE: Final = 0.005
+"""Ratios that are no farther from 1 count as equal."""
+_SHORT_S: Final = 60.0
+"""Added to waits before they are compared: a wait of 0 or of 2 s makes no difference to users."""
+_POINTS: Final = 1.0
+"""Utilizations that differ by no more count as equal, in points."""
+Workload: TypeAlias = tuple[str, int]
+"""A trace and a share of malleable jobs in percent."""
+Standing: TypeAlias = Literal["better", "worse", "mixed", "alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds.
+
+    Attributes:
+        value: The mean (of ratios: the geometric one).
+        low: Lower end of its interval by the percentile bootstrap over seeds; None: there is one seed only.
+        high: Upper end.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def excludes(self, value: float) -> bool:
+        """Whether the interval lies on one side of ``value``."""
+        return self.low is not None and self.high is not None and not self.low <= value <= self.high
+
+
+class Results:
+    """What was simulated, by workload, policy and seed."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._figures = {
+            ((row.cell.trace, row.cell.share), row.cell.policy, row.cell.seed): row.figures for row in rows
+        }
+        self.workloads: list[Workload] = list(dict.fromkeys(key[0] for key in self._figures))
+        self._seeds: dict[tuple[Workload, str], list[int]] = {}
+        for workload, policy, seed in self._figures:
+            self._seeds.setdefault((workload, policy), []).append(seed)
+
+    @property
+    def seeds(self) -> int:
+        """How many there are, at most."""
+        return max(map(len, self._seeds.values()), default=0)
+
+    def mean(self, workload: Workload, policy: str, column: str) -> Estimate | None:
+        """The mean over seeds; None: there is no such number."""
+        values = [value for value in self._values(workload, policy, column).values() if value is not None]
+        return estimate(tuple(values)) if values else None
+
+    def ratio(self, workloads: Sequence[Workload], policy: str, base: str, column: str) -> Estimate | None:
+        """The geometric mean, over workloads and seeds, of what ``policy`` has by what ``base`` has.
+
+        A seed's ratio is the mean over the workloads, and the interval is over the seeds.
+        """
+        by_seed: dict[int, list[float]] = {}
+        for workload in workloads:
+            ours, theirs = self._values(workload, policy, column), self._values(workload, base, column)
+            for seed, value in ours.items():
+                other = theirs.get(seed)
+                if value is not None and other is not None:
+                    by_seed.setdefault(seed, []).append(_log_ratio(value, other, column))
+        logs = tuple(sum(of) / len(of) for of in by_seed.values())
+        if not logs:
+            return None
+        found = estimate(logs)
+        low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+        return Estimate(math.exp(found.value), low, high)
+
+    def standing(self, workloads: Sequence[Workload], policy: str, base: str) -> Standing:
+        """How ``policy`` does against ``base`` on mean turnaround and wait; better ones must use as many nodes."""
+        found = [self.ratio(workloads, policy, base, f"all_{name}") for name in ("turnaround_s", "wait_s")]
+        ratios = [one.value for one in found if one is not None]
+        if len(ratios) < 2 or all(abs(ratio - 1) <= _ALIKE for ratio in ratios):
+            return "alike"
+        if all(ratio <= 1 + _ALIKE for ratio in ratios):
+            return "better" if self._more_used(workloads, policy, base) >= -_POINTS else "mixed"
+        return "worse" if all(ratio >= 1 - _ALIKE for ratio in ratios) else "mixed"
+
+    def _more_used(self, workloads: Sequence[Workload], policy: str, base: str) -> float:
+        """By how many points utilization is higher, on average."""
+        pairs = [[self.mean(one, name, "utilization") for name in (policy, base)] for one in workloads]
+        known = [ours.value - theirs.value for ours, theirs in pairs if ours is not None and theirs is not None]
+        return sum(known) / len(known) if known else 0.0
+
+    def _values(self, workload: Workload, policy: str, column: str) -> dict[int, float | None]:
+        seeds = self._seeds.get((workload, policy), ())
+        return {seed: self._figures[workload, policy, seed][column] for seed in seeds}
+
+
+@lru_cache(maxsize=100_000)
+def estimate(values: tuple[float, ...]) -> Estimate:
+    """The mean of values with its interval; the same values always give the same."""
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return Estimate(mean, None, None)
+    rng = np.random.default_rng(zlib.crc32(repr(values).encode()))
+    means = np.array(values)[rng.integers(0, len(values), (_SAMPLES, len(values)))].mean(axis=1)
+    rest = (100 - CONFIDENCE) / 2
+    low, high = (float(end) for end in np.percentile(means, (rest, 100 - rest)))
+    return Estimate(mean, low, high)
+
+
+def _log_ratio(ours: float, theirs: float, column: str) -> float:
+    short = _SHORT_S if "wait" in column else 0.0
+    return math.log((ours + short) / (theirs + short)) if ours + short > 0 and theirs + short > 0 else 0.0
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+EVERY: Final = (*OTHERS, OWN)
+LOWER: Final[Mapping[str, str]] = {
+    "all_turnaround_s": "turnaround, s",
+    "all_wait_s": "wait, s",
+    "all_slowdown": "bounded slowdown",
+    "rigid_turnaround_s": "turnaround of rigid jobs, s",
+    "malleable_turnaround_s": "turnaround of malleable jobs, s",
+}
+"""What should be low."""
+_RATIOS: Final = ("all_turnaround_s", "all_wait_s", "all_slowdown", "rigid_turnaround_s", "malleable_turnaround_s")
+_FEW: Final = 10.0
+
+
+def best(results: Results, workload: Workload, column: str, policies: Sequence[str] = EVERY) -> list[str]:
+    """Policies with the lowest mean, and those of which it is not known that they are higher: best first."""
+    means = {name: mean.value for name in policies if (mean := results.mean(workload, name, column)) is not None}
+    ranked = sorted(means, key=lambda name: (means[name], name))
+    if not ranked:
+        return []
+    first = ranked[0]
+    return [first, *(name for name in ranked[1:] if _as_good(results.ratio([workload], name, first, column)))]
+
+
+def _as_good(ratio: Estimate | None) -> bool:
+    return ratio is not None and (ratio.low is not None and ratio.low <= 1.0)
+
+
+def which(results: Results, labels: Mapping[str, str]) -> DataTable:
+    """Which policy for which workload."""
+    rows: list[tuple[Value, ...]] = []
+    for workload in results.workloads:
+        cells = [_named(results, workload, column) for column in LOWER]
+        rows.append((labels[workload[0]], workload[1], *cells))
+    title = f"Which policy for which workload: the lowest mean with its {CONFIDENCE} % interval, and who is as good"
+    return DataTable("which-policy", title, ("workload", "malleable %", *LOWER.values()), tuple(rows))
+
+
+def _named(results: Results, workload: Workload, column: str) -> str:
+    if not (names := best(results, workload, column)):
+        return "-"
+    mean = results.mean(workload, names[0], column)
+    text = f"{names[0]}: {shown(mean)}"
+    if not (more := names[1:]):
+        return text
+    return f"{text}; also {', '.join(more)}" if len(more) < 4 else f"{text}; also {len(more)} others"
+
+
+def shown(estimate: Estimate | None, digits: int | None = None) -> str:
+    """A mean with its interval."""
+    if estimate is None:
+        return "-"
+    digits = (2 if estimate.value < _FEW else 0) if digits is None else digits
+    text = f"{estimate.value:,.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} ({estimate.low:,.{digits}f} to {estimate.high:,.{digits}f})"
+
+
+def against(results: Results, tuned: Container[str]) -> DataTable:
+    """The own policy against every other one, over all workloads, and over those whose traces are not ``tuned`` on."""
+    unseen = [workload for workload in results.workloads if workload[0] not in tuned]
+    rows: list[tuple[Value, ...]] = []
+    for name in OTHERS:
+        ratios = [shown(results.ratio(results.workloads, OWN, name, column), 2) for column in _RATIOS]
+        ratios += [shown(results.ratio(unseen, OWN, name, column), 2) for column in _RATIOS[:2]]
+        words = [results.standing([workload], name, OWN) for workload in results.workloads]
+        counts = [words.count(word) for word in ("better", "mixed", "alike", "worse")]
+        rows.append((name, *ratios, results.standing(results.workloads, name, OWN), *counts))
+    columns = [f"{LOWER[column].removesuffix(', s')} x" for column in _RATIOS]
+    columns += ["turnaround x, not tuned on", "wait x, not tuned on"]
+    counted = ("it is, over all", "better on", "mixed on", "alike on", "worse on")
+    title = f"{OWN} by the others: geometric mean of ratios over workloads; and how often the other is better on both"
+    return DataTable("against", title, ("other policy", *columns, *counted), tuple(rows))
+
+
+def ablation(results: Results) -> DataTable:
+    """What each ingredient is worth."""
+    rows: list[tuple[Value, ...]] = []
+    for what in WITHOUT:
+        name = without(what)
+        measures = (*_RATIOS[:3], "wait_max_s", "resizes")
+        ratios = [shown(results.ratio(results.workloads, name, OWN, measure), 2) for measure in measures]
+        rows.append((what, *ratios))
+    columns = ("with", "turnaround x", "wait x", "bounded slowdown x", "longest wait x", "resizes x")
+    title = f"Each ingredient of {OWN} off: by what all of it gives, geometric mean over workloads"
+    return DataTable("ablation", title, columns, tuple(rows))
+
+
+def means(results: Results, labels: Mapping[str, str]) -> DataTable:
+    """Every mean, with the ends of its interval for those that matter most."""
+    rows: list[tuple[Value, ...]] = []
+    both = ("all_turnaround_s", "all_wait_s", "utilization")
+    for workload in results.workloads:
+        for name in (*EVERY, *(without(what) for what in WITHOUT)):
+            found = [results.mean(workload, name, column) for column in COLUMNS]
+            ends: list[Value] = []
+            for column in both:
+                mean = results.mean(workload, name, column)
+                ends += [None, None] if mean is None else [mean.low, mean.high]
+            values = [None if one is None else one.value for one in found]
+            rows.append((labels[workload[0]], workload[1], name, *values, *ends))
+    columns = tuple(f"{column}, {end}" for column in both for end in ("low", "high"))
+    title = f"Means over seeds; low and high are the ends of {CONFIDENCE} % intervals"
+    return DataTable("means", title, ("workload", "malleable %", "policy", *COLUMNS, *columns), tuple(rows))
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+_BASE: Final = "easy"
+_RANGE: Final = (0.2, 2.0)
+_DARK: Final = 0.62
+_LINE: Final = 0.042
+"""Of a name, as a part of the height."""
+
+
+def draw_map(results: Results, labels: Mapping[str, str], column: str, title: str) -> Picture:
+    """A row a workload, a column a policy: its mean by that of EASY; the lowest of a row is framed."""
+    rows, names = results.workloads, EVERY
+    figure = sheet(1.9 + 0.36 * len(rows))
+    figure.suptitle(f"{title}, by that under EASY (framed: the lowest)", fontweight="bold")
+    axes = figure.subplots()
+    table = np.array([[_value(results.ratio([row], name, _BASE, column)) for name in names] for row in rows])
+    norm = TwoSlopeNorm(0.0, math.log(_RANGE[0]), math.log(_RANGE[1]))
+    picture = axes.imshow(np.log(np.clip(table, *_RANGE)), cmap="RdBu_r", norm=norm, aspect="auto")
+    for y, line in enumerate(table):
+        for x, value in enumerate(line):
+            if not math.isnan(value):
+                strong = abs(float(norm(math.log(min(max(value, _RANGE[0]), _RANGE[1])))) - 0.5) * 2 > _DARK
+                axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=8, color="w" if strong else "k")
+        if not np.isnan(line).all():
+            lowest = np.nanmin(line)
+            for column_number in np.flatnonzero(line <= lowest * 1.0005).tolist():
+                axes.add_patch(_frame(column_number, y))
+    axes.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=9)
+    axes.set_yticks(range(len(rows)), [f"{labels[name]}, {share} % malleable" for name, share in rows], fontsize=8)
+    axes.get_xticklabels()[-1].set_fontweight("bold")
+    bar = figure.colorbar(picture, ax=axes, shrink=0.9, ticks=[math.log(at) for at in (0.2, 0.35, 0.6, 1.0, 1.4, 2.0)])
+    bar.ax.set_yticklabels(["0.2 or less", "0.35", "0.6", "1", "1.4", "2 or more"], fontsize=8)
+    return Picture(
+        figure,
+        f"Means over {results.seeds} seeds by those under EASY, workload by workload; framed: the lowest of a row.",
+        f"A map with a row for each workload and a column for each policy: {title.lower()} by that under EASY.",
+    )
+
+
+def _frame(x: float, y: float) -> Patch:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="k", linewidth=1.6)
+
+
+def draw_trade(results: Results) -> Picture:
+    """Wait against turnaround over all workloads, by EASY's; the lower left is best."""
+    figure = sheet(5.4, 8.6)
+    figure.suptitle("All workloads: geometric means, by those under EASY", fontweight="bold")
+    axes = figure.subplots()
+    places: list[tuple[float, float, str]] = []
+    for name in EVERY:
+        wait = results.ratio(results.workloads, name, _BASE, "all_wait_s")
+        turnaround = results.ratio(results.workloads, name, _BASE, "all_turnaround_s")
+        if wait is None or turnaround is None:
+            continue
+        color = OKABE_ITO[5] if name == OWN else OKABE_ITO[4]
+        axes.errorbar(
+            wait.value, turnaround.value, xerr=_arms(wait), yerr=_arms(turnaround), fmt="o", color=color, lw=0.9, ms=5
+        )
+        places.append((turnaround.value, wait.value, name))
+    axes.set(xlabel="wait + 1 min, by EASY's", ylabel="turnaround, by EASY's")
+    axes.margins(x=0.14, y=0.06)
+    _name(axes, sorted(places))
+    plain(axes)
+    return Picture(
+        figure,
+        f"Geometric means over all workloads and {results.seeds} seeds, with confidence intervals.",
+        f"Wait against turnaround of every policy, both by those under EASY; the lower left is best. {OWN} is at "
+        f"{_point(results, 'all_wait_s')} and {_point(results, 'all_turnaround_s')}.",
+    )
+
+
+def _point(results: Results, column: str) -> str:
+    ratio = results.ratio(results.workloads, OWN, _BASE, column)
+    return "-" if ratio is None else f"{ratio.value:.2f}"
+
+
+def _name(axes: Axes, places: Sequence[tuple[float, float, str]]) -> None:
+    """Write names beside points, from the lowest up, none over another."""
+    left, right = axes.get_xlim()
+    low, high = axes.get_ylim()
+    above = low
+    for y, x, name in places:
+        above = max(y, above + _LINE * (high - low))
+        axes.annotate(
+            name,
+            (x, y),
+            (x + 0.03 * (right - left), above),
+            va="center",
+            fontsize=9,
+            fontweight="bold" if name == OWN else "normal",
+            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "#777777"},
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],  # intervals do not strike names out
+            zorder=5,
+        )
+
+
+def draw_ablation(results: Results) -> Picture:
+    """What it costs to leave an ingredient out."""
+    figure = sheet(3.4, 8.6)
+    figure.suptitle(f"{OWN} with an ingredient off, by {OWN} (right of 1: it helps)", fontweight="bold")
+    panels = figure.subplots(1, 2, sharey=True)
+    measures = (("all_turnaround_s", "turnaround"), ("all_wait_s", "wait + 1 min"))
+    for axes, (column, label) in zip(panels, measures, strict=True):
+        for y, what in enumerate(WITHOUT):
+            if (ratio := results.ratio(results.workloads, without(what), OWN, column)) is not None:
+                axes.errorbar(ratio.value, y, xerr=_arms(ratio), fmt="o", color=OKABE_ITO[5], lw=1.2, capsize=3)
+        axes.axvline(1.0, color="#777777", lw=0.8)
+        axes.set_yticks(range(len(WITHOUT)), list(WITHOUT))
+        axes.set(xlabel=label, ylim=(len(WITHOUT) - 0.5, -0.5))
+        plain(axes)
+    return Picture(
+        figure,
+        f"Geometric means over all workloads and {results.seeds} seeds, with confidence intervals.",
+        f"Turnaround and wait of {OWN} without each of its ingredients, by those with it; right of 1, it helps.",
+    )
+
+
+def _arms(ratio: Estimate) -> Sequence[Sequence[float]] | None:
+    if ratio.low is None or ratio.high is None:
+        return None
+    return [[max(0.0, ratio.value - ratio.low)], [max(0.0, ratio.high - ratio.value)]]
+
+
+def _value(ratio: Estimate | None) -> float:
+    return math.nan if ratio is None else ratio.value

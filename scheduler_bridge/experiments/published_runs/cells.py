@@ -1,0 +1,499 @@
+"""The 2024 paper's real runs as published, and the same batches in the simulator, side by side."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from scheduler_bridge.core.settings import settings_for
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.policies import get
+from scheduler_bridge.sim import Engine, SimJob
+
+# Reads what the 2024 paper published of its real runs: every job, the strong scaling, the means of its figures -------
+#
+# What is peculiar about the data, and what is done about it: 100 % malleable, seed 47 holds two runs, and 60 %, seed 47
+# none, so the runs are told apart where ids begin again. A rigid job named ``UTS_19_rigid_4`` ran on 8 nodes in 116
+# runs of the same jobs: the nodes that a rigid job had count, not its name. 24 jobs have an error in a resize: they
+# went on with fewer nodes than they held.
+
+NODES: Final = 32
+WALLTIME_S: Final = 800.0
+"""Every job asked for this [code]; the published table has no column for it."""
+SHARES: Final = (0, 20, 40, 60, 80, 100)
+FOLDER: Final = "reference/real-runs-32-nodes"
+UTILIZATION: Final = "AverageNodeUtilization.csv"
+
+T = TypeVar("T")
+
+
+class BadReferenceError(ValueError):
+    """The published data are not there, or not as they should be; the text names the file."""
+
+
+class RunKey(NamedTuple):
+    """A run: the published name of the policy, malleable jobs in percent, seed, and which run of these."""
+
+    strategy: str
+    share: int
+    seed: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RealJob:
+    """A job of a real run. Times in seconds since the run's beginning.
+
+    It is no ``JobRecord``: the published table has numbers of orders and one size, not the course of the job.
+
+    Attributes:
+        job_id: Its number in the batch.
+        name: As published: program, input, class, sizes.
+        program: Program and input, as in the strong scaling.
+        malleable: Whether it could be resized.
+        min_nodes: Fewest nodes.
+        max_nodes: Most nodes; of a rigid job, those that it had.
+        submit_s: Submission.
+        start_s: Start.
+        end_s: End.
+        start_nodes: Nodes at the start.
+        shrinks: Shrink orders.
+        grows: Grow orders.
+        failed: A resize of it failed.
+    """
+
+    job_id: int
+    name: str
+    program: tuple[str, str]
+    malleable: bool
+    min_nodes: int
+    max_nodes: int
+    submit_s: float
+    start_s: float
+    end_s: float
+    start_nodes: int
+    shrinks: int
+    grows: int
+    failed: bool
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it held the nodes of its start until its end, though a resize failed: none was carried out."""
+        return self.failed and not self.shrinks and not self.grows
+
+    @property
+    def least_nodes(self) -> int:
+        """It never held fewer."""
+        return self.min_nodes if self.shrinks or self.grows else self.start_nodes
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The published data.
+
+    Attributes:
+        runs: The jobs of each run.
+        scaling: Median runtime in seconds by nodes, for each program and input.
+        utilization: Published mean utilization in percent, by policy and share.
+    """
+
+    runs: dict[RunKey, tuple[RealJob, ...]]
+    scaling: dict[tuple[str, str], dict[int, float]]
+    utilization: dict[tuple[str, int], float]
+
+    @cached_property
+    def strategies(self) -> tuple[str, ...]:
+        """The published policies."""
+        return tuple(sorted({key.strategy for key in self.runs}))
+
+
+def read_reference(data: Path) -> Reference:
+    """Read the published data.
+
+    Args:
+        data: The folder with ``reference/real-runs-32-nodes``.
+
+    Raises:
+        BadReferenceError: A file is missing or not as it should be.
+    """
+    folder = data / FOLDER
+    runs: dict[RunKey, list[RealJob]] = {}
+    numbers: dict[tuple[str, int, int], int] = {}
+    for row, job in _rows(folder / "jobs.csv", lambda row: (row, _job(row))):
+        batch = (row["strategy"], int(row["malleable_percent"]), int(row["seed"]))
+        key = RunKey(*batch, numbers.setdefault(batch, 0))
+        if any(other.job_id == job.job_id for other in runs.get(key, ())):
+            numbers[batch] += 1
+            key = RunKey(*batch, numbers[batch])
+        runs.setdefault(key, []).append(job)
+    scaling: dict[tuple[str, str], dict[int, float]] = {}
+    for program, nodes, seconds in _rows(folder / "strong_scaling.csv", _point):
+        scaling.setdefault(program, {})[nodes] = seconds
+    utilization: dict[tuple[str, int], float] = {}
+    for row in _rows(folder / UTILIZATION, dict):
+        share, *_ = row.values()
+        utilization.update({(name, int(share)): float(value) for name, value in list(row.items())[1:]})
+    return Reference({key: tuple(jobs) for key, jobs in runs.items()}, scaling, utilization)
+
+
+def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [read(row) for row in csv.DictReader(file)]
+    except FileNotFoundError:
+        raise BadReferenceError(f"{path}: not there") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadReferenceError(f"{path}: {type(error).__name__}: {error}") from None
+
+
+def _job(row: dict[str, str]) -> RealJob:
+    program, size, kind, sizes = row["job_name"].split("_")
+    low, _, high = sizes.partition("-")
+    malleable = kind == "malleable"
+    start_nodes = int(row["start_nodes"])
+    return RealJob(
+        job_id=int(row["id"]),
+        name=row["job_name"],
+        program=(program, size),
+        malleable=malleable,
+        min_nodes=int(low) if malleable else start_nodes,
+        max_nodes=int(high) if malleable else start_nodes,
+        submit_s=float(row["submit_s"]),
+        start_s=float(row["start_s"]),
+        end_s=float(row["end_s"]),
+        start_nodes=start_nodes,
+        shrinks=int(row["shrink_count"]),
+        grows=int(row["grow_count"]),
+        failed=row["error_elastic"] == "True",
+    )
+
+
+def _point(row: dict[str, str]) -> tuple[tuple[str, str], int, float]:
+    return (row["program"], row["size"]), int(row["nodes"]), float(row["median_s"])
+
+
+# One run, simulated and as it was: what both are measured by ---------------------------------------------------------
+#
+# The model: a job on n nodes takes what the strong scaling says, between its points by a power law. A job's nodes are
+# free 1.75 s after its end: in the real runs under FCFS, EASY and backfilling, half of the jobs that waited for nodes
+# started that long after another one's end. A malleable job takes orders 6.04 s after its start. A grow takes 6.78 s
+# and a shrink 15.19 s: these are the numbers of the published data file; the paper's text and figure have them the
+# other way round (14.55 s and 7.41 s), for the script that draws the figure swaps the two.
+#
+# A job whose resize failed in reality takes as long as it did, on any nodes, and takes no orders. If none of its
+# resizes was carried out, it has the nodes that it started on in reality, from its start to its end: the scheduler
+# still waited for the order, and the published runs agree, for the other jobs never had more than the rest. Those of
+# them that do not compute any more count as held, but not as used: utilization is "the fraction of time during which
+# nodes are actively executing jobs". As many compute as the strong scaling needs for the time that the job took.
+
+_NEVER_S: Final = 1e9
+"""Nobody was killed in the real runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What things took on the real cluster, in seconds.
+
+    Attributes:
+        release_s: From a job's end until its nodes are free.
+        ready_s: From a job's start until it takes orders.
+        grow_s: A grow.
+        shrink_s: A shrink.
+        spread: Standard deviation of the logarithm of a job's runtime, for repeated runs of a batch: the same job on
+            the same nodes differs by about so much.
+    """
+
+    release_s: float = 1.75
+    ready_s: float = 6.04
+    grow_s: float = 6.78
+    shrink_s: float = 15.19
+    spread: float = 0.012
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """A run in numbers, as the paper measures it.
+
+    Attributes:
+        makespan_s: First submission to last end.
+        turnaround_s: Submission to end, mean of the jobs.
+        wait_s: Submission to start, mean of the jobs.
+        runtime_s: Start to end, mean of the jobs.
+        utilization: Node-seconds of jobs, with the release of their nodes, by those of the cluster until the last end,
+            in percent, without nodes that a failed resize left idle; None: not known, since the sizes of resized jobs
+            over time are not published.
+        grows: Grow orders.
+        shrinks: Shrink orders.
+    """
+
+    makespan_s: float
+    turnaround_s: float
+    wait_s: float
+    runtime_s: float
+    utilization: float | None
+    grows: float
+    shrinks: float
+
+
+def seconds_on(scaling: dict[int, float], nodes: int) -> float:
+    """The runtime on ``nodes`` nodes: a power law between, and beyond, the points nearest to it."""
+    points = sorted(scaling.items())
+    index = min(max(1, sum(size < nodes for size, _ in points)), len(points) - 1)
+    (low, slow_s), (high, fast_s) = points[index - 1], points[index]
+    exponent = math.log(fast_s / slow_s) / math.log(high / low)
+    return slow_s * math.pow(nodes / low, exponent)
+
+
+def nodes_for(scaling: dict[int, float], seconds: float) -> float:
+    """On how many nodes, at least 1, a job takes so long: the inverse of ``seconds_on``, between whole numbers, too."""
+    points = sorted(scaling.items())
+    index = min(max(1, sum(taken_s > seconds for _, taken_s in points)), len(points) - 1)
+    (low, slow_s), (high, fast_s) = points[index - 1], points[index]
+    return max(1.0, low * math.pow(high / low, math.log(slow_s / seconds) / math.log(slow_s / fast_s)))
+
+
+def simulated(
+    jobs: Sequence[RealJob],
+    scaling: dict[tuple[str, str], dict[int, float]],
+    policy: str,
+    costs: Costs,
+    *,
+    replica: int = 0,
+) -> Measures:
+    """Simulate a batch.
+
+    Args:
+        jobs: The batch, from a real run.
+        scaling: Runtimes by nodes, for each program and input.
+        policy: One of this project's.
+        costs: What things take.
+        replica: 0: runtimes as in the scaling; others: with a random spread that the number determines.
+    """
+    rng = random.Random(replica)
+    sims = [_sim_job(job, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0) for job in jobs]
+    settings = replace(settings_for(policy), walltime_grace_s=_NEVER_S)
+    records = Engine(NODES, get(policy), settings).run(sims).records.values()
+    computing = {job.job_id: nodes_for(scaling[job.program], job.end_s - job.start_s) for job in jobs if job.failed}
+    spans, held = [], 0.0
+    for record in records:
+        start_s, end_s = record.start_s, record.end_s
+        if start_s is None or end_s is None or record.outcome != "completed":
+            raise RuntimeError(f"job {record.spec.job_id} did not complete under {policy}: {record.outcome}")
+        spans.append((record.spec.submit_s, start_s, end_s - costs.release_s))
+        most = computing.get(record.spec.job_id, math.inf)
+        held += sum(
+            min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
+        )
+    return _measures(spans, held, sum(record.grows for record in records), sum(record.shrinks for record in records))
+
+
+def _sim_job(job: RealJob, scaling: dict[tuple[str, str], dict[int, float]], costs: Costs, factor: float) -> SimJob:
+    by_nodes = scaling[job.program]
+
+    def speed(nodes: int) -> float:
+        runtime_s = job.end_s - job.start_s if job.failed else factor * seconds_on(by_nodes, nodes)
+        return 1 / (runtime_s + costs.release_s)
+
+    least, most = (job.start_nodes, job.start_nodes) if job.stuck else (job.min_nodes, job.max_nodes)
+    spec = JobSpec(
+        job_id=job.job_id,
+        name=job.name,
+        user="paper",
+        job_class="malleable" if job.malleable else "rigid",
+        nodes=most,
+        min_nodes=least,
+        max_nodes=most,
+        walltime_s=WALLTIME_S,
+        submit_s=max(0.0, job.submit_s),
+    )
+    return SimJob(
+        spec,
+        1 / speed(most),
+        speedup=speed,
+        ready_delay_s=None if job.failed else costs.ready_s,
+        grow_s=costs.grow_s,
+        shrink_s=costs.shrink_s,
+    )
+
+
+def measured(jobs: Sequence[RealJob], costs: Costs) -> Measures:
+    """Measure a real run."""
+    grows, shrinks = sum(job.grows for job in jobs), sum(job.shrinks for job in jobs)
+    held = sum(job.start_nodes * (job.end_s - job.start_s + costs.release_s) for job in jobs)
+    result = _measures([(job.submit_s, job.start_s, job.end_s) for job in jobs], held, grows, shrinks)
+    return replace(result, utilization=None) if grows or shrinks else result
+
+
+def _measures(spans: Sequence[tuple[float, float, float]], held: float, grows: int, shrinks: int) -> Measures:
+    makespan_s = max(end_s for *_, end_s in spans) - min(submit_s for submit_s, *_ in spans)
+    return Measures(
+        makespan_s=makespan_s,
+        turnaround_s=statistics.fmean(end_s - submit_s for submit_s, _, end_s in spans),
+        wait_s=statistics.fmean(start_s - submit_s for submit_s, start_s, _ in spans),
+        runtime_s=statistics.fmean(end_s - start_s for _, start_s, end_s in spans),
+        utilization=100 * held / (NODES * makespan_s),
+        grows=grows,
+        shrinks=shrinks,
+    )
+
+
+# Real and simulated runs side by side: means, errors, and what correct policies would have done ----------------------
+
+COMPAT: Final = {
+    "FCFS": "fcfs",
+    "Backfilling": "backfilling",
+    "EasyBackfilling": "easy-compat",
+    "MalleableStrategy": "malleable-compat",
+}
+"""Which of our policies decides as the published one did."""
+CORRECT: Final = {"EasyBackfilling": "easy", "MalleableStrategy": "malleable"}
+"""The correct policy of the same name."""
+LIMIT: Final = 5.0
+"""The error of the means that we aim at, in percent."""
+JUDGED: Final = ("makespan_s", "turnaround_s", "wait_s", "utilization")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The runs of one policy and share.
+
+    Attributes:
+        strategy: The published name.
+        share: Malleable jobs in percent.
+        policy: Ours.
+        runs: The real runs, in the order of ``real`` and ``ours``.
+        broken: Which of them have a job whose resize failed.
+        real: As measured, a run each.
+        ours: As simulated, the mean of the replicas of each run.
+        published_utilization: The published mean, in percent.
+    """
+
+    strategy: str
+    share: int
+    policy: str
+    runs: tuple[RunKey, ...]
+    broken: tuple[bool, ...]
+    real: tuple[Measures, ...]
+    ours: tuple[Measures, ...]
+    published_utilization: float
+
+    def means(self, name: str, *, sound: bool = False) -> tuple[float | None, float | None]:
+        """The means of a measure, real and simulated.
+
+        Args:
+            name: The measure.
+            sound: Only runs without a failed resize.
+        """
+        rows = [
+            (getattr(real, name), getattr(ours, name))
+            for real, ours, broken in zip(self.real, self.ours, self.broken, strict=True)
+            if not (sound and broken)
+        ]
+        if not rows:
+            return None, None
+        real_values, our_values = zip(*rows, strict=True)
+        if name == "utilization" and not sound:
+            return self.published_utilization, statistics.fmean(our_values)
+        if None in real_values:
+            return None, statistics.fmean(our_values)
+        return statistics.fmean(real_values), statistics.fmean(our_values)
+
+    def error(self, name: str, *, sound: bool = False) -> float | None:
+        """The error of the simulated mean, in percent of the real one; None: not known."""
+        real, ours = self.means(name, sound=sound)
+        return None if not real or ours is None else 100 * (ours / real - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All cells.
+
+    Attributes:
+        compat: The published policies as they are, and ours that decide like them.
+        correct: The same runs, and our correct policies of the same name.
+        costs: What things take.
+        replicas: Simulations of each run.
+    """
+
+    compat: tuple[Cell, ...]
+    correct: tuple[Cell, ...]
+    costs: Costs
+    replicas: int
+
+    def within(self) -> tuple[int, int]:
+        """How many of the judged means are within the limit, and how many there are."""
+        errors = [error for cell in self.compat for name in JUDGED if (error := cell.error(name)) is not None]
+        return sum(abs(error) <= LIMIT for error in errors), len(errors)
+
+
+def compare(
+    reference: Reference,
+    *,
+    shares: Iterable[int],
+    seeds: Iterable[int],
+    costs: Costs | None = None,
+    replicas: int = 1,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Replay the real runs.
+
+    Args:
+        reference: The published data.
+        shares: Which shares of malleable jobs, in percent.
+        seeds: Which batches.
+        costs: What things take; None: as measured.
+        replicas: Simulations of each run; the first has the runtimes of the strong scaling, others a random spread.
+        progress: Told what is being simulated.
+    """
+    costs, shares, seeds = costs or Costs(), tuple(shares), frozenset(seeds)
+    cells: dict[bool, list[Cell]] = {True: [], False: []}
+    for strategy, policy in COMPAT.items():
+        for share in shares:
+            runs = sorted(
+                key for key in reference.runs if key.strategy == strategy and key.share == share and key.seed in seeds
+            )
+            if not runs:
+                continue
+            progress(f"{strategy}, {share} % malleable")
+            cells[True].append(_cell(reference, strategy, share, policy, tuple(runs), costs, replicas))
+            if strategy in CORRECT:
+                correct = CORRECT[strategy]
+                cells[False].append(_cell(reference, strategy, share, correct, tuple(runs), costs, replicas))
+    return Comparison(tuple(cells[True]), tuple(cells[False]), costs, replicas)
+
+
+def _cell(
+    reference: Reference,
+    strategy: str,
+    share: int,
+    policy: str,
+    runs: tuple[RunKey, ...],
+    costs: Costs,
+    replicas: int,
+) -> Cell:
+    batches = [reference.runs[key] for key in runs]
+    ours = [
+        _mean([simulated(jobs, reference.scaling, policy, costs, replica=replica) for replica in range(replicas)])
+        for jobs in batches
+    ]
+    return Cell(
+        strategy,
+        share,
+        policy,
+        runs,
+        tuple(any(job.failed for job in jobs) for jobs in batches),
+        tuple(measured(jobs, costs) for jobs in batches),
+        tuple(ours),
+        reference.utilization[strategy, share],
+    )
+
+
+def _mean(runs: list[Measures]) -> Measures:
+    return Measures(*(statistics.fmean(getattr(run, field.name) for run in runs) for field in fields(Measures)))

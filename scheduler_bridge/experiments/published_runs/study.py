@@ -1,0 +1,329 @@
+"""The experiment ``real-runs-simulated``: the published runs again, in the simulator."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from matplotlib.lines import Line2D
+
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
+from scheduler_bridge.experiments.published_runs.cells import (
+    COMPAT,
+    JUDGED,
+    LIMIT,
+    SHARES,
+    Cell,
+    Comparison,
+    Reference,
+    RunKey,
+    compare,
+    measured,
+    read_reference,
+)
+from scheduler_bridge.experiments.study import Claim, Judged, Verdict, claims_file, claims_table, judge, word_for
+from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
+
+NAME: Final = "real-runs-simulated"
+SEEDS: Final = range(42, 52)
+REPLICAS: Final = 8
+_WORDS: Final = {
+    "makespan_s": "makespan s",
+    "turnaround_s": "turnaround s",
+    "wait_s": "wait s",
+    "utilization": "utilization %",
+}
+
+_COSTS: Final = (
+    "Costs: nodes are free {costs.release_s} s after a job's end; a malleable job takes orders {costs.ready_s} s after "
+    "its start; a grow takes {costs.grow_s} s, a shrink {costs.shrink_s} s (the published data file; the paper's text "
+    "has the two the other way round). Decisions every 5 s and at events, 60 s between resizes of a job, as published."
+)
+_FAILED: Final = (
+    "Malleable-Algorithm: 24 real jobs have a failed resize and went on with fewer nodes than they held, for up to "
+    "four times as long. They are replayed as long as they took, without orders; which nodes were lost meanwhile is "
+    "not published. The errors without such runs stand beside."
+)
+
+Scale: TypeAlias = Literal["small", "full"]
+
+
+def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Replay the runs and compare.
+
+    Args:
+        data: The folder with the reference data.
+        scale: ``small``: two batches at three shares, once each; ``full``: all runs, several times each.
+        progress: Told what is being simulated.
+
+    Raises:
+        BadReferenceError: The published data are not there.
+    """
+    reference = read_reference(data)
+    if scale == "small":
+        comparison = compare(reference, shares=(0, 60, 100), seeds=(45, 46), progress=progress)
+    else:
+        comparison = compare(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS, progress=progress)
+    inside, means = comparison.within()
+    largest = max(abs(cell.error(name) or 0.0) for cell in comparison.compat for name in JUDGED)
+    runs = sum(len(cell.runs) for cell in comparison.compat)
+    seeds = [key.seed for cell in comparison.compat for key in cell.runs]
+    verdict = (
+        f"{runs} real runs replayed: {inside} of {means} means are within {LIMIT:g} % of what was measured, "
+        f"the farthest is off by {largest:.1f} %."
+    )
+    return Outcome(
+        NAME,
+        "The 2024 paper's real runs on 32 nodes, simulated",
+        verdict,
+        _remarks(comparison, reference, scale),
+        (
+            _means(comparison),
+            _gains(comparison),
+            claims_table(judged(comparison), _CLAIM_COLUMNS),
+            _batches(comparison),
+        ),
+        {"means": draw_means(comparison), "batches": draw_batches(comparison)},
+        passed=inside == means,
+        provenance={"real runs": str(runs), "seeds": listed(seeds), "simulations of each": str(comparison.replicas)},
+    )
+
+
+def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tuple[str, ...]:
+    costs = comparison.costs
+    simulations = (
+        f"mean of {comparison.replicas} runs of each batch, with runtimes that differ by {100 * costs.spread:.1f} %"
+        if comparison.replicas > 1
+        else "once, with the median runtimes"
+    )
+    remarks = [
+        _COSTS.format(costs=costs),
+        _FAILED,
+        "Rigid jobs named UTS_19_rigid_4 that ran on 8 nodes are replayed on 8.",
+        "Utilization is compared with the published means, which count a job's nodes until they are free.",
+        f"Simulated: {simulations}.",
+    ]
+    twice = [RunKey("MalleableStrategy", 100, 47, number) for number in (0, 1)]
+    if all(key in reference.runs for key in twice):
+        first, second = (measured(reference.runs[key], costs) for key in twice)
+        makespan, wait = (
+            100 * abs(getattr(second, name) / getattr(first, name) - 1) for name in ("makespan_s", "wait_s")
+        )
+        remarks.append(
+            f"How far reality repeats itself: one batch (100 % malleable, seed 47) was run twice; the makespans differ "
+            f"by {makespan:.1f} %, the mean waits by {wait:.1f} %."
+        )
+    far = [
+        f"{cell.strategy} at {cell.share} %: {_WORDS[name]} {error:+.1f} %"
+        for cell in comparison.compat
+        for name in JUDGED
+        if (error := cell.error(name)) is not None and abs(error) > LIMIT
+    ]
+    if far:
+        sound = statistics.fmean(
+            abs(error)
+            for cell in comparison.compat
+            for name in JUDGED[:3]
+            if (error := cell.error(name, sound=True)) is not None
+        )
+        remarks.append(
+            f"Farther than {LIMIT:g} %: {'; '.join(far)}. Over all policies and shares, the runs without a failed "
+            f"resize are off by {sound:.1f} % on average."
+        )
+    if scale == "small":
+        remarks.append("Small scale: two of ten batches at three of six shares, whose means differ from the paper's.")
+    return tuple(remarks)
+
+
+# Claims: do the simulated runs show the same change? -----------------------------------------------------------------
+
+TOLERANCE: Final = 5.0
+"""So many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""
+CLAIMS: Final[Sequence[Claim]] = claims_file(__package__)["claim"]
+_CLAIM_COLUMNS: Final = (
+    "claim",
+    "where",
+    "printed change %",
+    "simulated %",
+    "with correct policies %",
+    "verdict",
+    "reason",
+)
+_PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
+_JOBS: Final = 25
+
+
+def judged(comparison: Comparison) -> list[Verdict]:
+    """Judge the claims whose runs were replayed, and say beside what our correct policies would have done."""
+    compat = {(cell.strategy, cell.share): cell for cell in comparison.compat}
+    correct = compat | {(cell.strategy, cell.share): cell for cell in comparison.correct}
+
+    def found(claim: Claim, cells: Mapping[tuple[str, int], Cell]) -> float:
+        before, after = (_value(claim, cells[tuple(claim[end])]) for end in ("from", "to"))
+        return 100 * (after / before - 1)
+
+    def by(claim: Claim) -> Judged:
+        simulated, printed = found(claim, compat), printed_change(claim)
+        return Judged(printed, simulated, word_for(simulated, printed, TOLERANCE))
+
+    def reason(claim: Claim) -> str:
+        means = [_value(claim, compat[tuple(claim[end])]) for end in ("from", "to")]
+        errors = (100 * (mean / printed - 1) for mean, printed in zip(means, claim["printed"], strict=True))
+        return f"the simulated means are off by {' and '.join(f'{error:+.1f} %' for error in errors)}"
+
+    there = [claim for claim in CLAIMS if tuple(claim["from"]) in compat and tuple(claim["to"]) in compat]
+    return judge(
+        {"claim": there},
+        {"claim": by},
+        reason,
+        where=lambda claim: (claim["where"],),
+        beside=lambda claim: (found(claim, correct),),
+    )
+
+
+def printed_change(claim: Claim) -> float:
+    """The printed change in percent: of the means, both of which the paper prints."""
+    before, after = claim["printed"]
+    return float(100 * (after / before - 1))
+
+
+def _value(claim: Claim, cell: Cell) -> float:
+    if name := _PER_JOB.get(claim["measure"]):
+        return statistics.fmean(getattr(run, name) for run in cell.ours) / (_JOBS * cell.share / 100)
+    value = cell.means(claim["measure"])[1]
+    return float("nan") if value is None else value
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def _means(comparison: Comparison) -> DataTable:
+    columns = ["policy", "malleable %", "runs"]
+    for name in JUDGED:
+        columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
+    columns += ["runs without a failed resize", *(f"error % there, {_WORDS[name]}" for name in JUDGED)]
+    rows: list[tuple[Value, ...]] = []
+    for cell in comparison.compat:
+        row: list[Value] = [f"{cell.strategy} ({cell.policy})", cell.share, len(cell.runs)]
+        for name in JUDGED:
+            row += [*cell.means(name), cell.error(name)]
+        row += [cell.broken.count(False), *(cell.error(name, sound=True) for name in JUDGED)]
+        rows.append(tuple(row))
+    return DataTable("means", "Means of the batches, measured and simulated", tuple(columns), tuple(rows))
+
+
+def _gains(comparison: Comparison) -> DataTable:
+    columns = ["policy", "malleable %", "instead of"]
+    for name in JUDGED:
+        columns += [f"{_WORDS[name]}", "change %"]
+    rows: list[tuple[Value, ...]] = []
+    published = {(cell.strategy, cell.share): cell for cell in comparison.compat}
+    for cell in comparison.correct:
+        row: list[Value] = [cell.policy, cell.share, cell.strategy]
+        for name in JUDGED:
+            _, ours = cell.means(name)
+            _, theirs = published[cell.strategy, cell.share].means(name)
+            row += [ours, 100 * (ours / theirs - 1) if ours is not None and theirs else None]
+        rows.append(tuple(row))
+    title = "What the correct policies would have done, compared with the published ones, both simulated"
+    return DataTable("correct-policies", title, tuple(columns), tuple(rows))
+
+
+def _batches(comparison: Comparison) -> DataTable:
+    columns = ["policy", "malleable %", "seed", "run", "failed resize"]
+    for name in JUDGED:
+        columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
+    rows = [row for cell in comparison.compat for row in _batch_rows(cell)]
+    return DataTable("batches", "Every run", tuple(columns), tuple(rows))
+
+
+def _batch_rows(cell: Cell) -> list[tuple[Value, ...]]:
+    rows: list[tuple[Value, ...]] = []
+    for key, real, ours, broken in zip(cell.runs, cell.real, cell.ours, cell.broken, strict=True):
+        row: list[Value] = [cell.strategy, cell.share, key.seed, key.number, "yes" if broken else ""]
+        for name in JUDGED:
+            theirs, mine = getattr(real, name), getattr(ours, name)
+            row += [theirs, mine, 100 * (mine / theirs - 1) if theirs and mine is not None else None]
+        rows.append(tuple(row))
+    return rows
+
+
+# Figures 9 to 11 and the mean wait: measured, simulated, and what correct policies would have done -------------------
+
+_TITLES: Final = {
+    "makespan_s": "makespan, s",
+    "turnaround_s": "mean turnaround, s",
+    "wait_s": "mean wait, s",
+    "utilization": "utilization, %",
+}
+_COLORS: Final = dict(zip(COMPAT, (OKABE_ITO[4], OKABE_ITO[1], OKABE_ITO[2], OKABE_ITO[5]), strict=True))
+_MARKERS: Final = dict(zip(COMPAT, "os^D", strict=True))
+
+
+def draw_means(comparison: Comparison) -> Picture:
+    """Means by share of malleable jobs, simulated and measured; a row of panels a measure, a column a policy."""
+    figure = sheet(8.8)
+    rows = {_TITLES[name]: {strategy: _pair(comparison, strategy, name) for strategy in COMPAT} for name in JUDGED}
+    shares = sorted({cell.share for cell in comparison.compat})
+    draw_multiples(figure, rows, "malleable jobs, %", shares)
+    finding = _within(comparison)
+    note = f"{_runs(comparison)} real runs on 32 nodes, under the policies as published; means over the batches, each "
+    say(figure, finding, f"{note}simulated {comparison.replicas} times.")
+    return Picture(
+        figure,
+        f"Means over the batches; {_runs(comparison)} real runs, each simulated {comparison.replicas} times.",
+        "Charts over the share of malleable jobs: makespan, mean turnaround, mean wait and utilization under four "
+        f"policies, measured and simulated. {finding}.",
+    )
+
+
+def _pair(comparison: Comparison, strategy: str, name: str) -> list[Curve]:
+    means = [(cell.share, *cell.means(name)) for cell in comparison.compat if cell.strategy == strategy]
+    return [
+        Curve("simulated", [(share, ours) for share, _, ours in means if ours is not None]),
+        Curve("measured", [(share, real) for share, real, _ in means if real is not None], INK, hollow=True),
+    ]
+
+
+def _runs(comparison: Comparison) -> int:
+    return sum(len(cell.runs) for cell in comparison.compat)
+
+
+def _within(comparison: Comparison) -> str:
+    inside, judged = comparison.within()
+    which = f"All {judged}" if inside == judged else f"{inside} of {judged}"
+    return f"{which} simulated means are within {LIMIT:g} % of the measured ones"
+
+
+def draw_batches(comparison: Comparison) -> Picture:
+    """Each run: simulated over measured makespan and turnaround; hollow marks have a job whose resize failed."""
+    figure = sheet(5.2)
+    figure.suptitle("Run by run: simulated over measured", fontsize=13, fontweight="bold")
+    for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
+        ends: list[float] = []
+        for cell in comparison.compat:
+            color = _COLORS[cell.strategy]
+            for real, ours, broken in zip(cell.real, cell.ours, cell.broken, strict=True):
+                point = getattr(real, name), getattr(ours, name)
+                ends += point
+                face = "none" if broken else color
+                axes.plot(*point, _MARKERS[cell.strategy], mec=color, mfc=face, ms=5, alpha=0.8, mew=1)
+        low, high = min(ends) * 0.95, max(ends) * 1.05
+        axes.plot([low, high], [low, high], color="#333333", lw=1)
+        axes.fill_between([low, high], [low * 0.95, high * 0.95], [low * 1.05, high * 1.05], color="#dddddd", lw=0)
+        axes.set(xlim=(low, high), ylim=(low, high), xlabel=f"measured {_TITLES[name]}", aspect="equal")
+        axes.set_ylabel(f"simulated {_TITLES[name]}")
+        plain(axes)
+    handles = [
+        Line2D([], [], color=_COLORS[strategy], marker=_MARKERS[strategy], ls="", label=strategy) for strategy in COMPAT
+    ]
+    handles.append(Line2D([], [], color="#555555", marker="o", mfc="none", ls="", label="with a failed resize"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    return Picture(
+        figure,
+        f"One mark a run, {_runs(comparison)} runs; the band is {LIMIT:g} % wide to both sides.",
+        "Two scatter charts, makespan and turnaround: simulated over measured seconds of each run.",
+    )

@@ -1,0 +1,416 @@
+"""The experiment ``real-runs``: the 2024 paper's evaluation on real processes."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scheduler_bridge.daemon.trial import CalibrationError
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
+from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
+from scheduler_bridge.experiments.published_runs.study import CLAIMS, printed_change
+from scheduler_bridge.experiments.real_runs import fidelity, findings
+from scheduler_bridge.experiments.real_runs.fidelity import LIMIT, REPLICAS, SAME_S, Held, Repeated, errors, grouped
+from scheduler_bridge.experiments.real_runs.findings import (
+    HONEST,
+    PUBLISHED,
+    cells,
+    computed_s,
+    costs,
+    costs_table,
+    honest,
+    orders,
+    published_s,
+    scaling_table,
+)
+from scheduler_bridge.experiments.real_runs.plan import (
+    HERE,
+    PLANS,
+    SCALING,
+    Plan,
+    Problem,
+    RunKey,
+    Scale,
+    Site,
+    alone_in,
+    calibrate,
+    calibrated,
+    of_paper_size,
+)
+from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, run_all
+from scheduler_bridge.experiments.study import Claim, Judged, Verdict, change, claims_table, counted, judge, word_for
+from scheduler_bridge.record import RunRecord, busy_node_s
+
+NAME: Final = "real-runs"
+LAG_LIMIT_S: Final = 0.25
+"""A place that lags more behind its rate had too little of the cores."""
+
+
+def run(
+    folder: Path,
+    scale: Scale,
+    data: Path | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    watcher: Watcher | None = None,
+    again: Again | None = None,
+    site: Site = HERE,
+) -> Outcome:
+    """Run the batches that ``folder`` does not hold yet, and say what all of them show.
+
+    Args:
+        folder: Keeps the record of every run; an interrupted experiment goes on there.
+        scale: How many runs.
+        data: The folder with the paper's results, to show them beside; None: without.
+        tell: Called with lines about what is prepared.
+        watcher: Sees the runs go on.
+        again: Which runs are done again although they are there.
+        site: Where the nodes are.
+
+    Raises:
+        BadReferenceError: ``data`` holds no results of the paper.
+        CalibrationError: A benchmark does not run.
+        DaemonError: The scheduler cannot start, or another experiment runs in the folder.
+        OSError: A record cannot be written.
+    """
+    reference = None if data is None else read_reference(data)
+    plan = PLANS[scale].at(site)
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {"PYTHONPATH": import_path()}
+    with alone_in(folder, site):
+        if plan.paced:
+            names = plan.problems()
+            problems = calibrate(names, folder, environment, lambda name: tell(f"measuring {name} at full speed"))
+        else:
+            problems = of_paper_size(plan.problems())
+        records = run_all(Runner(plan, problems, folder, environment, site), watcher, again)
+    return conclude(plan, records, reference, problems, site)
+
+
+def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HERE) -> Outcome:
+    """Say what the runs show that ``folder`` holds already; nothing is run.
+
+    Args:
+        folder: Where they were kept.
+        scale: Of the experiment.
+        data: The folder with the paper's results, to show them beside; None: without.
+        site: Where they were made.
+
+    Raises:
+        BadReferenceError: ``data`` holds no results of the paper.
+        CalibrationError: ``folder`` holds no calibration, or no run of this scale.
+    """
+    reference = None if data is None else read_reference(data)
+    plan = PLANS[scale].at(site)
+    problems = calibrated(plan.problems(), folder) if plan.paced else of_paper_size(plan.problems())
+    records = all_kept(Runner(plan, problems, folder))
+    if not records:
+        raise CalibrationError(f"{folder} holds no run of the scale {scale}")
+    return conclude(plan, records, reference, problems, site)
+
+
+def _emulation(plan: Plan, problems: Mapping[str, Problem], note: str) -> list[str]:
+    """What is not as it is on the paper's nodes."""
+    if not plan.paced:
+        return []
+    shares = ", ".join(f"{name} {100 * problem.share(plan.time):.1f} %" for name, problem in problems.items())
+    return [
+        f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
+        f"A node's share of a core: {shares}.",
+    ]
+
+
+def conclude(
+    plan: Plan,
+    records: Mapping[RunKey, RunRecord],
+    reference: Reference | None,
+    problems: Mapping[str, Problem],
+    site: Site = HERE,
+) -> Outcome:
+    """Say what the runs show.
+
+    Args:
+        plan: What was run.
+        records: Its runs.
+        reference: The paper's results, if they are at hand.
+        problems: What the jobs computed.
+        site: Where.
+    """
+    paper_size = (plan.nodes, plan.jobs) == (32, 25)
+    wrong = findings.faults(records)
+    batches = {key: record for key, record in records.items() if key.kind == "batch"}
+    where = site.spoken(plan.nodes, os.cpu_count())
+    note = f"{where}; one second of the paper lasts {plan.time:g} s" if plan.paced else f"{where}, the paper's problems"
+    costs = fidelity.fitted(records, plan.time)
+    shown = Shown(
+        plan,
+        records,
+        batches,
+        findings.published(reference, plan.time) if paper_size else {},
+        findings.published_orders(reference) if paper_size else {},
+        published_s(reference),
+        fidelity.hold(records, costs),
+        note,
+    )
+    verdicts = judged(batches if paper_size else {})
+    held, within = fidelity_table(shown.held)
+    repeated, again = repeated_table(fidelity.repeat(records, costs))
+    jobs = sum(len(record.jobs) for record in records.values())
+    missing = len(plan.runs()) - len(records)
+    remarks = [
+        *_emulation(plan, problems, note),
+        "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
+        *([f"{missing} of {len(plan.runs())} runs are not there yet."] if missing else []),
+        *(_lags(records) if site.hosts is None else []),
+        *([f"The paper's claims: {counted(verdict.word for verdict in verdicts)}."] if verdicts else []),
+        f"Simulated with what was measured: {costs.spoken}. {within}",
+        *([again] if again else []),
+        *wrong,
+    ]
+    verdict = (
+        f"Runs: {len(records)}, jobs: {jobs}; every result is right."
+        if not wrong
+        else f"Runs: {len(records)}, jobs: {jobs}; {len(wrong)} jobs failed or are wrong."
+    )
+    return Outcome(
+        NAME,
+        "The 2024 paper's batches as real jobs",
+        f"{verdict} {_gain(batches)}".strip(),
+        tuple(remarks),
+        (
+            *tables(shown),
+            held,
+            *([claims_table(verdicts, _CLAIM_COLUMNS)] if verdicts else []),
+            repeated,
+            runs_table(shown.held),
+            findings.honesty_table(records),
+        ),
+        draw(shown),
+        passed=not wrong,
+        provenance=of_runs(records),
+    )
+
+
+def _gain(records: Mapping[RunKey, RunRecord]) -> str:
+    """What malleability brings, in a sentence: easy without malleable jobs beside malleable with the most of them."""
+    found = findings.cells(records)
+    shares = sorted(share for policy, share in found if policy == "malleable")
+    rigid = sorted(share for policy, share in found if policy == "easy")
+    if not shares or not rigid:
+        return ""
+    before, after = (
+        sum(run["turnaround_s"] for run in runs) / len(runs)
+        for runs in (found["easy", rigid[0]], found["malleable", shares[-1]])
+    )
+    return (
+        f"Mean turnaround: {after:.1f} s under malleable with {shares[-1]} % malleable jobs, {before:.1f} s under easy "
+        f"with {rigid[0]} % ({100 * (after / before - 1):+.0f} %)."
+    )
+
+
+def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
+    """How far the emulation was from what it should be: nodes behind their rate, and others on the machine."""
+    cpu = {key: record.provenance["cpu"] for key, record in records.items()}
+    remarks = []
+    if late := [key for key, used in cpu.items() if used["worst_lag_s"] > LAG_LIMIT_S]:
+        worst = max(late, key=lambda key: cpu[key]["worst_lag_s"])
+        held_s = sum(busy_node_s(record.jobs) for record in records.values())
+        given_up = 100 * sum(used["given_up_s"] for used in cpu.values()) / held_s if held_s else 0.0
+        remarks.append(
+            f"In {len(late)} of {len(records)} runs a place fell more than {LAG_LIMIT_S} s behind its rate, for the "
+            f"cores were busy, most in {worst.spoken}: {cpu[worst]['worst_lag_s']:.2f} s. {given_up:.2f} % of all "
+            "node-seconds were given up so; --repeat-lagged SECONDS does such runs again."
+        )
+    others = {key: used["others_share"] for key, used in cpu.items() if used["others_share"] is not None}
+    if others:
+        busiest = max(others, key=others.__getitem__)
+        own = statistics.fmean(used["share"] for used in cpu.values())
+        theirs = statistics.fmean(others.values())
+        remarks.append(
+            f"The jobs used {100 * own:.0f} % of the cores. Others used {100 * theirs:.0f} % meanwhile, which makes "
+            f"starts and resizes slower (most in {busiest.spoken}: {100 * others[busiest]:.0f} %); "
+            "--repeat-busy PERCENT does such runs again."
+        )
+    return remarks
+
+
+def import_path() -> str:
+    """Let the jobs import what this process imports, installed or not."""
+    root = str(Path(__file__).resolve().parents[3])
+    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
+
+
+# Which tables and figures show the runs ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown.
+
+    Attributes:
+        plan: What was run.
+        records: All runs.
+        batches: Those without slower resizes.
+        paper: The paper's means by policy and share, scaled.
+        orders: Its grows and shrinks per malleable job, by share.
+        scaling: Its seconds by configuration and nodes, not scaled.
+        held: The runs and the simulator beside them.
+        note: What is emulated, for every figure.
+    """
+
+    plan: Plan
+    records: Mapping[RunKey, RunRecord]
+    batches: Mapping[RunKey, RunRecord]
+    paper: Mapping[tuple[str, int], Mapping[str, float]]
+    orders: Mapping[int, tuple[float, float]]
+    scaling: Mapping[str, Mapping[int, float]]
+    held: Sequence[Held]
+    note: str
+
+
+def tables(shown: Shown) -> list[DataTable]:
+    """The tables of the runs, those that people look at first before the others."""
+    found = [
+        findings.merit_table(shown.batches, shown.paper),
+        costs_table(list(shown.batches.values())),
+        findings.orders_table(shown.batches, shown.orders),
+    ]
+    if any(key.kind == "injected" for key in shown.records):
+        found.append(findings.injected_table(shown.records))
+    if SCALING in shown.records:
+        found.append(scaling_table(shown.records[SCALING], shown.scaling, shown.plan.time))
+    return found
+
+
+def draw(shown: Shown) -> dict[str, Picture]:
+    """The figures, by name."""
+    from scheduler_bridge.experiments.real_runs.figures import (
+        draw_costs,
+        draw_fidelity,
+        draw_means,
+        draw_orders,
+        draw_scaling,
+        draw_turnaround,
+    )
+
+    found: dict[str, Picture] = {}
+    if shown.batches:
+        found["means"] = draw_means(shown.batches, shown.paper, shown.note)
+        found["turnaround"] = draw_turnaround(shown.batches, shown.paper, shown.note)
+        found["costs"] = draw_costs(costs(shown.batches.values()), shown.note)
+    orders = {share: pair for (policy, share), pair in findings.orders(shown.batches).items() if policy == "malleable"}
+    if orders:
+        found["orders"] = draw_orders(orders, shown.orders, shown.note)
+    if SCALING in shown.records:
+        ours = computed_s([shown.records[SCALING]])
+        found["scaling"] = draw_scaling(ours, shown.scaling, shown.plan.time, shown.note)
+    if shown.held:
+        found["fidelity"] = draw_fidelity(shown.held, shown.note)
+    return found
+
+
+def of_runs(records: Mapping[RunKey, RunRecord]) -> dict[str, str]:
+    """Tell of real runs: how many there are, their seeds, when they began."""
+    began = sorted(record.started_at for record in records.values())
+    return {
+        "real runs": str(len(records)),
+        "seeds": listed(key.seed for key in records),
+        "first run began": began[0],
+        "last run began": began[-1],
+    }
+
+
+_WITHIN: Final = ("makespan within the simulated range", "turnaround within it")
+
+
+def runs_table(held: Sequence[Held]) -> DataTable:
+    """The same run by run."""
+    rows = []
+    for one in held:
+        found = errors([one]).values()
+        within = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
+        values = (value for triple in found for value in triple)
+        rows.append((one.key.spoken, *honest([one.record]), *within, *values))
+    return DataTable(
+        "fidelity-runs", "The simulator held against each run", ("run", *HONEST, *_WITHIN, *_compared()), tuple(rows)
+    )
+
+
+def _compared() -> list[str]:
+    return [column for title in findings.MEASURES.values() for column in (title, "simulated", "error %")]
+
+
+def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
+    """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
+    rows: list[tuple[Value, ...]] = []
+    every: list[float] = []
+    for (policy, share, kind), those in grouped(held).items():
+        found = errors(those)
+        row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
+        row += honest([one.record for one in those])
+        for real, simulated, error in found.values():
+            row += [real, simulated, error]
+            every.append(abs(error))
+        rows.append(tuple(row))
+    columns = ("policy", "malleable %", "runs", *HONEST, *_compared())
+    inside = sum(error <= LIMIT for error in every)
+    makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
+    sentence = (
+        f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
+        f"the farthest is off by {max(every):.1f} %. Of {len(held)} single runs, {makespans} have a makespan and "
+        f"{turnarounds} a turnaround among those of {REPLICAS} simulations each."
+        if every
+        else ""
+    )
+    title = "The simulator held against the runs"
+    return DataTable("fidelity", title, columns, tuple(rows)), sentence
+
+
+def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
+    """How much of each run the simulator repeats if it is told what everything took, and a sentence about all."""
+    rows = tuple((one.key.spoken, one.decisions, one.same, one.apart_s) for one in repeated)
+    whole = sum(one.same == one.decisions for one in repeated)
+    same, decisions = sum(one.same for one in repeated), sum(one.decisions for one in repeated)
+    sentence = (
+        f"Told of every job what its start, computation and resizes took, the simulator repeats {whole} of "
+        f"{len(repeated)} runs start by start and order by order: {same} of {decisions} decisions are the same, "
+        f"at most {max(one.apart_s for one in repeated):.2f} s apart."
+        if repeated
+        else ""
+    )
+    columns = ("run", "decisions", f"the same within {SAME_S:g} s", "farthest apart s")
+    return DataTable("repeated", "The runs again, with what everything took", columns, rows), sentence
+
+
+# Claims: do the real runs show the same change? ----------------------------------------------------------------------
+
+_ORDERS: Final = {"grows_per_job": 0, "shrinks_per_job": 1}
+_CLAIM_COLUMNS: Final = ("claim", "where", "paper: change %", "ours: change %", "verdict")
+
+
+def judged(records: Mapping[RunKey, RunRecord]) -> list[Verdict]:
+    """Judge the claims whose runs are there."""
+    runs_of, orders_of = cells(records), orders(records)
+    ours = {theirs: name for name, theirs in PUBLISHED.items()}
+
+    def mean(claim: Claim, end: str) -> float | None:
+        policy, share = ours[claim[end][0]], claim[end][1]
+        if claim["measure"] in _ORDERS:
+            found = orders_of.get((policy, share))
+            return None if found is None else found[_ORDERS[claim["measure"]]]
+        runs = runs_of.get((policy, share))
+        return statistics.fmean(run[claim["measure"]] for run in runs) if runs else None
+
+    def found(claim: Claim) -> float | None:
+        return change(mean(claim, "from"), mean(claim, "to"))
+
+    def by(claim: Claim) -> Judged:
+        printed, measured = printed_change(claim), found(claim) or 0.0
+        return Judged(printed, measured, word_for(measured, printed))
+
+    there = [claim for claim in CLAIMS if found(claim) is not None]
+    return judge({"claim": there}, {"claim": by}, lambda _: "", where=lambda claim: (claim["where"],))

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import csv
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from scheduler_bridge.workloads.source import Findings, Source, TraceError, is_text, read_table
+import msgspec
+
+from scheduler_bridge.workloads.source import Findings, Source, TraceError, is_text
 from scheduler_bridge.workloads.swf import MISSING_WALLTIME_FACTOR
 from scheduler_bridge.workloads.workload import MAX_ID, Status, TraceJob, Workload, in_order
+
+_T = TypeVar("_T")
 
 # Columns -------------------------------------------------------------------------------------------------------------
 
@@ -80,6 +86,16 @@ class ColumnMap:
 def maps() -> Mapping[str, ColumnMap]:
     """By the name of the machine, and of the collection where there are several."""
     return read_table("scheduler_bridge.workloads", "columns.toml", ColumnMap)
+
+
+def read_table(package: str, name: str, kind: type[_T]) -> dict[str, _T]:
+    """Read the entries of a file of ``package``, by their names.
+
+    Raises:
+        msgspec.ValidationError: An entry is none of that kind.
+    """
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, kind])  # type: ignore[valid-type]  # known when it is called
 
 
 def find_map(columns: tuple[str, ...], path: object) -> ColumnMap:

@@ -6,15 +6,11 @@ import codecs
 import gzip
 import io
 import sys
-import tomllib
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
-from typing import IO, Final, TypeVar, cast
-
-import msgspec
+from typing import IO, Final, cast
 
 CUT_OFF: Final = "the compressed file is cut off here"
 STANDARD_INPUT: Final = Path("-")
@@ -288,18 +284,3 @@ def _count(findings: dict[str, Finding], reason: str, line: int | None, node_hou
     finding.node_hours += node_hours
     if line is not None and len(finding.lines) < _EXAMPLES:
         finding.lines.append(line)
-
-
-# Tables of the package's own, in TOML beside the code that uses them -------------------------------------------------
-
-T = TypeVar("T")
-
-
-def read_table(package: str, name: str, kind: type[T]) -> dict[str, T]:
-    """Read the entries of a file of ``package``, by their names.
-
-    Raises:
-        msgspec.ValidationError: An entry is none of that kind.
-    """
-    text = files(package).joinpath(name).read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, kind])  # type: ignore[valid-type]  # known when it is called

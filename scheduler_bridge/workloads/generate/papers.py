@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
+from scheduler_bridge.workloads.accounting import read_table
 from scheduler_bridge.workloads.conversion import drawn_order
 from scheduler_bridge.workloads.generate.draw import (
     DAY_S,
@@ -25,7 +26,6 @@ from scheduler_bridge.workloads.generate.draw import (
     workload,
     zipf_users,
 )
-from scheduler_bridge.workloads.source import read_table
 from scheduler_bridge.workloads.workload import Workload, in_order
 
 # Batches of the 2024 paper: 25 jobs for 32 nodes, about 8 node-hours, four programs in eleven configurations ---------

@@ -1,4 +1,4 @@
-"""What a place's core asks its driver to do."""
+"""The effects of a place's core: the things that it asks its driver to do."""
 
 from __future__ import annotations
 

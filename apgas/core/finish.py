@@ -178,7 +178,7 @@ class FinishTable:
         return share
 
 
-# Which finishes are cancelled, as one place knows it -----------------------------------------------------------------
+# Cancellation, as one place knows it ---------------------------------------------------------------------------------
 #
 #     any place       cancel(finish): starts nothing more of it      Cancel ---> home
 #     home            open and not cancelled yet                     Cancel ---> every other member, and each newcomer

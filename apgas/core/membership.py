@@ -1,4 +1,4 @@
-"""Who belongs to the job, as one place knows it: members, epoch, who is about to leave, who has left.
+"""The membership of a job as one place knows it: members, epoch, places about to leave, and dead ones.
 
 Place 0 alone changes the membership; the others follow its messages, which arrive in order. Ids are never reused.
 """
@@ -113,9 +113,9 @@ class Membership:
             raise InvariantError(f"next id {self.next_place} is that of a member: {sorted(self.members)}")
 
 
-# Whether a place is about to leave, and who may still send to it -----------------------------------------------------
+# Leaving -------------------------------------------------------------------------------------------------------------
 #
-# How a place leaves (``order`` numbers the shrink):
+# A place leaves in these steps (``order`` numbers the shrink):
 #
 #     place 0        Leave ------> everyone (leavers too)
 #     every member   marks the leavers, sends Final to each of them; spawns nothing there from now on

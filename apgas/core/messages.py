@@ -66,7 +66,7 @@ class Report(Message, frozen=True, array_like=True, tag=True):
     """A place that fell quiet under ``finish`` tells its home what happened since its last report.
 
     ``spawned``: activities sent, per place; ``completed``: activities ended here; ``sources``: where those came from,
-    in resilient jobs (``core.losses``). The payload holds the errors (``pack_errors``).
+    in resilient jobs (``core.resilient``). The payload holds the errors (``pack_errors``).
     """
 
     finish: FinishId
@@ -95,7 +95,7 @@ class Uncounted(Message, frozen=True, array_like=True, tag=True):
 
 
 class Cancel(Message, frozen=True, array_like=True, tag=True):
-    """Start nothing more under ``finish``; to its home: have it cancelled everywhere. See ``core.cancel``."""
+    """Start nothing more under ``finish``; to its home: have it cancelled everywhere. See ``core.finish``."""
 
     finish: FinishId
 
@@ -192,7 +192,7 @@ class LossReport(Message, frozen=True, array_like=True, tag=True):
     """(resilient jobs) A survivor has taken all that it will ever take from the dead ``place``; sent to every member.
 
     ``pending``: how many activities of that place's live or wait to be reported here, per finish of the receiver; those
-    not named have none. See ``core.losses``.
+    not named have none. See ``core.resilient``.
     """
 
     place: int

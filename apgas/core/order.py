@@ -407,10 +407,11 @@ class OrderMachine:
         return self._current
 
 
-# Which places share a node: orders count nodes, and a node comes and goes as a whole ---------------------------------
+# Nodes ---------------------------------------------------------------------------------------------------------------
 #
-# A node is ``places_per_node`` places that were started together: for the first world those with one host name, in the
-# order of their ids; for newcomers those that stand next to each other. Several nodes may have one name (one machine).
+# Orders count nodes, and a node comes and goes as a whole. It is ``places_per_node`` places that were started
+# together: for the first world those with one host name, in the order of their ids; for newcomers those that stand
+# next to each other. Several nodes may have one name (one machine).
 
 
 class Nodes:

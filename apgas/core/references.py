@@ -1,4 +1,4 @@
-"""When an object that references lead to, from any place, is needed no more: the state machine of one place.
+"""Distributed reference counting: the state machine that finds out when an object is referred to by no place any more.
 
 That no place holds a copy of a reference, and none is under way, is the same question as whether an activity is left of
 a finish: a copy is alive, sending one is spawning, letting go of it is ending. So the algorithm and the proof are those

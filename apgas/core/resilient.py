@@ -4,7 +4,7 @@
     every place    enters that epoch; nothing new is sent to d. What d has sent is still taken, for a while
     the driver     cut_off(d): everything of d's has arrived, or had time enough
     every place    takes nothing of d's any more; open calls to d are lost; LossReport to every member
-    every home     has cut off d and has every survivor's report -> settles d: see ``core.losses``
+    every home     has cut off d and has every survivor's report -> settles d: see below
 
 A leaver waits for d's ``Final`` until it has cut off d. A drained one is released only when nothing is needed of it any
 more, so that its death does no harm from then on:

@@ -243,7 +243,7 @@ def wrong_list(leavers: Sequence[int] | None, members: Collection[int]) -> str:
     return f"preShrink named places that are no members: {unknown}" if unknown else ""
 
 
-# How long a resize will take, from those before ----------------------------------------------------------------------
+# Estimates -----------------------------------------------------------------------------------------------------------
 #
 # Each phase is taken to need ``a + b n`` seconds for ``n`` places. The line is that of Theil and Sen: ``b`` is the
 # median of the slopes between all pairs of samples of different sizes, ``a`` the median of what is left; up to 29 % of

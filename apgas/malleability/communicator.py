@@ -51,7 +51,7 @@ class Communicator(Protocol):
         """Deliver what is pending (at most 1 s) and disconnect. Idempotent."""
 
 
-# What a job does when its scheduler is gone: end, or try for a while to come back ------------------------------------
+# The loss of the scheduler -------------------------------------------------------------------------------------------
 
 ENV_ON_LOSS: Final = "APGAS_ON_SCHEDULER_LOSS"
 

@@ -1,4 +1,4 @@
-"""Which cores of its nodes a job may use: lists of ids, as a scheduler tells them and as numbers.
+"""Lists of cores: those of its nodes that a job may use, as the scheduler writes them and as numbers.
 
 A list is text such as ``0-3,8``: ids and ranges in ascending order, commas between. A job whose nodes differ is told a
 list for each node.

@@ -1,4 +1,4 @@
-"""What a malleable program registers: the methods that are called around every resize."""
+"""The handler that a malleable program registers: methods that are called around every resize."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def attach(scope: Scope) -> AbstractContextManager[None]:
     return entered(scope)
 
 
-# What a place has done so far, in numbers ----------------------------------------------------------------------------
+# Statistics ----------------------------------------------------------------------------------------------------------
 
 
 class Statistics(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What cannot be named travels by value, by means of cloudpickle, which is loaded when the first such thing travels."""
+"""Pickling by value, for functions and classes that have no name elsewhere: with cloudpickle, loaded when needed."""
 
 from __future__ import annotations
 

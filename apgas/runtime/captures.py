@@ -1,4 +1,4 @@
-"""What a call takes along: which part of it cannot travel, and which large part travels again and again.
+"""Looks into calls: for the part that cannot travel, and for large parts that travel again and again.
 
 Looked at when something failed, or when a large call is sent, then within limits; other calls cost nothing here.
 """

@@ -217,7 +217,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         return 0.0
 
 
-# What the calling thread works on, for people: found in its stack on demand, so it costs nothing else ----------------
+# Names of activities, found in the stack on demand, so that they cost nothing else -----------------------------------
 
 F = TypeVar("F", bound=Callable[..., Any])
 

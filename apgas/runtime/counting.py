@@ -195,7 +195,7 @@ class Counting:
                 self._later(partial(self.free_everywhere if everywhere else self._objects.free, effect.ref))
 
 
-# What the references of ``apgas.runtime.refs`` lead to on one place --------------------------------------------------
+# The objects that references lead to ---------------------------------------------------------------------------------
 
 
 class Objects:

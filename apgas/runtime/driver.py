@@ -635,7 +635,7 @@ class InlinePolicy:
         self._scores[id(key)] = score
 
 
-# Which place a thread works for, and what libraries keep on each place -----------------------------------------------
+# The place of a thread -----------------------------------------------------------------------------------------------
 
 
 def current_driver() -> Driver | None:
@@ -680,7 +680,7 @@ def working_for(driver: Driver | None) -> Iterator[None]:
             this_thread.driver = before
 
 
-# What a library keeps on every place in a variable of its module -----------------------------------------------------
+# State of libraries --------------------------------------------------------------------------------------------------
 
 
 class PlaceState(Generic[T]):

@@ -1,4 +1,4 @@
-"""What MPI needs around it: the environment, the library, and what a killed job would leave behind.
+"""The surroundings of MPI: the environment, the library, and the files and processes that a killed job would leave.
 
 Standard library only: a place imports this first, calls `prepare`, and then imports mpi4py.
 """
@@ -344,7 +344,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
 
 
-# Loads MPI. With ``process`` and the mpi transport this is where mpi4py is imported; a newcomer loads it first ------
+# Loading MPI; beside the mpi transport, only this module and ``process`` import mpi4py --------------------------------
 
 _too_early = False
 
@@ -393,9 +393,10 @@ def kind() -> Mpi:
     return named_in(load().Get_library_version()) or MPICH
 
 
-# What the MPI libraries differ in: how each is recognised, what it can do for a job, how it is asked to spawn --------
+# The MPI libraries ---------------------------------------------------------------------------------------------------
 #
-# Data and pure functions; everything else is the same code for all of them.
+# How each is recognised, what it can do for a job, and how it is asked to spawn: data and pure functions; everything
+# else is the same code for all of them.
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -484,7 +485,7 @@ def named_in(text: str) -> Mpi | None:
     return next((mpi for mpi in KNOWN if any(mark in text for mark in mpi.marks)), None)
 
 
-# Removes the names of files that MPICH would leave behind if the job ended abnormally --------------------------------
+# Files that MPICH would leave behind ---------------------------------------------------------------------------------
 #
 # MPICH keeps a shared-memory segment per world in /dev/shm, and hydra's proxy of each node a topology file in /tmp:
 # two or three files of 1 MB would be left by every abnormal end. Both are opened or mapped once, at initialisation; a
@@ -600,7 +601,7 @@ def _text(path: str) -> str:
         return file.read()
 
 
-# Waits for processes of this machine to end, and ends those that Open MPI would leave running ------------------------
+# Processes of this machine -------------------------------------------------------------------------------------------
 #
 # Open MPI ends the world of the process that died, and no other. A place ends when its process manager is gone
 # (``end_with_parent``), and when place 0 is gone, which it notices by its connection. One that holds on to its

@@ -206,7 +206,7 @@ def _kind(value: object) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
-# What people see of a traceback: their own code. ``APGAS_TRACEBACK=full`` shows the frames of the runtime, too -------
+# Tracebacks without the frames of the runtime; ``APGAS_TRACEBACK=full`` shows them -----------------------------------
 #
 # The frames are taken out of the errors themselves, so whatever prints these, a notebook for example, prints them
 # short.

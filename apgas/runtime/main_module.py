@@ -1,4 +1,4 @@
-"""What places that joined take over of the program: where it runs, how it warns, its ``setup``, and its main module.
+"""The state of the program that a newcomer takes over: working folder, warnings, ``setup`` and the main module.
 
 The main module is loaded when something in it is first asked for by name.
 

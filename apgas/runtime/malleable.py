@@ -301,7 +301,7 @@ def progress(done: float, total: float | None = None, unit: str = "tasks") -> No
     program().resizing.progress(plain_done, plain_total, unit[:40])
 
 
-# ``apgas.estimate``: how long an order would take --------------------------------------------------------------------
+# Estimates -----------------------------------------------------------------------------------------------------------
 
 
 def estimate(*, grow: int = 0, shrink: int = 0) -> Estimate | None:
@@ -344,7 +344,7 @@ def estimate(*, grow: int = 0, shrink: int = 0) -> Estimate | None:
     return estimate_from(kind, nodes, places, samples_of(resizing.records), earlier)
 
 
-# What a program does when a place of a resilient job has died: ``on_place_failure`` ----------------------------------
+# Lost places ---------------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("apgas.failures")
 

@@ -484,7 +484,7 @@ class Resizing:
             self._newcomers.dismiss(added)
 
 
-# Newcomers, from the order that asks for them until they are members, or are dismissed -------------------------------
+# Newcomers, until they are members or dismissed ----------------------------------------------------------------------
 
 
 class Newcomers:
@@ -535,7 +535,7 @@ class Newcomers:
             return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
 
 
-# What the program asks of the scheduler, until that answers ----------------------------------------------------------
+# Evolving requests ---------------------------------------------------------------------------------------------------
 
 
 class Requests:
@@ -577,7 +577,7 @@ class Requests:
             future.set_result(nodes)
 
 
-# Calls the program's malleable handler: on place 0, one method at a time, each as an activity of its own -------------
+# Calls of the handler ------------------------------------------------------------------------------------------------
 
 
 @context.runs("method")
@@ -671,7 +671,7 @@ class SerialCalls:
                 _handler_log.exception("a handler call could not be carried out")
 
 
-# Runs methods of the program's malleable handler as what they are: activities that may spawn, wait and fail ----------
+# Methods of the handler, as activities that may spawn, wait and fail -------------------------------------------------
 
 
 class Methods:
@@ -703,9 +703,10 @@ class Methods:
         return error or (failures[0] if failures else None)
 
 
-# Orders without a scheduler: ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s -----------------
+# Scheduled orders ----------------------------------------------------------------------------------------------------
 #
-# ``"2:workers=4"`` lets four workers compute in each place after 2 s.
+# ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s; ``"2:workers=4"`` lets four workers compute
+# in each place after 2 s.
 
 _FIRST: Final = 1 << 40
 """Scheduled orders get numbers that no scheduler uses."""
@@ -798,7 +799,7 @@ def _parse_item(item: str) -> tuple[float, RecordKind, int]:
     return at_s, "grow" if count > 0 else "shrink", abs(count)
 
 
-# Orders for another number of workers: no place comes or goes, so the program's handler alone carries them out -------
+# Orders for another number of workers: the handler alone carries them out --------------------------------------------
 
 
 class WorkersOrders:

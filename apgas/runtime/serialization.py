@@ -20,7 +20,7 @@ from apgas.errors import ProtocolError, UsageError
 from apgas.transport.base import Buffer
 from apgas.transport.wire import DEFAULT_LIMITS
 
-# What keeps the object behind a reference while that travels: handles, and payloads that hold them -------------------
+# Handles: the hold of a place on the object behind a reference -------------------------------------------------------
 
 
 class Handle:
@@ -76,10 +76,10 @@ def like(payload: list[Buffer], buffers: list[Buffer]) -> list[Buffer]:
     return Carrying(buffers, payload.handles) if isinstance(payload, Carrying) else buffers
 
 
-# What travels: functions, arguments, values and errors as one pickle plus out-of-band buffers ------------------------
+# Values --------------------------------------------------------------------------------------------------------------
 #
-# What can be named (functions and classes of importable modules) goes the fast way of the standard library's pickle;
-# anything that has to travel by value is left to cloudpickle.
+# A value is one pickle plus out-of-band buffers. What can be named (functions and classes of importable modules) goes
+# the fast way of the standard library's pickle; anything that has to travel by value is left to cloudpickle.
 
 BESIDE_BYTES: Final = 4096
 """Shorter buffers travel within the pickle: beside it, each costs more than it saves."""
@@ -234,9 +234,10 @@ def name_of(fn: object) -> str:
     return getattr(fn, "__qualname__", None) or type(fn).__name__
 
 
-# Calls as they travel: a function, or the number of one that was sent before, and its arguments ----------------------
+# Calls ---------------------------------------------------------------------------------------------------------------
 #
-# The first buffer of a call begins with a byte that tells its kind and the number of the function:
+# A call is a function, or the number of one that was sent before, and its arguments. Its first buffer begins with a
+# byte that tells its kind and the number of the function:
 #
 #     FULL    -1      pickle of (function, arguments, keyword arguments)
 #     KNOWN   number  pickle of (arguments, keyword arguments); the function was defined by an earlier call
@@ -342,13 +343,13 @@ def _load(function: ReceivedFunction, payload: Sequence[Buffer]) -> Call:
     return function.get(), args, kwargs
 
 
-# A function that travels by value is sent to each place once; afterwards only its number travels ---------------------
+# Functions that travel by value --------------------------------------------------------------------------------------
 #
-# A function of the main program travels with the present values of the global variables that it uses, and what it
-# assigns to them elsewhere is not kept. So it may be sent by number only while a new copy cannot be distinguished from
-# the first one: it assigns to no global variable, and whatever it refers to (globals, closure, defaults) is constant,
-# or is reached by name, or is itself such a function. That is checked anew at every call, by identity; one that fails
-# travels in full.
+# A function that other places do not know by a name is sent to each of them once; afterwards only its number travels.
+# It travels with the present values of the global variables that it uses, and what it assigns to them elsewhere is not
+# kept. So it may be sent by number only while a new copy cannot be distinguished from the first one: it assigns to no
+# global variable, and whatever it refers to (globals, closure, defaults) is constant, or is reached by name, or is
+# itself such a function. That is checked anew at every call, by identity; one that fails travels in full.
 
 MOST_DEFINITIONS: Final = 1024
 """How many definitions are kept; functions beyond them travel in full."""

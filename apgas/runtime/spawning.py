@@ -222,7 +222,7 @@ def _answer(world: Any, answer: JoinAnswer | None, bridge: Callable[[Any], None]
     world.Disconnect()
 
 
-# (place 0) How a job gets more places: see ``Spawner``; and what has to be true of hosts before: see ``Routes`` ------
+# Spawners, and the routes between newcomers and members --------------------------------------------------------------
 
 SETTLED_S: Final = 10.0
 """How long a spawn waits for the communicator of the last resize."""
@@ -351,12 +351,13 @@ class Routes:
         return "" if joining.is_loopback(host) else host
 
 
-# Looks at hosts before MPI is asked to spawn there: a host that cannot be reached would end the whole job ------------
+# Probes of hosts -----------------------------------------------------------------------------------------------------
 #
-# MPI gives no error for that: a spawn on a host that cannot be reached makes mpiexec end the job (255), and one of a
-# program that is not there waits for ever. The probe goes the way that MPI will go: through the launcher of mpiexec
-# (ssh, or what stands in for it), which runs our Python there. A host that fails between the probe and the spawn still
-# ends the job. mpiexec tells its launcher only to its proxies, so the command line of ours is read.
+# Before MPI is asked to spawn on hosts they are probed, for it gives no errors: a spawn on a host that cannot be
+# reached makes mpiexec end the job (255), and one of a program that is not there waits for ever. The probe goes the
+# way that MPI will go: through the launcher of mpiexec (ssh, or what stands in for it), which runs our Python there. A
+# host that fails between the probe and the spawn still ends the job. mpiexec tells its launcher only to its proxies,
+# so the command line of ours is read.
 
 DEADLINE_S: Final = 10.0
 """How long a host may take to answer."""

@@ -1,1 +1,1 @@
-"""How frames travel between places."""
+"""Transports, which deliver frames between places."""

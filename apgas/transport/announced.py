@@ -112,7 +112,7 @@ class Announced:
             self.arrivals.completed(src, arrival)
 
 
-# Keeps what arrives from each place in order while parts of it are still on their way. Io thread only ----------------
+# Frames in order, while parts of them are on their way (io thread only) ----------------------------------------------
 
 _logger = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ def _do(act: Callable[[], None]) -> None:
         _logger.exception("what arrived could not be taken")
 
 
-# What stands before the head of a frame on the mpi plane's line: is the frame whole, or do parts come by MPI? Pure
+# Announcements: the head of a frame on the line of the mpi plane -----------------------------------------------------
 #
 # The line is TCP and keeps the order; MPI carries the buffers that are worth it. The first byte tells:
 #

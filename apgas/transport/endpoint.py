@@ -1,4 +1,4 @@
-"""What transports share: whom they may send to, whom they hand frames and losses, and their part of the io thread."""
+"""Parts that all transports share: delivery to the receiver, the book of peers, and the contract's io thread."""
 
 from __future__ import annotations
 

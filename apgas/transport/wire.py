@@ -1,4 +1,4 @@
-"""How a frame looks as bytes: a fixed header, the lengths of its buffers, the head, the buffers.
+"""The wire format of frames: a fixed header, the lengths of the buffers, the head, the buffers.
 
 ``encode`` makes a list of pieces for ``sendmsg`` that shares big buffers with the caller. ``Decoder`` does no I/O: it
 says where the next bytes belong (``get_buffer``) and what came of them (``buffer_updated``). Small frames are cut out

@@ -86,8 +86,10 @@ class Resizing:
         self._calls = SerialCalls(driver.chores.submit, self._now_idle)
         self._methods = Methods(driver)
         self._workers = WorkersOrders(driver, self._calls, self._methods, lambda: self._handler, self._finished)
-        self._own = OwnOrders(driver.transport.call_later, self._due)
-        self._requests = Requests(self._tell)
+        self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
+        self._scheduled_numbers = itertools.count(_FIRST)
+        self._requests: dict[int, Future[int]] = {}
+        self._request_numbers = itertools.count()
         self.progress_every_s = PROGRESS_EVERY_S
         self._progress_s = -math.inf
         self._zero_s = self._workers.zero_s = time.monotonic() if began_s is None else began_s
@@ -187,7 +189,8 @@ class Resizing:
             if self.over:
                 self._workers.end("the program has ended")
         self._tell(o.Disable())
-        self._requests.give_up()
+        for request in list(self._requests):  # nothing more will be answered
+            self._grant(request, 0)
 
     def _settled(self, *, calls: bool) -> bool:
         return self._machine.step is Step.IDLE and not (calls and self._calls.busy)
@@ -256,31 +259,51 @@ class Resizing:
         return [place for places in others for place in places if place.node in wish]
 
     def request(self, delta: int) -> Future[int]:
-        """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants.
+        """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants, 0 without one.
 
         Raises:
             UsageError: There is no handler, without which no order can follow.
         """
         if self._handler is None:
             raise UsageError("only a program with a malleable handler may ask for nodes or offer them")
-        return self._requests.ask(delta, has_scheduler=self.communicator is not None)
+        future: Future[int] = Future()
+        if self.communicator is None:
+            future.set_result(0)
+            return future
+        number = next(self._request_numbers)
+        self._requests[number] = future
+        self._tell(o.Evolving(number, delta))
+        return future
+
+    def _grant(self, request: int, nodes: int) -> None:
+        future = self._requests.pop(request, None)
+        if future is not None:
+            future.set_result(nodes)
 
     def schedule(self, due: Iterable[ScheduledOrder]) -> None:
         """Give ourselves orders at their times, counted from now, as are the times of records from here on."""
         with self.driver.lock:
             # a timer of 0 s may fire before this has returned: it waits for the lock
             self._origin_s = time.monotonic() - self._zero_s
-            self._own.add(due)
+            for item in due:
+                number = next(self._scheduled_numbers)
+                timer = self.driver.transport.call_later(item.at_s, partial(self._due, number))
+                self._scheduled[number] = item, timer
 
     def drain_scheduled(self) -> None:
         """Withdraw the scheduled orders that are not due yet."""
         with self.driver.lock:
-            self.records += self._own.withdraw()
+            for number, (item, timer) in sorted(self._scheduled.items()):
+                timer.cancel()
+                reason = f"the computation ended before {item.at_s:g} s"
+                record = ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ())
+                self.records.append(record)
+            self._scheduled.clear()
 
     def _due(self, number: int) -> None:
         with self.driver.lock:
-            item = self._own.take(number)
-            if item is None:
+            item, _ = self._scheduled.pop(number, (None, None))
+            if item is None:  # withdrawn meanwhile
                 return
             if item.kind == "workers":
                 self._workers.ordered(number, item.count)
@@ -305,7 +328,8 @@ class Resizing:
 
     def answer(self, answer: o.Answer) -> None:
         """Take the answer to an evolving request."""
-        self._requests.answered(answer)
+        _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
+        self._grant(answer.request, answer.granted)
 
     def scheduler_lost(self, reason: str) -> None:
         """End the job, for its scheduler is gone."""
@@ -535,48 +559,6 @@ class Newcomers:
             return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
 
 
-# Evolving requests ---------------------------------------------------------------------------------------------------
-
-
-class Requests:
-    """Requests for nodes, and offers of them, that are not answered yet.
-
-    Args:
-        tell: Sends a message to the scheduler, if there is one.
-    """
-
-    def __init__(self, tell: Callable[[o.Message], None]) -> None:
-        self._tell = tell
-        self._open: dict[int, Future[int]] = {}
-        self._numbers = itertools.count()
-
-    def ask(self, delta: int, *, has_scheduler: bool) -> Future[int]:
-        """Ask for ``delta`` nodes more, or offer nodes back; the future is what is granted, 0 without a scheduler."""
-        future: Future[int] = Future()
-        if not has_scheduler:
-            future.set_result(0)
-            return future
-        number = next(self._numbers)
-        self._open[number] = future
-        self._tell(o.Evolving(number, delta))
-        return future
-
-    def answered(self, answer: o.Answer) -> None:
-        """Take an answer of the scheduler."""
-        _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
-        self._grant(answer.request, answer.granted)
-
-    def give_up(self) -> None:
-        """Nothing more will be answered."""
-        for request in list(self._open):
-            self._grant(request, 0)
-
-    def _grant(self, request: int, nodes: int) -> None:
-        future = self._open.pop(request, None)
-        if future is not None:
-            future.set_result(nodes)
-
-
 # Calls of the handler ------------------------------------------------------------------------------------------------
 
 
@@ -724,43 +706,6 @@ class ScheduledOrder(msgspec.Struct, frozen=True):
 def is_own(order: int) -> bool:
     """Whether the number of an order is of this program's schedule, and not a scheduler's."""
     return order >= _FIRST
-
-
-class OwnOrders:
-    """The orders that a program has scheduled for itself and that are not due yet.
-
-    Args:
-        later: Calls a function after a delay in seconds; see ``Transport.call_later``.
-        due: Called with the number of an order when it falls due.
-    """
-
-    def __init__(self, later: Callable[[float, Callable[[], None]], TimerHandle], due: Callable[[int], None]) -> None:
-        self._later = later
-        self._due = due
-        self._waiting: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
-        self._next = _FIRST
-
-    def add(self, orders: Iterable[ScheduledOrder]) -> None:
-        """Let ``orders`` fall due at their times, counted from now."""
-        for item in orders:
-            number = self._next
-            self._next += 1
-            self._waiting[number] = item, self._later(item.at_s, partial(self._due, number))
-
-    def take(self, number: int) -> ScheduledOrder | None:
-        """The order that falls due; None if it was withdrawn meanwhile."""
-        item, _ = self._waiting.pop(number, (None, None))
-        return item
-
-    def withdraw(self) -> list[ResizeRecord]:
-        """Withdraw all of them; returns how each has ended."""
-        records = []
-        for number, (item, handle) in sorted(self._waiting.items()):
-            handle.cancel()
-            reason = f"the computation ended before {item.at_s:g} s"
-            records.append(ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ()))
-        self._waiting.clear()
-        return records
 
 
 def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]:

@@ -12,10 +12,9 @@ from typing import Any, BinaryIO
 import jsonschema
 import msgspec
 import pytest
-from support import PATIENCE_S
+from support import PATIENCE_S, protocol_schema
 from support.vectors import FOLDER, JOB, TOKEN, VECTORS, about, messages
 
-from apgas.malleability import orders
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import SocketCommunicator
 from scheduler_bridge.daemon.config import Limits
@@ -29,7 +28,7 @@ conversations = pytest.mark.parametrize("script", VECTORS["conversations"], ids=
 
 def test_the_schema_is_that_of_the_types() -> None:
     path = FOLDER / "v2.schema.json"
-    assert path.read_text(encoding="utf-8") == orders.text(), f"python -m apgas.malleability.orders > {path}"
+    assert path.read_text(encoding="utf-8") == protocol_schema.text(), f"python -m support.protocol_schema > {path}"
     jsonschema.Draft202012Validator.check_schema(CHECKED_IN)
 
 

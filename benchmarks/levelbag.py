@@ -1,4 +1,4 @@
-"""What the bags of the tree-shaped benchmarks (UTS, N-Queens) have in common."""
+"""The common part of the bags of the tree-shaped benchmarks (UTS, N-Queens): pending subtrees by level."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LevelBag(ABC):
 
     @abstractmethod
     def process(self, n: int) -> bool:
-        """Process about ``n`` tasks, a vector's worth at least; tell whether tasks remain."""
+        """Process about ``n`` tasks, a vector's worth at least; return whether tasks remain."""
 
     @abstractmethod
     def _empty(self) -> Self:
@@ -237,7 +237,7 @@ class LevelQueue:
         self.entries[level] = new
 
     def reserve(self, entries: int) -> None:
-        """Make room for so many entries on every level."""
+        """Make room for ``entries`` entries on every level."""
         room = self._by_row(self.data).shape[1]
         if entries > room:
             data = self._allocate(2 * entries)

@@ -1,6 +1,6 @@
 """Which cores the places of a machine compute on.
 
-Places that have inherited the same cores from whoever started them share these out, each a part of its own in
+Places that have inherited the same cores from their parent share these out, each a part of its own in
 proportion to its workers, as long as there is a core for every worker; else each may use all of them, and the system's
 scheduler decides. Nothing is ever used that was not inherited, and places with different cores are left as they are.
 
@@ -52,7 +52,7 @@ _cores = apgas.PlaceState(_Cores)
 
 
 def home() -> Home:
-    """Tell where this place runs."""
+    """Return where this place runs."""
     return Home(_machine(), os.getpid(), _cores.get().inherited)
 
 
@@ -146,7 +146,7 @@ def shares(homes: Mapping[int, Home], workers: Mapping[int, int]) -> dict[int, t
 
 
 def _cut(cores: tuple[int, ...], places: list[int], workers: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
-    """Cut ``cores`` in proportion to the workers; neighbours stay together, and nobody gets less than its workers."""
+    """Cut ``cores`` in proportion to the workers; neighbours stay together, and no place gets less than its workers."""
     total = sum(workers[place] for place in places)
     cut, begin, before = {}, 0, 0
     for place in places:

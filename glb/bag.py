@@ -1,4 +1,4 @@
-"""What a program brings: a bag of tasks and a result."""
+"""The bag of tasks and the result that a program brings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Result(Protocol):
-    """What a computation yields. Picklable, because partial results travel between places."""
+    """The outcome of a computation. Picklable, because partial results travel between places."""
 
     def merge(self, other: Self) -> None:
         """Fold ``other`` into this result. Order and grouping of merges must not matter."""

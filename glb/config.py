@@ -124,7 +124,7 @@ class Setup(Generic[R]):
 
 @dataclass(frozen=True)
 class Report(Generic[R]):
-    """What a place has done since it joined or since its last report.
+    """Result and counts of a place since it joined or since its last report.
 
     Attributes:
         place: Its id.

@@ -165,7 +165,7 @@ class Computation(Generic[R]):
             loads = self._latest if self._latest.keys() == {place.id for place in before} else self._loads(before)
             self._latest = {}
             turns = deal([loads[place.id] for place in leavers], [loads[place.id] for place in survivors])
-            counts = self._tell(survivors)
+            counts = self._announce(survivors)
             reports = everywhere(list(leavers), messages.evacuate, self.setup.number, survivors, turns)
             self._compare(counts | {report.place: report.statistics for report in reports})
         except BaseException:
@@ -187,7 +187,7 @@ class Computation(Generic[R]):
             return
         old = self.members
         self._join(new, old)
-        self._compare(self._tell(old))
+        self._compare(self._announce(old))
         self.share_cores()
         if self.aborted.is_set():
             for place in new:
@@ -206,7 +206,7 @@ class Computation(Generic[R]):
         self._join(strangers, old)
         everywhere(known, messages.readmit, self.setup.number, members)
         self._ledger.joined(place.id for place in known)
-        self._compare(self._tell(old))
+        self._compare(self._announce(old))
         self.share_cores()
         for place in known:
             apgas.immediate(place, messages.begin, self.setup.number)
@@ -241,7 +241,7 @@ class Computation(Generic[R]):
                 affinity.check(place, bound.on(place.node), self._homes[place.id].cores)
         if bound != self._bound:
             self._bound = bound
-            self._used.clear()  # they compute on all that they are bound to, until they are told their shares
+            self._used.clear()  # they compute on all that they are bound to, until they are notified of their shares
 
     def _settle(self, places: list[apgas.Place], homes: list[affinity.Home]) -> None:
         self._homes |= {place.id: home for place, home in zip(places, homes, strict=True)}
@@ -252,7 +252,7 @@ class Computation(Generic[R]):
         affinity.release()
 
     def share_cores(self) -> None:
-        """Tell places whose share of their machine's cores has changed."""
+        """Notify places whose share of their machine's cores has changed."""
         homes = {place.id: self._home(place) for place in self.members}
         shares: dict[int, tuple[int, ...]] = dict.fromkeys(homes, ())
         if self.setup.config.affinity:
@@ -272,8 +272,8 @@ class Computation(Generic[R]):
         bound = self._bound.on(place.node) if self._bound is not None else ()
         return replace(home, cores=bound) if bound else home
 
-    def _tell(self, places: list[apgas.Place]) -> dict[int, Statistics]:
-        """Tell ``places`` the members and return what they have counted so far."""
+    def _announce(self, places: list[apgas.Place]) -> dict[int, Statistics]:
+        """Announce the members to ``places`` and return what they have counted so far."""
         counts = everywhere(places, messages.set_members, self.setup.number, self.members)
         return {place.id: statistics for place, statistics in zip(places, counts, strict=True)}
 
@@ -317,7 +317,7 @@ class Progress:
     """Adds up what the places report and shows it.
 
     ``show`` (tasks, places, workers) is called in a thread of its own, at most every ``SHOW_EVERY_S``; without it the
-    scheduler is told instead.
+    scheduler is notified instead.
 
     Args:
         show: The program's callback.

@@ -22,7 +22,7 @@ R = TypeVar("R", bound=Result)
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
-    """What a computation yields.
+    """The result of a computation, and how it came about.
 
     Attributes:
         result: All partial results, folded.
@@ -44,7 +44,7 @@ class Outcome(Generic[R]):
 
 
 class _Program:
-    """What place 0 keeps between computations."""
+    """The state that place 0 keeps between computations."""
 
     def __init__(self) -> None:
         self.elastic = Elastic()
@@ -179,7 +179,7 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
 
 
 def _lost(error: BaseException) -> set[int]:
-    """Return the places whose death ``error`` tells of."""
+    """Return the places whose death ``error`` reports."""
     if isinstance(error, BaseExceptionGroup):
         return {place for each in error.exceptions for place in _lost(each)}
     return {error.place} if isinstance(error, apgas.DeadPlaceError) else set()

@@ -88,7 +88,7 @@ def aborted(number: int) -> None:
 
 
 def progressed(number: int, place: int, tasks: int) -> None:
-    """(place 0) A place has processed so many tasks."""
+    """(place 0) A place has processed ``tasks`` tasks."""
     if (computation := _computations.get().get(number)) is not None:
         computation.progress.update(place, tasks)
         computation.notice_losses()
@@ -109,13 +109,13 @@ def set_members(number: int, members: Sequence[apgas.Place]) -> Statistics:
 
 
 def set_workers(number: int, count: int, cores: apgas.CoreIds | None) -> None:
-    """Let so many workers work here from now on, on ``cores`` only."""
+    """Let ``count`` workers work here from now on, on ``cores`` only."""
     _runner(number).set_workers(count)
     affinity.bind(cores)
 
 
 def load(number: int) -> tuple[Load, Statistics]:
-    """Tell how much there is to do here, and what was counted so far."""
+    """Return how much there is to do here, and what was counted so far."""
     return _runner(number).load()
 
 

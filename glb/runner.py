@@ -123,7 +123,7 @@ class PlaceRunner(Generic[R]):
             self._sender.say(effect)
 
     def set_workers(self, count: int) -> None:
-        """Let so many workers work here from now on."""
+        """Let ``count`` workers work here from now on."""
         with self._changed:
             now = time.monotonic()
             self._slots += [Slot.of(number, self.setup.config, now) for number in range(len(self._slots), count)]
@@ -499,7 +499,7 @@ def _is_empty(bag: Bag[R], done: int) -> bool:
 
 @dataclass(eq=False)
 class Slot:
-    """What one worker slot remembers between bags; written by the worker in it only.
+    """The memory of one worker slot between bags; written by the worker in it only.
 
     Attributes:
         number: Which slot it is.
@@ -532,7 +532,7 @@ class Slot:
         return cls(number, granularity, None if config.rate is None else Pacer(config.rate, now))
 
     def settle(self, statistics: Statistics) -> None:
-        """Add what was done to ``statistics``, and begin anew; nobody works here."""
+        """Add what was done to ``statistics``, and begin anew; no worker is in the slot."""
         statistics.tasks += self.tasks
         statistics.bytes_sent += self.bytes_sent
         statistics.busy_s += self.busy_s
@@ -552,7 +552,7 @@ class Slot:
 def join(
     setup: Setup[Any], members: Sequence[apgas.Place], registered: bool, cores: apgas.CoreIds | None
 ) -> affinity.Home:
-    """Take part from the start, on ``cores`` only: warm up, then be ready; tell where this place runs."""
+    """Take part from the start, on ``cores`` only: warm up, then be ready; return where this place runs."""
     affinity.bind(cores)
     setup.warm_up()
     messages.register(setup.number, PlaceRunner(setup, members, setup.workers, registered=registered))
@@ -566,7 +566,7 @@ def join_late(
     workers: int,
     cores: apgas.CoreIds | None,
 ) -> affinity.Home:
-    """Take part from now on: answer at once, warm up, and steal once ``begin`` is said; tell where this place runs."""
+    """Take part from now on: answer at once, warm up, steal after ``begin``; return where this place runs."""
     affinity.bind(cores)
     runner = PlaceRunner(setup, members, workers, registered=False, before=before)
     messages.register(setup.number, runner)

@@ -27,7 +27,7 @@ class Statistics:
         busy_s: Worker-seconds spent processing, pauses of a limited rate included.
         balancing_s: Worker-seconds with a bag but not processing: giving work away, starting siblings.
         stealing_s: Worker-seconds without a bag while the place waited for the answer of a random victim.
-        starving_s: Worker-seconds without a bag otherwise: nobody had anything to give.
+        starving_s: Worker-seconds without a bag otherwise: no place had anything to give.
         worst_lag_s: Longest time that a worker of limited rate was behind its schedule.
         given_up_s: Worker-seconds that workers of limited rate were behind for good: too far to catch up.
     """
@@ -63,7 +63,7 @@ class Statistics:
 
 
 def size_of(bag: object) -> tuple[int, int]:
-    """Return the number of tasks that ``bag`` holds and its bytes, each 0 if it does not tell."""
+    """Return the number of tasks that ``bag`` holds and its bytes, each 0 if it does not say."""
     return tasks_in(bag), int(getattr(bag, "nbytes", 0))
 
 
@@ -78,12 +78,12 @@ def tasks_in(bag: object) -> int:
 SUMMARY_HEADS: Final = (
     "place", "tasks", "share", "busy", "balancing", "stealing", "starving", "steals won", "given", "sent",
 )  # fmt: skip
-"""What is in the columns of ``summary_rows``."""
+"""The columns of ``summary_rows``."""
 _WELL: Final = 0.95
 _UNEVEN: Final = 1.25
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P")
 _CAUSES: Final = {
-    "starving": "waited for work that nobody had to give: there was too little of it at the beginning or at the end, "
+    "starving": "waited for work that no place had to give: there was too little of it at the beginning or at the end, "
     "or it could not be split",
     "stealing": "waited for the answers of victims: bags are worked off faster than new ones come",
     "balancing": "went into giving work away: bags are large, slow to split, or split too often",

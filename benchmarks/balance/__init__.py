@@ -1,1 +1,1 @@
-"""What balancing costs: the balancer's rates beside those of the bare kernel: ``python -m benchmarks.balance``."""
+"""The costs of balancing: the balancer's rates beside those of the bare kernel: ``python -m benchmarks.balance``."""

@@ -1,4 +1,4 @@
-"""What balancing costs: the balancer's rates beside those of the bare kernel: ``python -m benchmarks.balance``."""
+"""The costs of balancing: the balancer's rates beside those of the bare kernel: ``python -m benchmarks.balance``."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Balance(Comparison):
         """Let the bare kernels run at once and return the sums of their figures."""
         asked = list(zip(kernels, measure.kernels, strict=False))
         for kernel, processes in asked:
-            kernel.tell({"measure": "kernels", "processes": processes, "depth": self.depth})
+            kernel.send({"measure": "kernels", "processes": processes, "depth": self.depth})
         answers = [kernel.answer(measure.limit_s) for kernel, _ in asked]
         return {key: sum(answer[key] for answer in answers) for key in ("tasks", "rate", "cpu_s")}
 

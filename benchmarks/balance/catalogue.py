@@ -1,4 +1,4 @@
-"""What is measured, and which goals there are."""
+"""The measures of balancing, and their goals."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
 
 
 def _paced(command: Command) -> Answer:
-    """Let places leave and join while all are held to a rate; tell what the others did meanwhile."""
+    """Let places leave and join while all are held to a rate; return what the others did meanwhile."""
     import apgas
     import glb
 

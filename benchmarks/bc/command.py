@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MANY_SOURCES = 1024
-"""From so many on, eight sources are a call of ``process``; on smaller graphs they take no time."""
+"""From this number on, eight sources are a call of ``process``; on smaller graphs they take no time."""
 
 
 def warm_up(instance: Instance) -> None:
@@ -51,7 +51,7 @@ def build(
         instance: The graph.
         parameters: How it is called in the result.
         output: Where the centrality of each vertex goes.
-        top: How many vertices of highest centrality the summary tells.
+        top: How many vertices of highest centrality the summary names.
     """
 
     def value(result: Centrality) -> object:
@@ -107,7 +107,7 @@ def command(
         bool, typer.Option("--multigraph", help="An edge that the file lists twice is two edges.")
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Write each vertex's centrality there, as CSV.")] = None,
-    top: Annotated[int, typer.Option(help="Show so many vertices.")] = 5,
+    top: Annotated[int, typer.Option(help="How many vertices of highest centrality to show.")] = 5,
 ) -> Benchmark[Centrality]:
     """Compute the betweenness centrality of an R-MAT graph or of your own, to the same bits on any number of places.
 
@@ -117,9 +117,7 @@ def command(
         raise BadUsage(f"--top {top}", "it is a number of vertices", "give 0 or more")
     if graph is None:
         if directed is not None or multigraph:
-            raise BadUsage(
-                "--directed, --undirected, --multigraph", "they tell how to read a file", "give --graph FILE"
-            )
+            raise BadUsage("--directed, --undirected, --multigraph", "they say how to read a file", "give --graph FILE")
         instance, parameters = _generated(12 if scale is None else scale, seed)
     else:
         if scale is not None:

@@ -45,7 +45,7 @@ class Graph:
         active: Vertices with an edge; they are the first ones.
         out: Successors.
         into: Predecessors; the same object where edges lead both ways.
-        names: What each vertex was called before it was numbered; empty where nobody asks.
+        names: What each vertex was called before it was numbered; empty where they are not needed.
         directed: Whether an edge leads one way only.
         simple: Whether there is at most one edge from one vertex to another.
     """

@@ -57,10 +57,10 @@ class Child:
         Raises:
             ContenderFailed: There is none within ``limit_s``, or it is an error.
         """
-        self.tell(command)
+        self.send(command)
         return self.answer(limit_s)
 
-    def tell(self, command: Mapping[str, object]) -> None:
+    def send(self, command: Mapping[str, object]) -> None:
         """Send a command, to be answered later.
 
         Raises:
@@ -125,7 +125,7 @@ class Child:
                 self._process.wait(TERM_S)
         # an mpiexec that a contender started ends a little later than it, and leaves a file if it is killed
         until_s = time.monotonic() + TERM_S
-        while self._process.poll() is not None and _somebody(self.mark) and time.monotonic() < until_s:
+        while self._process.poll() is not None and _carriers(self.mark) and time.monotonic() < until_s:
             time.sleep(LOOK_S)
         kill_marked(self.mark)
         self._process.wait()
@@ -163,7 +163,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
-    while pids := _somebody(mark):
+    while pids := _carriers(mark):
         segments = mpi_segments(pids)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):  # ended just now
@@ -173,8 +173,8 @@ def kill_marked(mark: str) -> None:
         time.sleep(LOOK_S)
 
 
-def _somebody(mark: str) -> list[int]:
-    """Return who carries ``mark``; looks twice if nobody does, for one just being started has no environment yet."""
+def _carriers(mark: str) -> list[int]:
+    """Return the processes that carry ``mark``; look twice, for one that is being started has no environment yet."""
     pids = marked(mark)
     if not pids:
         time.sleep(LOOK_S)
@@ -182,7 +182,7 @@ def _somebody(mark: str) -> list[int]:
     return pids
 
 
-# What Linux tells about processes: who belongs to a contender, what they used ----------------------------------------
+# Processes as Linux shows them: which belong to a contender, what they used ------------------------------------------
 
 MARK: Final = "MALLEABLE_OVERHEADS"
 """Environment variable by which all processes of a contender are found, whoever their parent is by now."""
@@ -199,7 +199,7 @@ def marked(mark: str) -> list[int]:
             if wanted in b"\0" + (folder / "environ").read_bytes():
                 found.append(int(folder.name))
         except OSError:
-            continue  # gone meanwhile, or somebody else's
+            continue  # gone meanwhile, or another user's
     return found
 
 

@@ -41,7 +41,7 @@ class Channel:
             command = json.loads(line)
             try:
                 answer = handlers[command["measure"]](command)
-            except Exception as error:  # noqa: BLE001 - whatever failed, the parent is told
+            except Exception as error:  # noqa: BLE001 - whatever failed, the parent gets the reason
                 traceback.print_exc()
                 answer = {"error": f"{type(error).__name__}: {error}"}
             self._answer(answer)

@@ -47,8 +47,8 @@ class Goal:
 
     Attributes:
         bound: How the figure lies to the limit.
-        limit: A multiple of the figure of ``against``; or a figure, if there is nobody to compare with.
-        against: The contender, or the group of contenders, to compare with; None: nobody.
+        limit: A multiple of the figure of ``against``; or a figure, if there is no contender to compare with.
+        against: The contender, or the group of contenders, to compare with; None: none.
     """
 
     bound: Bound
@@ -69,7 +69,7 @@ class Verdict:
     Attributes:
         goal: The goal.
         reached: What stands where the goal has its limit; None: not known.
-        met: Whether it was met; None: not known, for somebody was not measured.
+        met: Whether it was met; None: not known, because one of the two was not measured.
     """
 
     goal: Goal
@@ -105,7 +105,7 @@ class Quantity:
         title: Its name for people.
         unit: Its unit.
         goals: What ours should be.
-        ours_only: Whether nobody else can tell.
+        ours_only: Whether no other contender has such a figure.
     """
 
     key: str
@@ -370,7 +370,7 @@ class Comparison(ABC):
         labels: Mapping[str, str],
         groups: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Make room for the lines of a measure, so that they appear even if nobody answers."""
+        """Make room for the lines of a measure, so that they appear even without an answer."""
         self.lines += [
             Line(measure, quantity, labels, {name: [] for name in labels}, groups or {}) for quantity in quantities
         ]
@@ -417,7 +417,7 @@ def carry_out(comparison: Comparison, json: Path | None, quiet: bool, figure: Pa
         comparison: What to measure.
         json: Where the result goes, if anywhere.
         quiet: Whether to leave progress out.
-        figure: Where the picture goes, if anywhere; its ending tells the kind of file.
+        figure: Where the picture goes, if anywhere; its suffix decides the kind of file.
 
     Returns:
         The exit code: 0 measured (goals may be missed), 1 something essential could not be measured.

@@ -72,7 +72,7 @@ def _announce(arguments: list[str]) -> None:
     from .errors import BadUsage
     from .options import check_scheduler_loss, check_transport
 
-    told = {
+    variables = {
         "--on-scheduler-loss": ("APGAS_ON_SCHEDULER_LOSS", check_scheduler_loss),
         "--transport": ("APGAS_TRANSPORT", check_transport),
     }
@@ -81,8 +81,8 @@ def _announce(arguments: list[str]) -> None:
     for option, value in zip(arguments, [*arguments, ""][1:], strict=True):
         name, equals, joined = option.partition("=")
         text = joined if equals else value
-        if name in told:
-            variable, check = told[name]
+        if name in variables:
+            variable, check = variables[name]
             with suppress(BadUsage):  # place 0 refuses it when it parses everything
                 check(text)
                 os.environ[variable] = text

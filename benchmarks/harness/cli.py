@@ -1,4 +1,4 @@
-"""Benchmark, what a benchmark tells the harness about itself, and the way to it from the command line (typer)."""
+"""Benchmark, the description of a benchmark for the harness, and how the command line (typer) becomes one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from glb.bag import Bag, Result
 
 
-# What a benchmark tells the harness about itself ---------------------------------------------------------------------
+# The description of a benchmark --------------------------------------------------------------------------------------
 
 R = TypeVar("R", bound="Result")
 
@@ -119,7 +119,7 @@ def _common(
     verify: Annotated[
         bool, typer.Option("--verify", help="Check against a sequential run.", rich_help_panel=_PANEL)
     ] = False,
-    repeat: Annotated[int, typer.Option(help="Compute so many times.", rich_help_panel=_PANEL)] = 1,
+    repeat: Annotated[int, typer.Option(help="How often to compute.", rich_help_panel=_PANEL)] = 1,
     rate: Annotated[
         float | None,
         typer.Option(help="Tasks/s that a worker is held to.", show_default="no limit", rich_help_panel=_PANEL),

@@ -1,4 +1,4 @@
-"""What a run measured, where it comes from, and the files that it is written to."""
+"""The measurement of a run, its provenance, and the files that it is written to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Measurement:
         steals: Bags that moved from one place to another, for want of work there, in the last computation.
         resizes: What became of each order.
         startup: Seconds of the start on place 0: ``runtime_s`` from the making of its process to the program,
-            ``balancer_s`` from there to the first computation; empty where the system does not tell.
+            ``balancer_s`` from there to the first computation; empty where the system does not say.
         statistics: Sums over the places, last computation.
         places: The counts of each place that took part in it, with its id and node.
         counts: The same by place, as the balancer returned them; not in the JSON form.

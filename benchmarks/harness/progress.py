@@ -1,4 +1,4 @@
-"""What is seen while a benchmark computes: one live line on a terminal, a plain line now and then elsewhere."""
+"""Progress of a benchmark: one live line on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Progress:
             self._live = None
 
     def update(self, done: int, places: int, workers: int) -> None:
-        """Show that ``done`` tasks are processed, on so many places and workers in all."""
+        """Show that ``done`` tasks are processed, on ``places`` places with ``workers`` workers in all."""
         now = self._clock()
         if self._quiet or now - self._shown_s < (PLAIN_EVERY_S if self._live is None else LIVE_EVERY_S):
             return

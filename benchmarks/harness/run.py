@@ -64,7 +64,7 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
         measurement = _measure(benchmark, options)
         target.write(measurement.as_json())
         tell_scheduler(measurement.as_json())
-    except Exception as error:  # noqa: BLE001 - whatever failed, the user and the file are told
+    except Exception as error:  # noqa: BLE001 - whatever failed, the user and the file get the reason
         _report_failure(benchmark, options, target, error)
         return 1
     if options.quiet:
@@ -147,7 +147,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
 
 
 def age_s() -> float | None:
-    """Return how long ago this process was made, to some 10 ms; None where the system does not tell."""
+    """Return how long ago this process was made, to some 10 ms; None where the system does not say."""
     try:
         # the name, in brackets, may hold anything; what follows are fields 3 and on of proc(5)
         fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -303,6 +303,6 @@ class SlowResizes(apgas.MalleableHandler):
         """Leave the choice to the balancer."""
         return []
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: ARG002 - whoever it was
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: ARG002 - whichever places left
         """Keep the nodes of the leavers, as if their processes still ended."""
         time.sleep(self._shrink_s)

@@ -45,7 +45,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """What contenders are prepared for.
+    """The conditions that contenders are prepared for.
 
     Attributes:
         quick: Whether small problems will do.
@@ -390,7 +390,7 @@ def _networkit(setting: Setting) -> Work:
     vertices, edges = undirected(scale)
     rows, columns = (np.ascontiguousarray(ends) for ends in edges.T)
     graph = package.GraphFromCoo((np.ones(len(rows)), (rows, columns)), n=vertices, weighted=False, directed=False)
-    sources = range(2 * _FEW)  # it chooses so many at random
+    sources = range(2 * _FEW)  # it chooses as many at random
     return lambda: _done(package.centrality.EstimateBetweenness(graph, len(sources), False, False).run(), sources)
 
 
@@ -423,7 +423,7 @@ BC: Final = Measure(
 _SAMPLES: Final = {False: 1 << 29, True: 1 << 26}
 _NUMPY_SAMPLES: Final = {False: 1 << 26, True: 1 << 24}
 _CHUNK: Final = 1 << 14
-"""Two arrays of so many doubles stay in the second-level cache."""
+"""Two arrays of this length stay in the second-level cache."""
 _PI_SEED: Final = 1
 _NUMPY: Final = "numpy"
 

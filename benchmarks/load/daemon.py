@@ -38,9 +38,9 @@ class StandIn(Executor):
     """Says which jobs would start, and takes it that they have.
 
     Args:
-        say: Tells whoever plays the jobs.
-        playing: The jobs that run, by id, with what reports their ends; shared with whoever is told of these.
-        setup: Whom to tell.
+        say: Notifies the process that plays the jobs.
+        playing: The jobs that run, by id, with what reports their ends; shared with the process that ends them.
+        setup: What to notify of starts and ends.
     """
 
     def __init__(self, say: Say, playing: dict[int, Callable[[], None]], setup: Setup) -> None:
@@ -75,7 +75,7 @@ class StandIn(Executor):
         """There are no notes."""
 
     async def finish(self, within_s: float) -> None:  # noqa: ARG002 - none takes long
-        """Wait until all have ended: each was told to, which is all it takes."""
+        """Wait until all have ended: each was ordered to, which is all it takes."""
         while self._playing:
             self.end(next(iter(self._playing)))
         await asyncio.sleep(0)
@@ -107,7 +107,7 @@ async def _serve(config: DaemonConfig, connected: int) -> None:
                     case {"figures": True}:
                         say({"figures": msgspec.to_builtins(gauge.figures())})
                     case line:
-                        raise ValueError(f"{line!r} is nothing that is told to a daemon")
+                        raise ValueError(f"{line!r} is no message for a daemon")
         finally:
             beat.cancel()
             await asyncio.gather(beat, return_exceptions=True)

@@ -70,11 +70,11 @@ class Plan:
         return 2 * self.connected
 
 
-def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
-    """Put a daemon under a load; ``tell`` is called with what is being done.
+def measure(plan: Plan, report: Callable[[str], None] = lambda _: None) -> Report:
+    """Put a daemon under a load; ``report`` is called with what is being done.
 
     Raises:
-        DaemonError: The daemon cannot be started, or so many connections are not allowed.
+        DaemonError: The daemon cannot be started, or it may not open enough connections.
         RuntimeError: It ended, or refused something that was right.
         TimeoutError: It did not get done with the beginning, or with the last jobs that came.
         SystemExit: TERM or INT ended it; nothing is left behind.
@@ -83,12 +83,12 @@ def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
         raise DaemonError(f"{plan.connected} connections are more than a process may have", "raise it: ulimit -Hn")
     came: list[int] = []
     try:
-        return asyncio.run(_until_interrupted(plan, tell, came))
+        return asyncio.run(_until_interrupted(plan, report, came))
     except asyncio.CancelledError:
         raise SystemExit(128 + came[0]) from None
 
 
-async def _until_interrupted(plan: Plan, tell: Callable[[str], None], came: list[int]) -> Report:
+async def _until_interrupted(plan: Plan, report: Callable[[str], None], came: list[int]) -> Report:
     """Measure; a signal, which is noted, ends that as an error would, so that the scheduler and its folder go, too."""
     task = asyncio.current_task()
     assert task is not None
@@ -101,22 +101,22 @@ async def _until_interrupted(plan: Plan, tell: Callable[[str], None], came: list
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, end, number)
     with tempfile.TemporaryDirectory(prefix="malleable-load-") as folder:
-        return await _measure(plan, Path(folder) / "state", tell)
+        return await _measure(plan, Path(folder) / "state", report)
 
 
-async def _measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
+async def _measure(plan: Plan, folder: Path, report: Callable[[str], None]) -> Report:
     busy = os.getloadavg()[0]
     async with open_stage(folder, plan.nodes, plan.connected, plan.policy) as stage:
         async with asyncio.timeout(_PATIENCE_S):
-            tell(f"connecting {plan.connected} jobs")
+            report(f"connecting {plan.connected} jobs")
             await stage.submit([_running(index) for index in range(plan.connected)])
             await stage.fleet.connected(plan.connected)
-            tell(f"queueing {plan.queued} jobs")
+            report(f"queueing {plan.queued} jobs")
             began_s = time.perf_counter()
             await stage.submit([_waiting(plan, index) for index in range(plan.queued)])
             submits_per_s = plan.queued / (time.perf_counter() - began_s)
         snapshot = await _settled(plan, stage, folder)
-        tell(f"{plan.rate:.0f} events a second for {plan.seconds:g} s")
+        report(f"{plan.rate:.0f} events a second for {plan.seconds:g} s")
         before = last_row(folder)
         queue_s = await _play(plan, stage, folder)
         daemon = await stage.figures()
@@ -162,7 +162,7 @@ def _connected(snapshot: Snapshot) -> int:
 
 
 async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
-    """Let the jobs speak; return the seconds that the queue took each time somebody asked for it."""
+    """Let the jobs speak; return the seconds that the queue took each time it was asked for."""
     loop = asyncio.get_running_loop()
     stage.fleet.heard.clear()
     queue_s: list[float] = []
@@ -327,7 +327,7 @@ def last_row(folder: Path) -> int:
 
 
 def kinds(folder: Path, after: int, messages: int) -> list[Kind]:
-    """Return what a daemon took in, by kind; times that it was woken at are not among it, for nobody sent them.
+    """Return what a daemon took in, by kind; times that it was woken at are not among it, because no job sent them.
 
     Args:
         folder: Its state folder.

@@ -29,7 +29,7 @@ _AT_A_TIME: Final = 32
 
 @dataclass(slots=True)
 class Heard:
-    """What all jobs together heard from the scheduler, and how much they said.
+    """All that the jobs together heard from the scheduler, and how much they said.
 
     Attributes:
         answer_s: Seconds between requests and their answers.
@@ -48,7 +48,7 @@ class Heard:
 
 
 class FakeJob:
-    """One job's connection: obeys orders at once, and says what it is told to say.
+    """One job's connection: obeys orders at once, and says what it is ordered to say.
 
     Args:
         job_id: Its id.
@@ -182,7 +182,7 @@ class Fleet:
 _PATIENCE_S: Final = 120.0
 _SUBMITTERS: Final = 8
 _MOST_PER_CONNECTION: Final = 250
-"""A daemon takes so many requests of one connection at once, whatever their rate."""
+"""The most requests that a daemon takes of one connection at once, whatever their rate."""
 
 
 class Stage:
@@ -219,7 +219,7 @@ class Stage:
         self.fleet.check()
 
     async def figures(self) -> Figures:
-        """Return the daemon's figures since it was told to begin; to be asked once."""
+        """Return the daemon's figures since it was ordered to begin; to be asked once."""
         self.say({"figures": True})
         async with asyncio.timeout(_PATIENCE_S):
             return await self._figures
@@ -240,7 +240,7 @@ class Stage:
         self.say({"end": job_id})
 
     async def close(self) -> None:
-        """End the daemon: the end of its input tells it to."""
+        """End the daemon: the end of its input orders it to."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         await self._listening
@@ -252,7 +252,7 @@ class Stage:
             await self._submit_part(part)
 
     async def _submit_part(self, part: list[JobRequest]) -> None:
-        """Submit jobs over one connection; a daemon takes so many connections only, and closes others."""
+        """Submit jobs over one connection; a daemon limits its connections, and closes those above."""
         async with self._submitters:
             connection = socket.socket(socket.AF_UNIX)
             connect_in(self._folder, connection)
@@ -285,7 +285,7 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def open_stage(folder: Path, nodes: int, connected: int, policy: str) -> AsyncIterator[Stage]:
-    """Start a daemon in ``folder``, for so many nodes and connected jobs; it ends with the context.
+    """Start a daemon in ``folder``, for ``nodes`` nodes and ``connected`` jobs; it ends with the context.
 
     Raises:
         RuntimeError: It does not start; it has said why.

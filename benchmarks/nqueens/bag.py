@@ -57,7 +57,7 @@ class QueensBag(LevelBag):
         return bag
 
     def process(self, n: int) -> bool:
-        """Do about ``n`` tasks, up to 16 more; tell whether tasks remain."""
+        """Do about ``n`` tasks, up to 16 more; return whether tasks remain."""
         queue = self._queue
         tasks, found, more = kernel.expand(queue.data, queue.entries, self._rules, min(n, _MOST))
         self.count += found

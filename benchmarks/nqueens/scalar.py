@@ -121,7 +121,7 @@ def expand(queue: Words, entries: Integers, rules: Words, budget: int) -> tuple[
 # Which one of the eight images of a solution is searched for, and where such a search begins -------------------------
 #
 # A solution turned and mirrored gives up to eight solutions. Each has a queen on every edge of the board; its distance
-# from the nearer corner is what tells the images apart:
+# from the nearer corner is what distinguishes the images:
 #
 # - No queen in a corner. Let m be the distance of the queen in the first row. Only solutions are searched for in which
 #   that queen stands in the left half, and those of the other three edges are at least as far from the corners. If k of
@@ -135,7 +135,7 @@ def expand(queue: Words, entries: Integers, rules: Words, budget: int) -> tuple[
 #
 # A placement is four words with a bit per column: the columns taken, the columns that the diagonals running down to the
 # left and down to the right reach in the next row, and the columns still to be tried there. The high bits of the first
-# tell how to go on: ``turn`` is m or c, ``ties`` is k - 1 so far, or CORNER.
+# decide how to go on: ``turn`` is m or c, ``ties`` is k - 1 so far, or CORNER.
 
 Placement: TypeAlias = tuple[int, int, int, int]
 

@@ -1,1 +1,1 @@
-"""What the runtime costs, beside the machine's floor and beside other runtimes: ``python -m benchmarks.overheads``."""
+"""The runtime's costs, beside the machine's floor and beside other runtimes: ``python -m benchmarks.overheads``."""

@@ -1,4 +1,4 @@
-"""What the runtime costs, beside the machine's floor and beside other runtimes: ``python -m benchmarks.overheads``."""
+"""The runtime's costs, beside the machine's floor and beside other runtimes: ``python -m benchmarks.overheads``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plan(rounds: int, measures: str, peers: str) -> Overheads:
 
 @dataclass(kw_only=True)
 class Overheads(Comparison):
-    """What the runtime costs: the contenders of each measure are started together, asked in turn, and ended.
+    """The costs of the runtime: the contenders of each measure are started together, asked in turn, and ended.
 
     Attributes:
         measures: What is measured, in this order.

@@ -56,7 +56,7 @@ class Measure:
         kind: "ask": commands; "start": the contenders' start itself; "idle": they are watched doing nothing.
         places: Places, or processes of a peer (the submitter is one).
         pinned: Whether the first two are pinned to different cores.
-        rounds: At most so many rounds.
+        rounds: The most rounds; None: as many as asked for.
         note: What the reader of the table should know.
         environment: What the contenders find in their environment beside everything else.
     """

@@ -1,4 +1,4 @@
-"""What is computed, how long one emulated node is to take for it, and the published running times."""
+"""The problems, how long one emulated node is to take for it, and the published running times."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ class Scaling(Comparison):
 # The runs of a benchmark ---------------------------------------------------------------------------------------------
 
 Job: TypeAlias = Callable[[int, Sequence[str], float], dict[str, Any]]
-"""Runs a benchmark on a number of nodes, with more options, within so many seconds, and returns its JSON result."""
+"""Runs a benchmark on a number of nodes, with more options, within a number of seconds, and returns its JSON result."""
 
 
 def _job(

@@ -1,4 +1,4 @@
-"""What is simulated, the goals, and how one simulation is measured: in a process of its own, for memory's sake."""
+"""The simulations, their goals, and how one simulation is measured: in a process of its own, for memory's sake."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ SUITES: Final[dict[str, tuple[Case, ...]]] = {
     "every-knl": _every("knl", most_s=30, cores_per_node=68),
     "every-eagle": _every("eagle", most_s=60, cores_per_node=36),
 }
-"""What can be measured, by name. Memory is to stay below ``MOST_MB`` in all of them."""
+"""The suites by name. Memory is to stay below ``MOST_MB`` in all of them."""
 
 MOST_MB: Final = 300.0
 
@@ -114,7 +114,7 @@ MOST_MB: Final = 300.0
 
 @dataclass(frozen=True)
 class Figures:
-    """What one simulation took.
+    """Costs and outcome of one simulation.
 
     Attributes:
         jobs: Jobs simulated.

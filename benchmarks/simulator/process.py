@@ -35,7 +35,7 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime, usage.ru_ma
 
 @dataclass(frozen=True)
 class Whole:
-    """What both took: the least user CPU seconds of several runs in turn, and the most memory.
+    """Costs of both: the least user CPU seconds of several runs in turn, and the most memory.
 
     Attributes:
         label: The workload.
@@ -69,7 +69,7 @@ class Whole:
 
 
 def workloads(suite: str, data: Path | None) -> list[Workload]:
-    """What is simulated: a machine of 100 nodes like KTH's, and where there are the data 10,000 real jobs of Theta."""
+    """The workloads: a machine of 100 nodes like KTH's, and where there are the data 10,000 real jobs of Theta."""
     if suite == MILLION:
         return [generate("lublin", 1, jobs=1_000_000, load=0.8)]
     found = [generate("lublin", 1, jobs=10_000, load=0.8)]

@@ -85,7 +85,7 @@ class UtsBag(NodeBag):
         return bag
 
     def process(self, n: int) -> bool:
-        """Count about ``n`` nodes, up to some 200 more; tell whether tasks remain."""
+        """Count about ``n`` nodes, up to some 200 more; return whether tasks remain."""
         queue = self._queue
         nodes, hashed, more = kernel.expand(
             queue.data,

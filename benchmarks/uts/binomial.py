@@ -93,7 +93,7 @@ class BinomialBag(NodeBag):
         return bag
 
     def process(self, n: int) -> bool:
-        """Count about ``n`` nodes, less than a vector more; tell whether tasks remain."""
+        """Count about ``n`` nodes, less than a vector more; return whether tasks remain."""
         queue = self._queue
         budget = min(n, MOST_NODES)
         while budget > 0 and queue.entries[0]:
@@ -222,7 +222,7 @@ class HybridBag(NodeBag):
         return bag
 
     def process(self, n: int) -> bool:
-        """Count about ``n`` nodes, less than two vectors more; tell whether tasks remain."""
+        """Count about ``n`` nodes, less than two vectors more; return whether tasks remain."""
         budget = min(n, MOST_NODES)
         while budget > 0 and not self.is_empty():
             nodes = self._search_below(budget) if self._queue.entries[_STACK] else self._search_above(budget)

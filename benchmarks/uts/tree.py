@@ -129,7 +129,7 @@ class Law(NamedTuple):
     root_children: int
 
     def children(self, word: int, level: int) -> int:
-        """Return the number of children that a 31-bit hash word gives, for an entry of so many remaining levels."""
+        """Return the number of children that a 31-bit hash word gives, for an entry of ``level``."""
         row = self.thresholds[self.of_level[level]]
         return int(np.searchsorted(row, np.uint32(word), side="right")) - 1
 
@@ -145,7 +145,7 @@ def child_count(word: int, branching: float) -> int:
 @lru_cache(maxsize=8)
 def law(tree: Geometric) -> Law:
     """Return the integer laws of a tree."""
-    # the children of entries with so many levels remaining, 2 or more, are on this level of the tree
+    # the children of entries with that number of levels remaining, 2 or more, are on this level of the tree
     means = [tree.mean_children(tree.levels - remaining + 1) for remaining in range(2, tree.levels + 1)]
     different = list(dict.fromkeys(means)) or [0.0]
     thresholds = np.array([[*_smallest_words(mean), _RANGE] for mean in different], np.uint32)

@@ -1,4 +1,4 @@
-"""What the state machine of a place asks its driver to do."""
+"""The effects of the state machine of a place: what its driver has to do."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Load:
 
 
 def total_load(loads: Sequence[Load]) -> Load:
-    """What the places of one node have to do together; it is known by its first place."""
+    """Return the load of the places of one node together, under the id of its first place."""
     return Load(
         loads[0].place,
         sum(load.workers for load in loads),

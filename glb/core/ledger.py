@@ -30,7 +30,7 @@ class Count:
 
     @classmethod
     def of(cls, statistics: Statistics) -> Count:
-        """What ``statistics`` say of it."""
+        """Return those in ``statistics``."""
         return cls(statistics.sent, statistics.received, statistics.tasks_sent, statistics.tasks_received)
 
     def add(self, other: Count) -> None:
@@ -128,7 +128,7 @@ class Ledger:
 
         Args:
             lost: Places that died.
-            done: Tasks that places had processed when they last told.
+            done: Tasks that places had processed when they last reported.
         """
         parts = []
         for place in sorted(lost):

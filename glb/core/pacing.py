@@ -156,7 +156,7 @@ class Idleness:
             self._since[slot] = now
 
     def want(self, workers: int, now: float) -> list[Stretch]:
-        """There are to be so many workers."""
+        """There are to be ``workers`` workers."""
         self._wanted = workers
         closed = [slot for slot in self._since if slot >= workers]
         stretches = [stretch for slot in closed for stretch in self._end(slot, now)]

@@ -1,7 +1,8 @@
 """The state machine of one place, composed of small ones. Events in, effects out.
 
-Its phase (``core.phase``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool`` (the shared
-bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it knows).
+Its phase (``Phase`` in ``core.view``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool``
+(the shared bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it
+knows).
 
 Long calls. A worker cannot look while it is in a call of ``process``, and no other thread may touch its bag. Before a
 call that may be long, ``look`` therefore sets everything out that the call does not process: it goes to the pool, in
@@ -125,7 +126,7 @@ class PlaceCore(Generic[R]):
 
     @property
     def phase(self) -> Phase:
-        """What the place is about; see ``core.phase``."""
+        """The phase of the place; see ``core.view``."""
         if self._aborted:
             return Phase.ABORTED
         if self._evacuation.leaving:
@@ -174,7 +175,7 @@ class PlaceCore(Generic[R]):
 
     @property
     def result(self) -> R:
-        """What the workers that have ended here have found; made on first use."""
+        """The result of the workers that have ended here; made on first use."""
         if self._result is None:
             self._result = self._make_result()
         return self._result
@@ -394,7 +395,7 @@ class PlaceCore(Generic[R]):
         """Rewire the lifelines for new ``members`` and ask elsewhere what was asked of places that leave.
 
         A newcomer counts as a waiting thief at its buddies from now on, before it asks; a later change may give it
-        others, whom it tells.
+        others, which it notifies.
         """
         if self._aborted:
             return []

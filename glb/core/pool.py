@@ -5,7 +5,7 @@
 | empty | the next worker to look may stock it                   | put, stock, set_out -> full                   |
 | full  | the next worker that runs dry gets a bag, or all of it | pour, pour_newest, loot, take, clear -> empty |
 
-A place whose pool is full has a worker: whoever fills it holds the place's lock and is alive or sees one alive, and a
+A place whose pool is full has a worker: what fills it holds the place's lock and is alive or sees one alive, and a
 worker ends only after it has found the pool empty under the same lock.
 """
 

@@ -73,7 +73,7 @@ def _contains(members: Sequence[int], place: object) -> bool:
 #
 # | phase      | meaning                                  | left by                                              |
 # |------------|------------------------------------------|------------------------------------------------------|
-# | JOINING    | no worker yet; asks nobody               | receive -> WORKING; begin -> STEALING                |
+# | JOINING    | no worker yet; asks no place             | receive -> WORKING; begin -> STEALING                |
 # | WAITING    | no worker; lifelines asked; silent       | receive -> WORKING                                   |
 # | STEALING   | no worker; one random victim asked       | receive -> WORKING; refused (last try) -> WAITING    |
 # | WORKING    | workers alive                            | last worker dry -> STEALING; evacuate -> EVACUATING  |

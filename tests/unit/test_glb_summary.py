@@ -37,7 +37,7 @@ def test_a_row_per_place_and_one_for_all() -> None:
     ("statistics", "said"),
     [
         (BUSY, "Workers were busy 96.0 % of the time."),
-        (Statistics(busy_s=1, starving_s=3, stealing_s=1), "60.0 % waited for work that nobody had"),
+        (Statistics(busy_s=1, starving_s=3, stealing_s=1), "60.0 % waited for work that no place had"),
         (Statistics(busy_s=1, stealing_s=3), "75.0 % waited for the answers of victims"),
         (Statistics(busy_s=1, balancing_s=3), "75.0 % went into giving work away"),
         (Statistics(), "busy 0.0 %"),

@@ -3,7 +3,7 @@
 The state machine of every place is the real one; what is modelled is what it runs on:
 
 - A worker processes at a steady pace, in calls; between two of them it looks if the place wants attention. A call
-  during which nobody asks changes nothing, so the worker is only woken where somebody does, at the end of that call.
+  during which no place asks changes nothing, so the worker is only woken where one does, at the end of that call.
 - A message occupies its sender, is under way, then waits for its receiver and occupies it. Each place handles one
   after another, and its worker stands still meanwhile, as if they shared a core.
 - The finish: a place that runs out of work reports to place 0, or to its parent in a tree that ends there, which the
@@ -32,7 +32,7 @@ HEAD_BYTES: Final = 200
 """Bytes of a message that carries nothing."""
 Handler: TypeAlias = Callable[[int, Any], None]
 _GRAINS: Final = 2
-"""A call of ``process`` is so many times as long as what is processed in one go."""
+"""Length of a call of ``process``, in units of what is processed in one go."""
 _PROGRESS_EVENTS: Final = 20_000
 TREE_FAN: Final = 16
 TREE_WAITS_S: Final = 0.001
@@ -336,7 +336,7 @@ class Job:
         radix: Radix of the hypercube (z).
         seed: Seed of the choice of victims.
         finish: To whom places report when they run out of work: to place 0 (``home``), as they do in the runtime; to
-            their parent in a tree (``tree``), as they might; to nobody (``none``), to see the stealing alone.
+            their parent in a tree (``tree``), as they might; to no place (``none``), to see the stealing alone.
     """
 
     places: int
@@ -360,7 +360,7 @@ class Outcome:
         total_s: From the first task to the folded result on place 0.
         last_task_s: When the last task had been processed.
         finish_s: When place 0 knew that all had been.
-        spread_s: When half, 90 % and 99 % of the places had had work; None if so many never had.
+        spread_s: When half, 90 % and 99 % of the places had had work; None if fewer ever had.
         messages: Messages of all places.
         bytes: Bytes of all messages.
         home_messages: Messages that place 0 sent or received.

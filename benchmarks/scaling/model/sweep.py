@@ -104,7 +104,7 @@ def sweep_of(places: Sequence[int], base: Job, at: int, most_reports: int) -> Sw
         places: Numbers of places.
         base: All but the number of places.
         at: Places of the runs with another w or graph.
-        most_reports: Above so many places only the stealing itself is modelled.
+        most_reports: Above this number of places only the stealing itself is modelled.
     """
     still = replace(base, places=at, finish="none")
     hypercubes = tuple(replace(still, radix=radix) for radix in RADICES if radix <= at)
@@ -196,7 +196,7 @@ def _command(
     work: Annotated[float, typer.Option(help="Seconds of work per place.")] = 10.0,
     at: Annotated[int, typer.Option(help="Places of the runs that vary w and the graph.")] = _AT,
     most_reports: Annotated[
-        int, typer.Option(help="Above so many places the finish is left out: place 0 would only read reports.")
+        int, typer.Option(help="Above this number of places the finish is left out: place 0 would only read reports.")
     ] = 16384,
     seed: Annotated[int, typer.Option(help="Seed of the choice of victims.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Few places and little work: a look.")] = False,
@@ -334,7 +334,7 @@ _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": 
 
 
 def draw_figure(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job, path: Path) -> None:
-    """Draw the runs of ``sweep``; the ending of ``path`` tells the kind of file."""
+    """Draw the runs of ``sweep``; the suffix of ``path`` decides the kind of file."""
     figure, panels = display.new_picture(9.6, 7.0, 2, 2)
     _balance(panels[0][0], sweep, points)
     _times(panels[0][1], sweep, points)

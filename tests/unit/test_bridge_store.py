@@ -81,15 +81,14 @@ def test_a_log_adds_up_to_the_same_state(config: DaemonConfig) -> None:
     assert (held.nodes, held.facts.attempt, held.facts.request) == (("a",), 1, REQUEST)
 
 
-def test_holds_of_a_log_that_does_not_say_whose_they_are_can_be_released_by_users(config: DaemonConfig) -> None:
+def test_a_log_says_whose_a_hold_is(config: DaemonConfig) -> None:
     waits = msgspec.structs.replace(REQUEST, hold=True)
     written(
         config,
         Entry(1.0, (), (log_entries.Requested(1, REQUEST), log_entries.Held(1, held=True, by="operator"))),
-        Entry(2.0, (), (log_entries.Requested(2, REQUEST), log_entries.Held(2, held=True, by="operator"))),
+        Entry(2.0, (), (log_entries.Requested(2, REQUEST), log_entries.Held(2, held=True, by="user"))),
         Entry(3.0, (), (log_entries.Requested(3, waits),)),
     )
-    damaged(config, """UPDATE entries SET facts = replace(facts, ',"by":"operator"', '') WHERE seq = 2""")
     held_by = {job_id: job.held_by for job_id, job in again(config).ledger.jobs.items()}
     assert held_by == {1: "operator", 2: "user", 3: "user"}
 

@@ -18,8 +18,6 @@ from itertools import count
 from operator import attrgetter, methodcaller
 from typing import Any, Final, assert_never
 
-import msgspec
-
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobRow, JobState, SchedulerCore, Settings, events, settings_for
 from scheduler_bridge.core import events as ev
@@ -102,7 +100,7 @@ class Ledger:
             DivergedError: The core comes to other effects than it did then.
         """
         effects = self.take(entry)
-        if effects != logged and _unnamed(effects) != logged:
+        if effects != logged:
             raise DivergedError(f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}")
 
     def held(self) -> list[Held]:
@@ -310,12 +308,6 @@ def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
         min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s, command=request.command,
         rho=request.rho, reservation=request.reservation,
     )  # fmt: skip
-
-
-def _unnamed(effects: list[events.Effect]) -> list[events.Effect]:
-    """The effects as logs have them from before cores had ids."""
-    shared = (events.StartJob, events.SendOrder)
-    return [msgspec.structs.replace(one, core_ids=()) if isinstance(one, shared) else one for one in effects]
 
 
 def _learn(job: JobFacts, fact: log_entries.Abandoned | log_entries.Loss | log_entries.Answered) -> None:

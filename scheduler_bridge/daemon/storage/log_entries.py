@@ -27,11 +27,11 @@ class Requested(Fact, frozen=True, tag="requested"):
 
 
 class Held(Fact, frozen=True, tag="held"):
-    """A job is held back by somebody (or not any more); before logs said by whom, users could release every job."""
+    """A job is held back (or not any more), and by whom."""
 
     job_id: int
     held: bool
-    by: HeldBy = "user"
+    by: HeldBy
 
 
 class Prioritised(Fact, frozen=True, tag="prioritised"):

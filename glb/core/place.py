@@ -1,8 +1,8 @@
 """The state machine of one place, composed of small ones. Events in, effects out.
 
 Its phase (``Phase`` in ``core.view``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool``
-(the shared bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it
-knows).
+(the shared bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (the
+members it knows).
 
 Long calls. A worker cannot look while it is in a call of ``process``, and no other thread may touch its bag. Before a
 call that may be long, ``look`` therefore sets everything out that the call does not process: it goes to the pool, in

@@ -125,6 +125,13 @@ def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
         )
 
 
+def option_of(struct: Any, field: str) -> str:
+    """The option that a field of a struct is given by, or the field where there is none."""
+    kind = get_type_hints(struct, include_extras=True).get(field)
+    # an option's first name lies where its default would, until the command is made
+    return field if kind is None else str(get_args(kind)[1].default)
+
+
 def _value_of(kind: Any, name: str, values: dict[str, Any]) -> Any:
     """The value of a parameter or field: the one of its name, or a struct of those of its fields."""
     if not is_dataclass(kind):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
-from scheduler_bridge.cli.common import CliError, JsonOption, ReachOption, client, culprit, print_json
+from scheduler_bridge.cli.common import CliError, JsonOption, ReachOption, client, culprit, option_of, print_json
 from scheduler_bridge.cli.inputs import line_of, read_numbers, read_toml
 from scheduler_bridge.cli.results import show_explanation
 from scheduler_bridge.daemon import ControlClient, Door, JobRequest, SubmitError
@@ -22,74 +22,79 @@ from scheduler_bridge.model.job import JOB_FILE_KEYS
 
 # ``malleable submit`` -------------------------------------------------------------------------------------------------
 
-_OPTIONS = {
-    "name": "--name",
-    "job_class": "--class",
-    "nodes": "--nodes",
-    "min_nodes": "--min",
-    "max_nodes": "--max",
-    "walltime_s": "--walltime",
-    "environment": "--env",
-    "launch": "--launch",
-    "priority": "--priority",
-    "grace_s": "--grace",
-    "reservation": "--reservation",
-    "cwd": "--cwd",
-    "output": "--output",
-    "errors": "--errors",
-    "user": "--user",
-}
-"""Where the fields of a request come from."""
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """What is asked of a job on the command line; the fields are those of the request."""
+
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job.", show_default="the program's")] = None
+    job_class: Annotated[
+        str | None,
+        typer.Option("--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"),
+    ] = None
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1")] = None
+    min_nodes: Annotated[int | None, typer.Option("--min", help="Fewest nodes (malleable).")] = None
+    max_nodes: Annotated[int | None, typer.Option("--max", help="Most nodes (malleable).")] = None
+    walltime_s: Annotated[
+        float | None, typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600")
+    ] = None
+    environment: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="Set a variable.")] = field(
+        default_factory=list
+    )
+    launch: Annotated[
+        str | None, typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?")
+    ] = None
+    hold: Annotated[bool, typer.Option("--hold", help="Keep it back until malleable release.")] = False
+    priority: Annotated[
+        int | None, typer.Option("--priority", help="Higher ones are considered first.", show_default="0")
+    ] = None
+    after_ok: Annotated[
+        str | None, typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7.")
+    ] = None
+    after_any: Annotated[
+        str | None, typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did.")
+    ] = None
+    requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False
+    grace_s: Annotated[
+        float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
+    ] = None
+    reservation: Annotated[
+        str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
+    ] = None
+    resilient: Annotated[bool, typer.Option("--resilient", help="It goes on if a node is lost.")] = False
+    cwd: Annotated[
+        Path | None, typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one")
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."),
+    ] = None
+    errors: Annotated[
+        str | None, typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output")
+    ] = None
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields of the request that are asked for.
+
+        Raises:
+            CliError: A variable has no value, or what are to be jobs are no numbers.
+        """
+        values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+        values["environment"] = _variables(self.environment)
+        if not values["environment"]:
+            del values["environment"]
+        for name in ("after_ok", "after_any"):
+            if name in values:
+                values[name] = read_numbers(option_of(JobOptions, name), values[name])
+        return values
 
 
 def submit(
     command: Annotated[list[str], typer.Argument(metavar="JOB.toml | -- COMMAND...", help="Job file, or command.")],
-    name: Annotated[str | None, typer.Option("--name", help="Name of the job.", show_default="the program's")] = None,
-    job_class: Annotated[
-        str | None,
-        typer.Option("--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"),
-    ] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1")] = None,
-    min_nodes: Annotated[int | None, typer.Option("--min", help="Fewest nodes (malleable).")] = None,
-    max_nodes: Annotated[int | None, typer.Option("--max", help="Most nodes (malleable).")] = None,
-    walltime_s: Annotated[
-        float | None, typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600")
-    ] = None,
-    env: Annotated[list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="Set a variable.")] = None,
-    launch: Annotated[
-        str | None, typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?")
-    ] = None,
-    hold: Annotated[bool, typer.Option("--hold", help="Keep it back until malleable release.")] = False,
-    priority: Annotated[
-        int | None, typer.Option("--priority", help="Higher ones are considered first.", show_default="0")
-    ] = None,
-    after_ok: Annotated[
-        str | None, typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7.")
-    ] = None,
-    after_any: Annotated[
-        str | None, typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did.")
-    ] = None,
-    requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False,
-    grace_s: Annotated[
-        float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
-    ] = None,
-    reservation: Annotated[
-        str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
-    ] = None,
-    resilient: Annotated[bool, typer.Option("--resilient", help="It goes on if a node is lost.")] = False,
-    cwd: Annotated[
-        Path | None, typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."),
-    ] = None,
-    errors: Annotated[
-        str | None, typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you")
-    ] = None,
+    job: JobOptions,
     array: Annotated[
         str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
     ] = None,
@@ -100,40 +105,45 @@ def submit(
 
     Example: malleable submit --min 1 --max 4 -- python -m apgas.benchmarks.pi
     """
-    options: dict[str, object] = {
-        "name": name,
-        "job_class": job_class or ("malleable" if min_nodes is not None or max_nodes is not None else None),
-        "nodes": nodes,
-        "min_nodes": min_nodes,
-        "max_nodes": max_nodes,
-        "walltime_s": walltime_s,
-        "environment": _variables(env or []) or None,
-        "launch": launch,
-        "hold": hold or None,
-        "priority": priority,
-        "after_ok": read_numbers("--after-ok", after_ok),
-        "after_any": read_numbers("--after-any", after_any),
-        "requeue": requeue or None,
-        "grace_s": grace_s,
-        "reservation": reservation,
-        "resilient": resilient or None,
-        "cwd": None if cwd is None else str(Path.cwd() / cwd),
-        "output": output,
-        "errors": errors,
-        "user": user,
-    }
-    given = {key: value for key, value in options.items() if value is not None}
+    given = job.given()
     if len(command) == 1 and command[0].endswith(".toml"):
         if given or array is not None:
             raise CliError("a job file and options", "the job file says it all", f"edit {command[0]}")
         submitted, wanted = _submit_file(Path(command[0]), state)
     else:
-        request, wanted = _request(command, given, _own_name(state)), read_numbers("--array", array)
+        values = {"name": _program(command), "user": _own_name(state), **given, "command": command}
+        request = _request(values, str(Path.cwd()), lambda field: option_of(JobOptions, field))
+        wanted = read_numbers("--array", array)
         submitted = _submitted(client(state), request, wanted)
     if as_json:
         print_json({"job": submitted[0]} if wanted is None else {"jobs": submitted})
     else:
         typer.echo("\n".join(str(job_id) for job_id in submitted))
+
+
+def _request(values: dict[str, Any], cwd: str, place: Callable[[str], str]) -> JobRequest:
+    """Return the request of these fields.
+
+    Args:
+        values: The fields; a relative folder is seen from ``cwd``.
+        cwd: The folder in which this is called.
+        place: Where a field was given.
+
+    Raises:
+        CliError: A value is wrong.
+        SubmitError: The values contradict each other, or the command is no program.
+    """
+    values = {**values, "cwd": str(Path(cwd) / str(values.get("cwd", "")))}
+    if "min_nodes" in values or "max_nodes" in values:
+        values.setdefault("job_class", "malleable")
+    try:
+        request = msgspec.convert(values, JobRequest)
+    except msgspec.ValidationError as error:
+        field, what = culprit(error)
+        raise CliError(f"{place(field)}: {what}", hint="see: malleable submit --help") from None
+    request.bounds()
+    program = resolve_program(request.command[0], request.cwd)
+    return msgspec.structs.replace(request, command=(program, *request.command[1:]))
 
 
 def _submit_file(path: Path, state: Path | None) -> tuple[list[int], tuple[int, ...] | None]:
@@ -148,19 +158,6 @@ def _submit_file(path: Path, state: Path | None) -> tuple[list[int], tuple[int, 
 
 def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, ...] | None) -> list[int]:
     return [scheduler.submit(request)] if array is None else scheduler.submit_array(request, array)
-
-
-def _request(command: list[str], given: dict[str, object], user: str) -> JobRequest:
-    cwd = str(Path.cwd() / str(given.get("cwd", "")))
-    words = (resolve_program(command[0], cwd), *command[1:])
-    values = {"name": _program(command), "user": user, **given, "command": words, "cwd": cwd}
-    try:
-        request = msgspec.convert(values, JobRequest)
-    except msgspec.ValidationError as error:
-        field, what = culprit(error)
-        raise CliError(f"{_OPTIONS.get(field, field)}: {what}", hint="see: malleable submit --help") from None
-    request.bounds()
-    return request
 
 
 def _variables(words: list[str]) -> dict[str, str]:
@@ -191,16 +188,13 @@ def _program(command: Sequence[str]) -> str:
             return words[2].rpartition(".")[2] or words[2]
         if words[1].endswith(".py"):
             return words[1].removesuffix(".py")
-    return words[0]
+    return words[0] or "job"  # what has no name is no program, which is said of the command
 
 
 # Job files: TOML, with errors that name the line ----------------------------------------------------------------------
 
 _FIELDS: Final = {"class": "job_class", "env": "environment"}
 """Keys of the file that are named otherwise in a request."""
-_ASIDE: Final = ("array",)
-"""Keys that are not part of the request for one job."""
-_REQUIRED: Final = ("command",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +219,9 @@ class JobFile:
                 raise file.error(
                     key, f"unknown key {key!r}", f"a job file has {', '.join(JOB_FILE_KEYS)}", "remove or rename it"
                 )
-        for key in _REQUIRED:
-            if key not in values:
-                raise file.error(key, f"{key} is missing", "a job needs it", 'add: command = ["python", "hello.py"]')
+        if "command" not in values:
+            hint = 'add: command = ["python", "hello.py"]'
+            raise file.error("command", "command is missing", "a job needs it", hint)
         return file
 
     def request(self, *, user: str, cwd: str) -> JobRequest:
@@ -236,23 +230,11 @@ class JobFile:
         Raises:
             CliError: A value is wrong; the text names its line.
         """
-        values = {_FIELDS.get(key, key): value for key, value in self.values.items() if key not in _ASIDE}
-        if "job_class" not in values and ("min_nodes" in values or "max_nodes" in values):
-            values["job_class"] = "malleable"
-        values["cwd"] = str(Path(cwd) / str(values.get("cwd", "")))
-        values.setdefault("user", user)
-        values.setdefault("name", self.path.stem)
+        values = {_FIELDS.get(key, key): value for key, value in self.values.items() if key != "array"}
         try:
-            request = msgspec.convert(values, JobRequest)
-        except msgspec.ValidationError as error:
-            field, what = culprit(error)
-            raise self.error(field, f"{_key_of(field)}: {what}", hint="see: malleable submit --help") from None
-        try:
-            request.bounds()
-            program = resolve_program(request.command[0], request.cwd)
+            return _request({"name": self.path.stem, "user": user, **values}, cwd, self._place)
         except SubmitError as error:
             raise self.error(error.field, str(error), error.why, error.hint) from None
-        return msgspec.structs.replace(request, command=(program, *request.command[1:]))
 
     def array(self) -> tuple[int, ...] | None:
         """Return the numbers of the jobs if the file is one of an array.
@@ -272,7 +254,14 @@ class JobFile:
 
     def error(self, field: str, what: str, why: str = "", hint: str = "") -> CliError:
         """Return an error about ``field`` (a key of the file or a field of the request), with its line."""
-        return CliError(f"{self.path}:{line_of(self.text, _key_of(field))}: {what}", why, hint)
+        return CliError(f"{self._line(_key_of(field))}: {what}", why, hint)
+
+    def _place(self, field: str) -> str:
+        key = _key_of(field)
+        return f"{self._line(key)}: {key}"
+
+    def _line(self, key: str) -> str:
+        return f"{self.path}:{line_of(self.text, key)}"
 
 
 def _key_of(field: str) -> str:

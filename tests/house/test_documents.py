@@ -58,3 +58,46 @@ def test_every_page_and_module_of_the_api_is_in_the_site() -> None:
     for module in api.values():
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__init__.py").exists(), module
+
+
+def paths_in_the_tree(block: str) -> list[str]:
+    """The paths of a tree of folders: each line begins with a name, below the folder that is less indented."""
+    folders: list[str] = []
+    found = []
+    for line in block.splitlines():
+        name = line.split()[0]
+        del folders[(len(line) - len(line.lstrip())) // 2 :]
+        folders.append(name.rstrip("/"))
+        found.append("/".join(folders))
+    return found
+
+
+def defines(path: Path, name: str) -> bool:
+    """Whether a module defines a class, a function, or a method of a class."""
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    for part in name.split("."):
+        inside = [
+            node
+            for node in nodes
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == part
+        ]
+        if not inside:
+            return False
+        nodes = inside[-1].body
+    return True
+
+
+def test_all_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tree = text.split("```")[1].strip("\n")
+    named = [*paths_in_the_tree(tree), *re.findall(r"`([\w/.-]+/[\w/.-]*)`", text)]
+    assert [path for path in named if not (ROOT / path.removeprefix("./")).exists()] == []
+    symbols = re.findall(r"`([\w/]+/\w+\.py)::([\w.]+)`", text)
+    assert len(symbols) > 20
+    assert [(file, name) for file, name in symbols if not defines(ROOT / file, name)] == []
+
+
+def test_the_papers_are_short() -> None:
+    lines = {paper: len((ROOT / paper).read_text(encoding="utf-8").splitlines()) for paper in PAPERS}
+    assert lines["README.md"] <= 100
+    assert lines["ARCHITECTURE.md"] <= 250

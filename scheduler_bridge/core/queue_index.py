@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar, overload
 
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import AnyIndex, Index, JobSpec, Key, Need, QueueKey, RunningJob, UserKey
@@ -239,6 +239,8 @@ class RankedQueue(Sequence[JobSpec]):
     def line(self, need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]) -> IndexedLine:
         """Begin a walk; see ``ClusterView.line``."""
         if (index := self._lines.get(need)) is None:
+            if len(self._lines) == _MOST_KEPT:
+                del self._lines[next(iter(self._lines))]
             index = self._lines[need] = WaitingIndex(need, self._specs, walltime_s)
         return index.walk(total_nodes)
 
@@ -277,8 +279,9 @@ class QueueByUser(RankedQueue):
 
 # All indices of a view ------------------------------------------------------------------------------------------------
 
-_MOST_ORDERS: Final = 4
-"""So many orders of the queue are kept; those that were asked for first go."""
+_Kept = TypeVar("_Kept")
+_MOST_KEPT: Final = 8
+"""So many indices of a kind are kept. Policies ask with fewer keys, unless they make new ones in each pass."""
 
 
 class Lookups:
@@ -365,8 +368,7 @@ class Lookups:
     def total(self, measure: Callable[[RunningJob], int]) -> int:
         """The sum of a pure function over the running jobs."""
         if (total := self._totals.get(measure)) is None:
-            total = self._totals[measure] = _Total(measure, self.running)
-            self._indices.append(total)
+            total = _keep(self._totals, measure, _Total(measure, self.running), self._indices)
         return total.sum
 
     def running_by(self, key: Key) -> list[RunningJob]:
@@ -382,8 +384,7 @@ class Lookups:
         if self._stale:
             self.follow()
         if (index := self._lines.get(need)) is None:
-            index = self._lines[need] = WaitingIndex(need, self.queue, walltime_s)
-            self._queues.append(index)
+            index = _keep(self._lines, need, WaitingIndex(need, self.queue, walltime_s), self._queues)
         return index.walk(total_nodes)
 
     def line_of(
@@ -399,10 +400,7 @@ class Lookups:
         if self._stale:
             self.follow()
         if (queue := self._ranked.get(key)) is None:
-            if len(self._ranked) == _MOST_ORDERS:  # as where the key follows the nodes in service
-                self._queues.remove(self._ranked.pop(next(iter(self._ranked))))
-            queue = self._ranked[key] = RankedQueue(key, self.queue.jobs)
-            self._queues.append(queue)
+            queue = _keep(self._ranked, key, RankedQueue(key, self.queue.jobs), self._queues)
         return queue
 
     def queue_by_user(self, key: UserKey, accuracy: Mapping[str, float]) -> RankedQueue:
@@ -410,8 +408,7 @@ class Lookups:
         if self._stale:
             self.follow()
         if (queue := self._by_user.get(key)) is None:
-            queue = self._by_user[key] = QueueByUser(key, self.queue.jobs, accuracy)
-            self._queues.append(queue)
+            queue = _keep(self._by_user, key, QueueByUser(key, self.queue.jobs, accuracy), self._queues)
         return queue
 
     def reorder(self) -> None:
@@ -426,17 +423,29 @@ class Lookups:
         """What ``make`` makes, with all running jobs entered."""
         found: AnyIndex | None = self._kept.get(make)
         if found is None:
-            found = self._kept[make] = make()
+            found = make()
             for job in self.running:
                 found.put(job.spec.job_id, job)
-            self._indices.append(found)
+            _keep(self._kept, make, found, self._indices)
         return found
 
     def _order(self, key: Key) -> _Order:
         if (order := self._orders.get(key)) is None:
-            order = self._orders[key] = _Order(key, self.running)
-            self._indices.append(order)
+            order = _keep(self._orders, key, _Order(key, self.running), self._indices)
         return order
+
+
+def _keep(kept: dict[Any, _Kept], key: object, index: _Kept, following: list[Any]) -> _Kept:
+    """Let an index follow from now on; if there are too many of its kind, the one that was made first goes.
+
+    Without that, a policy whose key is a new function in each pass would leave an index behind in each, and all of them
+    would follow every change.
+    """
+    if len(kept) == _MOST_KEPT:
+        following.remove(kept.pop(next(iter(kept))))
+    kept[key] = index
+    following.append(index)
+    return index
 
 
 def _by_end_of_pause(job: RunningJob) -> float:

@@ -87,7 +87,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Key(Protocol):
-    """Where a running job stands in an order: a pure function, always the same object for the same order."""
+    """Where a running job stands in an order: a pure function; equal ones give the same order."""
 
     def __call__(self, job: RunningJob, /) -> Any:
         """Something to sort by (smallest first, then by the smaller job id); None: the job is left out."""
@@ -107,14 +107,14 @@ AnyIndex = TypeVar("AnyIndex", bound=Index)
 
 
 class QueueKey(Protocol):
-    """Where a waiting job stands in an order: a pure function, always the same object for the same order."""
+    """Where a waiting job stands in an order: a pure function; equal ones give the same order."""
 
     def __call__(self, spec: JobSpec, /) -> Any:
         """Something to sort by, smallest first."""
 
 
 class UserKey(Protocol):
-    """Where a user's waiting jobs stand in an order: a pure function, always the same object for the same order."""
+    """Where a user's waiting jobs stand in an order: a pure function; equal ones give the same order."""
 
     def __call__(self, accuracy: float | None, /) -> Any:
         """Something to sort by, smallest first, from the user's accuracy; None: no job of the user's has ended yet."""
@@ -125,7 +125,9 @@ class ClusterView:
     """The whole state that a policy decides on.
 
     What the scheduler core hands out holds for the pass only, and answers the questions below from indices that it
-    keeps up to date; ``snapshot`` keeps it. The answers are those of this class, which looks through all jobs.
+    keeps up to date; ``snapshot`` keeps it. The answers are those of this class, which looks through all jobs. An index
+    is found by the key or function that is asked with: a policy that asks with an equal one in each pass (a function of
+    a module, a bound method, a cached closure) pays for what has changed, one that makes new ones pays for all jobs.
 
     Attributes:
         total_nodes: Nodes in service.
@@ -178,7 +180,7 @@ class ClusterView:
         return sorted(found, key=lambda job: job.spec.job_id)
 
     def total(self, measure: Callable[[RunningJob], int]) -> int:
-        """The sum of a pure function over the running jobs. Ask with the same function object every time."""
+        """The sum of a pure function over the running jobs."""
         return sum([measure(job) for job in self.running])
 
     def running_by(self, key: Key) -> Sequence[RunningJob]:
@@ -187,7 +189,7 @@ class ClusterView:
         return [job for _, _, job in sorted(keyed)]
 
     def index(self, make: Callable[[], AnyIndex]) -> AnyIndex:
-        """What ``make``, always the same function object for the same index, makes, with all running jobs entered."""
+        """The index that ``make`` makes, with all running jobs entered."""
         index = make()
         for job in self.running:
             index.put(job.spec.job_id, job)
@@ -217,7 +219,7 @@ class ClusterView:
 # Walks along the queue, and the search for the next job that may start ------------------------------------------------
 
 Need: TypeAlias = Callable[[JobSpec, int], int]
-"""The fewest nodes that a job starts with while so many are in service: a pure function, always the same object."""
+"""The fewest nodes that a job starts with while so many are in service: a pure function."""
 
 
 class Line(Protocol):

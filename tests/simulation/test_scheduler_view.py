@@ -150,6 +150,14 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
         assert index.least_need == min([need for block in index.blocks for need in block.needs], default=1 << 60)
     orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *lookups._ranked]]
     orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *lookups._by_user]]
+    # keys that are new each time cost time, and leave nothing behind
+    orders.append((live.queue_by(partial(by_work)), plain.queue_by(by_work)))
+    assert live.total(partial(MEASURES[0])) == plain.total(MEASURES[0])
+    assert list(live.running_by(partial(by_id))) == list(plain.running_by(by_id))
+    running = [len(kept) for kept in (lookups._totals, lookups._orders, lookups._kept)]
+    waiting = [len(kept) for kept in (lookups._lines, lookups._ranked, lookups._by_user)]
+    assert max(running + waiting) <= 8
+    assert (len(lookups._indices), len(lookups._queues)) == (sum(running), sum(waiting))
     least = rng.randint(1, 4)
     for arguments in (None, (1, 8, 8, now, math.inf), (least, least + 2, 2, now, now + rng.randint(1, 200))):
         assert walk(live, live.queue, arguments) == walk(plain, plain.queue, arguments)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from scheduler_bridge.record import RunRecord
-    from scheduler_bridge.report.course import Course, Window
+    from scheduler_bridge.report.overview import Course, Window
     from scheduler_bridge.sim import Means, Measures, Replay, Spread
     from scheduler_bridge.workloads import Finding, Workload
 
@@ -297,7 +297,7 @@ def window_of(course: Course, asked: tuple[float, float] | None) -> Window:
     Raises:
         CliError: The run is over by then.
     """
-    from scheduler_bridge.report.course import Window
+    from scheduler_bridge.report.overview import Window
 
     if asked is None:
         return course.busiest()
@@ -316,7 +316,7 @@ def drawn_of(record: RunRecord, asked: tuple[float, float] | None) -> Drawn:
     Raises:
         CliError: The part that is asked for is none of the run.
     """
-    from scheduler_bridge.report.course import Course, cut, is_large, lives_of
+    from scheduler_bridge.report.overview import Course, cut, is_large, lives_of
 
     if asked is None and not is_large(len(record.jobs), len(record.nodes)):
         return Drawn(record)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.core.events import Effect, Event
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.record import Recorder, RunRecord
-    from scheduler_bridge.report.course import Course, Window
+    from scheduler_bridge.report.overview import Course, Window
     from scheduler_bridge.sim import CheckpointPlan, FaultTolerance, Observer, Replay, ReplayOptions
     from scheduler_bridge.workloads import TraceJob, Workload
 
@@ -404,7 +404,7 @@ class _Simulation:
         Of a run that is too large to be drawn whole the busiest part is only known when it is over; so this part, which
         the simulation repeats bit by bit, is simulated again, with a look at which nodes jobs have.
         """
-        from scheduler_bridge.report.course import Course, Life, is_large
+        from scheduler_bridge.report.overview import Course, Life, is_large
 
         nodes, times = self.asked.nodes_for(self.jobs), output.times()
         if output.draws and times is None and not is_large(len(self.jobs), nodes):
@@ -433,7 +433,7 @@ class _Simulation:
 
     def _part(self, course: Course, window: Window) -> RunRecord:
         from scheduler_bridge.core.events import WakeUp
-        from scheduler_bridge.report.course import cut
+        from scheduler_bridge.report.overview import cut
 
         from_s, to_s = course.origin_s + window.from_s, course.origin_s + window.to_s
         recorder = self._recorder(since_s=from_s)

@@ -117,7 +117,7 @@ def write_outcome(outcome: Outcome, folder: Path, *, reproduce: str) -> list[Pat
     Raises:
         OSError: They cannot be written.
     """
-    from scheduler_bridge.report.sheet import png
+    from scheduler_bridge.report.charts import png
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

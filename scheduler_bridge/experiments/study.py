@@ -17,8 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
 from scheduler_bridge.experiments.sweep import Row
-from scheduler_bridge.report.charts import BarRow, bar_table_height_in, draw_bar_table, say
-from scheduler_bridge.report.sheet import sheet
+from scheduler_bridge.report.charts import BarRow, bar_table_height_in, draw_bar_table, say, sheet
 
 # Means over seeds ----------------------------------------------------------------------------------------------------
 

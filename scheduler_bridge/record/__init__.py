@@ -4,6 +4,7 @@ from scheduler_bridge.record.lanes import Lane, lanes
 from scheduler_bridge.record.metrics import (
     UTILIZATION_DENOMINATOR,
     Metrics,
+    UserUse,
     busy_node_s,
     busy_steps,
     first_submission_s,
@@ -14,6 +15,7 @@ from scheduler_bridge.record.metrics import (
     open_jobs,
     runtime_s,
     turnaround_s,
+    use_by_user,
     utilization,
     wait_s,
     waiting_steps,
@@ -32,7 +34,6 @@ from scheduler_bridge.record.model import (
     encode_record,
 )
 from scheduler_bridge.record.recorder import Recorder
-from scheduler_bridge.record.users import UserUse, use_by_user
 
 __all__ = [
     "UTILIZATION_DENOMINATOR",

@@ -6,7 +6,7 @@ batch = first submission to last end. Utilization always states its denominator:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from scheduler_bridge.record.model import JobRecord, RunRecord
 
 UTILIZATION_DENOMINATOR = "nodes x makespan"
+_LAST_JOBS: Final = 10
+"""The jobs that count for the accuracy of a user's walltimes, as in the scheduler [2016 paper]."""
 
 
 class Metrics(msgspec.Struct, frozen=True):
@@ -159,3 +161,58 @@ def metrics(record: RunRecord, job_class: str | None = None) -> Metrics:
 def _mean(measure: Callable[[JobRecord], float | None], jobs: Iterable[JobRecord]) -> float | None:
     values = [value for value in map(measure, jobs) if value is not None]
     return sum(values) / len(values) if values else None
+
+
+# Use by user ---------------------------------------------------------------------------------------------------------
+
+
+class UserUse(msgspec.Struct, frozen=True):
+    """One user.
+
+    Attributes:
+        user: Who; empty where jobs had no user.
+        jobs: Submitted jobs that were taken.
+        completed: Those that completed.
+        failed: Those that failed, were lost, or were ended at their walltime.
+        open: Those that wait or run.
+        node_s: Seconds of nodes that they held; of nodes that they shared, their part.
+        mean_wait_s: Mean wait of the jobs that started; None if none did.
+        mean_runtime_s: Mean runtime of those that ended; None if none did.
+        accuracy: Mean part of the walltime that the last ten jobs used that completed or reached it; None: none did.
+    """
+
+    user: str
+    jobs: int
+    completed: int
+    failed: int
+    open: int
+    node_s: float
+    mean_wait_s: float | None
+    mean_runtime_s: float | None
+    accuracy: float | None
+
+
+def use_by_user(records: Iterable[RunRecord]) -> list[UserUse]:
+    """Sum up runs, the first first; who used most comes first."""
+    jobs: dict[str, list[JobRecord]] = {}
+    for record in records:
+        for job in record.jobs:
+            if job.state != "refused":
+                jobs.setdefault(job.user, []).append(job)
+    return sorted((_use(user, found) for user, found in jobs.items()), key=lambda use: (-use.node_s, use.user))
+
+
+def _use(user: str, jobs: list[JobRecord]) -> UserUse:
+    ended = sorted((job for job in jobs if runtime_s(job) is not None), key=lambda job: job.end_s or 0.0)
+    bounded = [job for job in ended if job.state in ("completed", "timeout")]
+    return UserUse(
+        user=user,
+        jobs=len(jobs),
+        completed=sum(job.state == "completed" for job in jobs),
+        failed=sum(job.state in ("failed", "lost", "timeout") for job in jobs),
+        open=sum(job.state in ("waiting", "running") for job in jobs),
+        node_s=busy_node_s(jobs),
+        mean_wait_s=_mean(wait_s, jobs),
+        mean_runtime_s=_mean(runtime_s, jobs),
+        accuracy=_mean(lambda job: min(1.0, (runtime_s(job) or 0.0) / job.walltime_s), bounded[-_LAST_JOBS:]),
+    )

@@ -7,35 +7,38 @@ no global state, no display.
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.record import (
     busy_steps,
     first_submission_s,
+    lanes,
     makespan_s,
     metrics,
     utilization,
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.bars import DOWN_COLOR, MALLEABLE_MARK, RESERVED_COLOR, RESERVED_HATCH, draw_nodes
-from scheduler_bridge.report.sheet import OKABE_ITO, drawable, looks, narrow, png, time_ticks
+from scheduler_bridge.report.charts import MINUS, OKABE_ITO, drawable, looks, narrow, png, time_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from scheduler_bridge.record import RunRecord
+    from scheduler_bridge.record import JobRecord, Lane, ResizeRecord, RunRecord, Segment
+    from scheduler_bridge.report.charts import Look
 
 
 WIDTH_IN = 12.0
@@ -263,3 +266,407 @@ def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False)
         borderaxespad=0,
         borderpad=0,
     )
+
+
+# Nodes over time: one row per node, one bar per job, resizes marked, shaded and labelled -----------------------------
+
+MALLEABLE_MARK = "↔"
+ROW_HEIGHT = 0.90
+NAME_SIZES_PT = (9.0, 8.0, 7.0)
+RESERVED_HATCH = "/////"
+RESERVED_COLOR = "#9a9a9a"
+DOWN_COLOR = "#bdbdbd"
+SHRINK_SHADE = "#000000"
+MANY_NODES = 48
+MANY_RESIZES = 100
+"""Where more boundaries than this are drawn, they are thin, and sizes are written only where nothing else is."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of the picture: rows ``first`` to ``last`` from ``from_s`` to ``to_s``.
+
+    A job that shares nodes fills ``share`` of the row, from ``top`` (0: the row's upper edge) on.
+    """
+
+    from_s: float
+    to_s: float
+    first: int
+    last: int
+    share: float = 1.0
+    top: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """On how many rows it lies."""
+        return self.last - self.first + 1
+
+    @property
+    def middle(self) -> float:
+        """The middle of what it fills of its rows."""
+        aside = self.rows * (self.top + (self.share - 1) / 2) * ROW_HEIGHT
+        return (self.first + self.last) / 2 + aside
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From seconds and rows to pixels, measured from the upper left corner of the axes."""
+
+    per_second: float
+    per_row: float
+    per_point: float
+    first_s: float
+    area: Box
+
+    @classmethod
+    def of(cls, axes: Axes) -> Scale:
+        """Measure ``axes``; their limits must be set."""
+        size = axes.get_window_extent()
+        (first_s, last_s), (low, high) = axes.get_xlim(), axes.get_ylim()
+        area = Box(0.0, size.width, 0.0, size.height)
+        return cls(size.width / (last_s - first_s), size.height / abs(high - low), axes.figure.dpi / 72, first_s, area)
+
+    def box(self, block: Block) -> Box:
+        """Return where the bar of ``block`` is."""
+        (from_s, top), width, height = _rectangle(block)
+        left = (from_s - self.first_s) * self.per_second
+        above = (top + 0.5) * self.per_row
+        return Box(left, left + width * self.per_second, above, above + height * self.per_row)
+
+
+def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None:
+    """Draw the allocations of ``record`` on ``axes``; the first node is the top row."""
+    row = {node: index for index, node in enumerate(record.nodes)}
+    origin_s = first_submission_s(record)
+    axes.set_ylim(len(record.nodes) - 0.5, -0.5)
+    _rows(axes, record)
+    scale = Scale.of(axes)
+    boundaries: list[tuple[Block, str, Look]] = []
+    names: list[Box] = []
+    for reserved in record.reserved:
+        if reserved.node in row:
+            place = row[reserved.node]
+            _unused(axes, Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place), reserved.job_id)
+    _kept(axes, record, row, origin_s)
+    for job, segments in zip(record.jobs, job_blocks(record.jobs, row, origin_s), strict=True):
+        look = looks[job.job_id]
+        blocks = [block for segment in segments for block in segment]
+        for block in blocks:
+            _bar(axes, block, look)
+        if segments:
+            _start(axes, segments[0])
+        for resize in job.resizes:
+            boundaries += [(block, sign, look) for block, sign in _resize(axes, resize, row, origin_s, look)]
+        for part in _parts(blocks):
+            names += _name(axes, job, _joined(part), look, scale)
+    _sizes(axes, boundaries, names, scale)
+
+
+def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float) -> None:
+    """Dot the nodes that were kept for an advance reservation, as far as nobody used them, and name it."""
+    for kept in record.advance:
+        to_s = min(kept.to_s, record.end_s)
+        if to_s <= kept.from_s:
+            continue
+        blocks = _filled(kept.from_s - origin_s, to_s - origin_s, kept.nodes, row)
+        for block in blocks:
+            corner, width, height = _rectangle(block)
+            box = Rectangle(
+                corner, width, height, facecolor="#f7f7f7", edgecolor=RESERVED_COLOR, hatch="..", zorder=1.2
+            )
+            box.set_linewidth(0.0)
+            axes.add_patch(box)
+        if blocks:
+            (from_s, top), _, height = _rectangle(max(blocks, key=lambda block: block.last - block.first))
+            axes.text(
+                from_s, top + height / 2, f" {kept.name}", fontsize=8, va="center", clip_on=True, zorder=1.3,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+            )  # fmt: skip
+
+
+def _rows(axes: Axes, record: RunRecord) -> None:
+    count = len(record.nodes)
+    if count <= MANY_NODES:
+        axes.set_yticks(range(count), record.nodes)
+    else:
+        shown = range(0, count, -(-count // 24))
+        axes.set_yticks(list(shown), [record.nodes[index] for index in shown])
+    axes.tick_params(labelsize=8, length=0, labelbottom=False)
+    for boundary in range(1, count):
+        axes.axhline(boundary - 0.5, color="#e4e4e4", linewidth=0.6, zorder=0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def job_blocks(jobs: Sequence[JobRecord], row: Mapping[str, int], origin_s: float) -> list[list[list[Block]]]:
+    """What each segment of each job fills; where jobs share a node, each has a part of its row for itself.
+
+    Args:
+        jobs: Jobs of one run.
+        row: The rows of the nodes that are drawn.
+        origin_s: When the picture begins, on the record's clock.
+    """
+    shared = lanes(jobs)
+    return [
+        [
+            _blocks(segment, shared.get((job.job_id, number)), row, origin_s)
+            for number, segment in enumerate(job.segments)
+        ]
+        for job in jobs
+    ]
+
+
+def _blocks(segment: Segment, shared: Sequence[Lane] | None, row: Mapping[str, int], origin_s: float) -> list[Block]:
+    from_s, to_s = segment.from_s - origin_s, segment.to_s - origin_s
+    if shared is None:
+        return _filled(from_s, to_s, segment.nodes, row)
+    parts = [lane for lane in shared if lane.share < 1]
+    whole = [node for node, share in segment.by_node() if share >= 1]
+    return _filled(from_s, to_s, whole, row) + [
+        Block(lane.from_s - origin_s, lane.to_s - origin_s, row[lane.node], row[lane.node], lane.share, lane.top)
+        for lane in sorted(parts, key=lambda lane: row.get(lane.node, 0))
+        if lane.node in row
+    ]
+
+
+def _filled(from_s: float, to_s: float, nodes: Iterable[str], row: Mapping[str, int]) -> list[Block]:
+    """The blocks of nodes that are all one job's."""
+    return [Block(from_s, to_s, first, last) for first, last in _runs(row[node] for node in nodes if node in row)]
+
+
+def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
+    """Group row numbers into runs of neighbours: 0, 1, 3 gives (0, 1), (3, 3)."""
+    runs: list[tuple[int, int]] = []
+    for index in sorted(rows):
+        if runs and runs[-1][1] == index - 1:
+            runs[-1] = (runs[-1][0], index)
+        else:
+            runs.append((index, index))
+    return runs
+
+
+def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Split a job's blocks into the parts that hang together on the picture; each part gets its name."""
+    parts: list[list[Block]] = []
+    for block in blocks:
+        touching = [part for part in parts if any(_touch(block, other) for other in part)]
+        parts = [part for part in parts if part not in touching]
+        parts.append([*(other for part in touching for other in part), block])
+    return parts
+
+
+def _touch(one: Block, other: Block) -> bool:
+    near_rows = one.first <= other.last + 1 and other.first <= one.last + 1
+    same_rows = one.first <= other.last and other.first <= one.last
+    overlap = one.from_s < other.to_s and other.from_s < one.to_s
+    meet = one.from_s <= other.to_s and other.from_s <= one.to_s
+    return (near_rows and overlap) or (same_rows and meet)
+
+
+def _joined(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks plus those that run on through resizes on the same rows: where a name has most room."""
+    rows = sorted({index for block in blocks for index in range(block.first, block.last + 1)})
+    joined = list(blocks)
+    if any(block.share < 1 for block in blocks):
+        return joined  # the row's middle may be another job's
+    for index in rows:
+        along = sorted(
+            (block for block in blocks if block.first <= index <= block.last), key=lambda block: block.from_s
+        )
+        from_s, to_s = along[0].from_s, along[0].to_s
+        for block in along[1:]:
+            if block.from_s > to_s + 1e-9:
+                joined.append(Block(from_s, to_s, index, index))
+                from_s = block.from_s
+            to_s = block.to_s
+        joined.append(Block(from_s, to_s, index, index))
+    return joined
+
+
+def _rectangle(block: Block) -> tuple[tuple[float, float], float, float]:
+    margin = (1 - ROW_HEIGHT) / 2
+    height = block.rows - 2 * margin
+    top = block.first - 0.5 + margin + height * block.top
+    return (block.from_s, top), block.to_s - block.from_s, height * block.share
+
+
+def _bar(axes: Axes, block: Block, look: Look) -> None:
+    corner, width, height = _rectangle(block)
+    axes.add_patch(
+        Rectangle(corner, width, height, facecolor=look.color, edgecolor=look.color, linewidth=0.0, zorder=2)
+    )
+
+
+def _start(axes: Axes, blocks: Sequence[Block]) -> None:
+    """Part the job from the one before it on the same nodes, which may look the same."""
+    for block in blocks:
+        corner, _, height = _rectangle(block)
+        axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
+
+
+def _unused(axes: Axes, block: Block, job_id: int | None) -> None:
+    """Hatch what is reserved for a job and not used yet; grey what is down."""
+    corner, width, height = _rectangle(block)
+    box = Rectangle(corner, width, height, facecolor=DOWN_COLOR, linewidth=0.0, zorder=1.5)
+    if job_id is not None:
+        box.set(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH)
+    axes.add_patch(box)
+
+
+def _resize(
+    axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: float, look: Look
+) -> list[tuple[Block, str]]:
+    """Shade the seconds of a carried-out resize on the rows that it moved.
+
+    Returns:
+        The boundaries, and the sign of what happened there.
+    """
+    if resize.outcome != "done" or resize.done_s is None:
+        return []
+    from_s, to_s = resize.ordered_s - origin_s, resize.done_s - origin_s
+    grow = resize.kind == "grow"
+    boundaries = []
+    for first, last in _runs(row[node] for node in resize.nodes if node in row):
+        corner, width, height = _rectangle(Block(from_s, to_s, first, last))
+        shade = look.color if grow else SHRINK_SHADE
+        axes.add_patch(Rectangle(corner, width, height, facecolor=shade, alpha=0.4, linewidth=0, zorder=2.5))
+        boundaries.append((Block(to_s, to_s, first, last), "+" if grow else MINUS))
+    return boundaries
+
+
+def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Sequence[Box], scale: Scale) -> None:
+    """Draw each boundary, and write beside it how many nodes came or went: in the job's colour, beside other texts."""
+    many = len(boundaries) > MANY_RESIZES
+    taken = [*names, *(scale.box(block) for block, _, _ in boundaries)]
+    for block, sign, look in boundaries:
+        (at_s, top), _, height = _rectangle(block)
+        axes.plot([at_s, at_s], [top, top + height], color="#000000", linewidth=0.8 if many else 2.0, zorder=4)
+        text = f"{sign}{block.rows}"
+        spots = SHRINK_SPOTS if sign == MINUS else GROW_SPOTS
+        spot, box = free_spot(spots, scale.box(block), text, scale.per_point, taken, scale.area)
+        if many and any(box.meets(other) for other in taken):
+            continue
+        taken.append(box)
+        right, upper = spot.side == "right", spot.end == "top"
+        axes.annotate(
+            text,
+            (at_s, top if upper else top + height),
+            xytext=(GAP_PT[0] if right else -GAP_PT[0], -GAP_PT[1] if upper else GAP_PT[1]),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            va="top" if upper else "bottom",
+            fontsize=LABEL_SIZE_PT,
+            fontweight="bold",
+            zorder=6,
+            color=look.ink,
+            bbox={"boxstyle": f"round,pad={PAD}", "facecolor": look.color, "edgecolor": "#ffffff", "linewidth": 0.8},
+        )
+
+
+def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale: Scale) -> list[Box]:
+    """Write the name where it fits: as large as it can be, in the roomiest block; else the job's number; else not.
+
+    Returns:
+        Where it is written.
+    """
+    if not blocks:
+        return []
+    mark = f"{MALLEABLE_MARK} " if job.malleable else ""
+    block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / scale.per_second), b.rows))
+    room, tall = (block.to_s - block.from_s) * scale.per_second, block.rows * block.share * scale.per_row
+    for text, sizes in ((f"{mark}{drawable(job.name)}", NAME_SIZES_PT), (f"{mark}{job.job_id}", NAME_SIZES_PT[-1:])):
+        for size_pt in sizes:
+            wide, high = 0.67 * len(text) * size_pt * scale.per_point, 0.8 * size_pt * scale.per_point
+            if wide + 6 <= room and 1.4 * high <= tall:
+                middle = ((block.from_s + block.to_s) / 2 - scale.first_s) * scale.per_second
+                level = (block.middle + 0.5) * scale.per_row
+                axes.text(
+                    (block.from_s + block.to_s) / 2,
+                    block.middle,
+                    text,
+                    ha="center",
+                    va="center",
+                    fontsize=size_pt,
+                    color=look.ink,
+                    fontweight="bold",
+                    zorder=5,
+                    parse_math=False,
+                    path_effects=[withStroke(linewidth=2.4, foreground=look.color)],
+                )
+                return [Box(middle - wide / 2, middle + wide / 2, level - high / 2, level + high / 2)]
+    return []
+
+
+# Labels of resizes ---------------------------------------------------------------------------------------------------
+#
+# The size is written beside the boundary that a resize draws, and never on something else that is to be read.
+
+LABEL_SIZE_PT = 7.0
+PAD = 0.12
+"""Around the text, in units of its size."""
+GAP_PT = (3.0, PAD * LABEL_SIZE_PT)
+"""From the boundary, and from the end of the bar, to the text."""
+EDGE_PX = 0.5
+"""Less than this is no overlap."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in pixels; ``top`` is the smaller number."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        """Whether the two share more than an edge."""
+        return (
+            self.left + EDGE_PX < other.right
+            and other.left + EDGE_PX < self.right
+            and self.top + EDGE_PX < other.bottom
+            and other.top + EDGE_PX < self.bottom
+        )
+
+    def within(self, other: Box) -> bool:
+        """Whether all of this one lies in the other."""
+        return (
+            other.left <= self.left
+            and self.right <= other.right
+            and other.top <= self.top
+            and self.bottom <= other.bottom
+        )
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place for a label: on which side of the boundary, at which end of the bar."""
+
+    side: Literal["left", "right"]
+    end: Literal["top", "bottom"]
+
+    def box(self, boundary: Box, text: str, pixels_per_point: float) -> Box:
+        """Return the rectangle that ``text`` would take beside ``boundary``."""
+        wide = ((0.8 * len(text) + PAD) * LABEL_SIZE_PT + GAP_PT[0]) * pixels_per_point
+        tall = (1.17 + 2 * PAD) * LABEL_SIZE_PT * pixels_per_point
+        left = boundary.left - wide if self.side == "left" else boundary.right
+        top = boundary.top if self.end == "top" else boundary.bottom - tall
+        return Box(left, left + wide, top, top + tall)
+
+
+GROW_SPOTS = (Spot("right", "top"), Spot("right", "bottom"), Spot("left", "top"), Spot("left", "bottom"))
+SHRINK_SPOTS = (Spot("left", "bottom"), Spot("left", "top"), Spot("right", "bottom"), Spot("right", "top"))
+"""The first of them that is free is taken: in the job's own bar, where there is room, at opposite ends."""
+
+
+def free_spot(
+    spots: Sequence[Spot], boundary: Box, text: str, pixels_per_point: float, taken: Sequence[Box], area: Box
+) -> tuple[Spot, Box]:
+    """Choose where to write ``text`` beside ``boundary``: within ``area``, on as little as possible of ``taken``."""
+
+    def cost(spot: Spot) -> int:
+        box = spot.box(boundary, text, pixels_per_point)
+        return sum(box.meets(other) for other in taken) + 2 * (not box.within(area))
+
+    best = min(spots, key=cost)
+    return best, best.box(boundary, text, pixels_per_point)

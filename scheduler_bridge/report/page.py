@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
-    from scheduler_bridge.report.course import Course, Window
+    from scheduler_bridge.report.overview import Course, Window
 
 
 _T = TypeVar("_T")

@@ -24,8 +24,8 @@ from scheduler_bridge.report.charts import (
     mark_printed,
     name_ends,
     say,
+    sheet,
 )
-from scheduler_bridge.report.sheet import sheet
 
 
 def _notes(figure: Figure) -> list[Annotation]:

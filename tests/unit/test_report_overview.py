@@ -18,7 +18,7 @@ from scheduler_bridge.cli import results
 from scheduler_bridge.cli.common import CliError
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import overview, words
-from scheduler_bridge.report.course import Course, Life, Window, cut, lives_of
+from scheduler_bridge.report.overview import Course, Life, Window, cut, lives_of
 from scheduler_bridge.report.page import render
 
 HOUR_S = 3600.0

@@ -9,7 +9,8 @@ from matplotlib.patches import Rectangle
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
-from scheduler_bridge.report.bars import (
+from scheduler_bridge.report.charts import OKABE_ITO, looks, luma
+from scheduler_bridge.report.gantt import (
     GROW_SPOTS,
     SHRINK_SPOTS,
     Block,
@@ -22,7 +23,6 @@ from scheduler_bridge.report.bars import (
     job_blocks,
 )
 from scheduler_bridge.report.page import inline
-from scheduler_bridge.report.sheet import OKABE_ITO, looks, luma
 
 
 def job(job_id: int, name: str, *segments: Segment, job_class: str = "malleable") -> JobRecord:

@@ -16,7 +16,7 @@ from scheduler_bridge.core import Settings
 from scheduler_bridge.daemon import ReservationStatus
 from scheduler_bridge.record import Advance, Segment
 from scheduler_bridge.sim import Behaviour, ReplayOptions, replay
-from scheduler_bridge.web.state import change, document
+from scheduler_bridge.web.feed import change, document
 from scheduler_bridge.workloads import TraceJob, Workload, convert
 
 

@@ -48,8 +48,7 @@ from scheduler_bridge.experiments.study import (
 )
 from scheduler_bridge.experiments.sweep import Sweeping
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import FAINT, INK, MARKERS, OURS, BarRow, Curve, Entry, draw_curves, say
-from scheduler_bridge.report.sheet import sheet
+from scheduler_bridge.report.charts import FAINT, INK, MARKERS, OURS, BarRow, Curve, Entry, draw_curves, say, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,8 +24,7 @@ from scheduler_bridge.experiments.published_runs.cells import (
     read_reference,
 )
 from scheduler_bridge.experiments.study import Claim, Judged, Verdict, claims_file, claims_table, judge, word_for
-from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
-from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
+from scheduler_bridge.report.charts import INK, OKABE_ITO, Curve, draw_multiples, plain, say, sheet
 
 NAME: Final = "real-runs-simulated"
 SEEDS: Final = range(42, 52)

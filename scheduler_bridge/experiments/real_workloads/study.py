@@ -38,8 +38,19 @@ from scheduler_bridge.experiments.study import (
 )
 from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import INK, LINE_COLORS, MARKERS, Curve, draw_curves, mark_printed, name_ends, say
-from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
+from scheduler_bridge.report.charts import (
+    INK,
+    LINE_COLORS,
+    MARKERS,
+    OKABE_ITO,
+    Curve,
+    draw_curves,
+    mark_printed,
+    name_ends,
+    plain,
+    say,
+    sheet,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

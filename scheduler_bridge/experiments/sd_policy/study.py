@@ -50,8 +50,7 @@ from scheduler_bridge.experiments.study import (
     word_for,
 )
 from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
-from scheduler_bridge.report.charts import BarRow, Entry
-from scheduler_bridge.report.sheet import OKABE_ITO, sheet
+from scheduler_bridge.report.charts import OKABE_ITO, BarRow, Entry, sheet
 
 NAME: Final = "sd-policy"
 CLAIMS: Final = claims_file(__package__)

@@ -32,7 +32,7 @@ from scheduler_bridge.experiments.study import (
     near,
 )
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
-from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
+from scheduler_bridge.report.charts import OKABE_ITO, plain, sheet
 from scheduler_bridge.report.words import seconds
 from scheduler_bridge.sim.measures import Power
 from scheduler_bridge.workloads import TraceJob, Workload

@@ -1,4 +1,4 @@
-// Colours of jobs: those of report/sheet.py, where the reasons are. Hatches mean nodes that are reserved, nothing else.
+// Colours of jobs: those of report/charts.py, where the reasons are. Hatches mean nodes that are reserved, nothing else.
 
 const OKABE_ITO = ["#56B4E9", "#0072B2", "#E69F00", "#009E73", "#F0E442", "#D55E00", "#CC79A7"];
 const TONES = [[0, 0], [255, 0.35], [0, 0.4], [255, 0.65]];

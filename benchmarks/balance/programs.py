@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ..compare.contender import Answer, Channel, Command
 from ..levelbag import Count
-from ..uts.reference import run_kernel, warm_up
+from ..uts.problems import run_kernel, warm_up
 from ..uts.tree import Tree
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _serve(channel: Channel) -> None:
 def _run(depth: int, config: Config) -> Outcome[Count]:
     import glb
 
-    from ..uts.samples import bag_of
+    from ..uts.problems import bag_of
     from .bags import StampedBag
 
     outcome = glb.compute(cast("Bag[Count]", StampedBag(bag_of(Tree(depth)))), Count, config)

@@ -10,8 +10,6 @@ import typer
 from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..levelbag import Count, gift_tasks
-from .bag import check_size, known_solutions
-from .kernel import run_kernel, warm_up
 
 
 def command(
@@ -21,6 +19,8 @@ def command(
 
     Example: mpiexec -n 4 python -m benchmarks.nqueens -n 17
     """
+    from .bag import check_size
+
     try:
         check_size(size)
     except ValueError as error:
@@ -31,7 +31,7 @@ def command(
 def benchmark_of(size: int) -> Benchmark[Count]:
     """Return the benchmark that counts the solutions on a board of ``size`` rows."""
     from . import kernel  # loading takes a while, which --help need not wait for
-    from .bag import QueensBag
+    from .bag import QueensBag, known_solutions
 
     return Benchmark(
         name="nqueens",
@@ -44,7 +44,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         unit="placements",
         static=False,
         default_granularity=None,
-        warm_up=warm_up,
+        warm_up=kernel.warm_up,
         rule=f"queens put on rows with two open rows below or more, one of eight images; {kernel.NAME}",
         noun="solutions",
     )
@@ -59,5 +59,8 @@ def solution_count(result: Count) -> int:
 
 def expected_solutions(size: int) -> int:
     """Return the recorded number of solutions, or else that of a sequential run."""
+    from .bag import known_solutions
+    from .kernel import run_kernel
+
     known = known_solutions(size)
     return run_kernel(size) if known is None else known

@@ -11,13 +11,12 @@ import typer
 from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..levelbag import Count, gift_tasks
-from .reference import run_kernel, warm_up
 from .tree import BRANCHING, SEED, ShapedTree, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .samples import AnyTree
+    from .problems import AnyTree
 
 _DEPTH = 13
 _FIXED = "fixed"
@@ -68,7 +67,7 @@ def tree_of(
 
 
 def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
-    from .samples import SAMPLES
+    from .problems import SAMPLES
 
     if name not in SAMPLES:
         raise BadUsage(f"--sample {name}", "no such tree is published", f"give one of {', '.join(SAMPLES)}")
@@ -80,15 +79,14 @@ def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
 
 def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
-    from . import kernel  # loading takes a while, which --help need not wait for
+    from . import kernel, problems  # loading takes a while, which --help need not wait for
     from .binomial import BinomialTree, HybridTree
-    from .samples import bag_of
 
     rule = "every node hashed" if isinstance(tree, BinomialTree | HybridTree) else "last level counted, not hashed"
     return Benchmark(
         name="uts",
         parameters=asdict(tree),
-        make_bag=lambda rate: bag_of(tree, gift_tasks(rate)),
+        make_bag=lambda rate: problems.bag_of(tree, gift_tasks(rate)),
         make_result=Count,
         value=node_count,
         expected=partial(expected_nodes, tree),
@@ -96,7 +94,7 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         unit="nodes",
         static=False,
         default_granularity=None,
-        warm_up=warm_up,
+        warm_up=problems.warm_up,
         rule=f"{rule}; {kernel.NAME}",
         noun="nodes",
     )
@@ -109,5 +107,7 @@ def node_count(result: Count) -> int:
 
 def expected_nodes(tree: AnyTree) -> int:
     """Return the recorded number of nodes, or else that of a sequential run."""
+    from .problems import run_kernel
+
     known = tree.known_nodes()
     return run_kernel(tree) if known is None else known

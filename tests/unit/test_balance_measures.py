@@ -15,7 +15,7 @@ from benchmarks.balance.catalogue import MEASURES
 from benchmarks.balance.programs import resize_spans, share_done
 from benchmarks.levelbag import Count
 from benchmarks.scaling import __main__ as scaling
-from benchmarks.uts.samples import bag_of
+from benchmarks.uts.problems import bag_of
 from benchmarks.uts.tree import Tree
 from glb.testing import check_bag
 

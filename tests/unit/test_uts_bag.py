@@ -10,7 +10,7 @@ import pytest
 from benchmarks.levelbag import Count, LevelBag, LevelQueue, gift_tasks, shares
 from benchmarks.nqueens.bag import QueensBag
 from benchmarks.uts.bag import UtsBag
-from benchmarks.uts.samples import SAMPLES, bag_of
+from benchmarks.uts.problems import SAMPLES, bag_of
 from benchmarks.uts.tree import Tree
 from glb.testing import check_bag
 

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.levelbag import Count
-from benchmarks.uts import kernel, plain, reference
+from benchmarks.uts import kernel, plain, problems
 from benchmarks.uts.binomial import BinomialBag, BinomialTree
 from benchmarks.uts.command import command
-from benchmarks.uts.samples import SAMPLES
+from benchmarks.uts.problems import SAMPLES
 from glb.testing import check_bag
 
 SMALL = BinomialTree(200, 0.24, 4, 5)
@@ -29,7 +29,7 @@ def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     "tree", [SMALL, BinomialTree(0, 0.3, 2, 1), BinomialTree(3000, 0.0, 2, 1), BinomialTree(7, 0.49, 2, 9)]
 )
 def test_kernels_agree_with_the_oracle(any_kernel: str, tree: BinomialTree) -> None:
-    assert reference.run_kernel(tree) == reference.count_nodes(tree)
+    assert problems.run_kernel(tree) == problems.count_nodes(tree)
 
 
 def test_the_published_tree_t3_is_counted() -> None:
@@ -51,7 +51,7 @@ def test_the_bag_keeps_the_protocol(granularity: int) -> None:
         lambda: BinomialBag.of_tree(tree),
         Count,
         lambda result: result.value,
-        reference.count_nodes(tree),
+        problems.count_nodes(tree),
         granularity=granularity,
     )
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.harness.errors import BadUsage
 from benchmarks.levelbag import Count
 from benchmarks.uts.command import SAMPLE_NAMES, benchmark_of, command
-from benchmarks.uts.samples import SAMPLES
+from benchmarks.uts.problems import SAMPLES
 from benchmarks.uts.tree import Tree
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from benchmarks.levelbag import Count
-from benchmarks.uts import kernel, plain, reference
+from benchmarks.uts import kernel, plain, problems
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.binomial import HybridBag, HybridTree
-from benchmarks.uts.samples import SAMPLES
+from benchmarks.uts.problems import SAMPLES
 from benchmarks.uts.tree import SHAPES, ShapedTree, Tree, child_count, law
 from glb.testing import check_bag
 
@@ -39,7 +39,7 @@ def test_without_numba_the_plain_kernel_is_loaded() -> None:
         "import sys; sys.modules['numba'] = None\n"
         "import benchmarks.harness.jit as jit; jit.has_numba = lambda: False\n"
         "from benchmarks.uts.command import benchmark_of; from benchmarks.uts.tree import Tree\n"
-        "from benchmarks.uts.reference import run_kernel\n"
+        "from benchmarks.uts.problems import run_kernel\n"
         "print(benchmark_of(Tree(6)).rule, run_kernel(Tree(6)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -48,24 +48,24 @@ def test_without_numba_the_plain_kernel_is_loaded() -> None:
 
 @pytest.mark.parametrize("depth", range(8))
 def test_recorded_counts_are_found_by_every_kernel(any_kernel: str, depth: int) -> None:
-    assert reference.run_kernel(Tree(depth)) == Tree(depth).known_nodes()
+    assert problems.run_kernel(Tree(depth)) == Tree(depth).known_nodes()
 
 
 @pytest.mark.parametrize("depth", [8, 9, 10])
 def test_recorded_counts_of_larger_trees_are_found(depth: int) -> None:
-    assert reference.run_kernel(Tree(depth)) == Tree(depth).known_nodes()
+    assert problems.run_kernel(Tree(depth)) == Tree(depth).known_nodes()
 
 
 @pytest.mark.slow
 def test_the_tree_t1l_of_the_reference_distribution_is_counted() -> None:
-    assert reference.run_kernel(Tree(13, 29)) == 102181082
+    assert problems.run_kernel(Tree(13, 29)) == 102181082
 
 
 @pytest.mark.parametrize(
     "tree", [Tree(6), Tree(5, 1), Tree(7, 29), Tree(7, 3, 2), Tree(30, 5, 1), Tree(3, 7, 20), Tree(2, 11, 100)]
 )
 def test_kernels_agree_with_the_oracle(any_kernel: str, tree: Tree) -> None:
-    assert reference.run_kernel(tree) == reference.count_nodes(tree)
+    assert problems.run_kernel(tree) == problems.count_nodes(tree)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -74,7 +74,7 @@ def test_kernels_agree_with_the_oracle_on_every_shape(
     any_kernel: str, shape: str, depth: int, seed: int, branching: int
 ) -> None:
     tree = ShapedTree(shape, depth, seed, branching)
-    assert reference.run_kernel(tree) == reference.count_nodes(tree)
+    assert problems.run_kernel(tree) == problems.count_nodes(tree)
 
 
 @pytest.mark.parametrize(
@@ -88,25 +88,25 @@ def test_kernels_agree_with_the_oracle_on_every_shape(
     ids=str,
 )
 def test_kernels_agree_with_the_oracle_on_hybrid_trees(any_kernel: str, tree: HybridTree) -> None:
-    expected = reference.count_nodes(tree)
-    assert reference.run_kernel(tree) == expected > 1
+    expected = problems.count_nodes(tree)
+    assert problems.run_kernel(tree) == expected > 1
     check_bag(lambda: HybridBag.of_tree(tree), Count, lambda result: result.value, expected, granularity=50)
 
 
 @pytest.mark.parametrize("name", ["T1", "T2", "T3", "T4", "T5"])
 def test_the_small_published_trees_have_the_published_counts(name: str) -> None:
-    assert reference.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
+    assert problems.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["T1L", "T1XL", "T1XXL", "T2L", "T3L"])
 def test_the_large_published_trees_have_the_published_counts(name: str) -> None:
-    assert reference.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
+    assert problems.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
 
 
 @pytest.mark.slow
 def test_plain_search_agrees_on_a_published_tree() -> None:
-    assert reference.count_nodes(SAMPLES["T2"]) == 4117769
+    assert problems.count_nodes(SAMPLES["T2"]) == 4117769
 
 
 def test_most_nodes_are_counted_without_hashing() -> None:

@@ -12,7 +12,7 @@ import glb
 
 def load_kernel(orders: str) -> None:
     """Warm up as the benchmarks do; on place 0, which is warm by then, the clock of the orders starts."""
-    from benchmarks.uts.reference import warm_up  # imports the kernel: not before the place has joined
+    from benchmarks.uts.problems import warm_up  # imports the kernel: not before the place has joined
 
     warm_up()
     if apgas.here().id == 0:
@@ -29,7 +29,7 @@ def compiled() -> tuple[int, int]:
 
 def main(depth: str, rate: str, orders: str) -> None:
     from benchmarks.levelbag import Count
-    from benchmarks.uts.samples import bag_of
+    from benchmarks.uts.problems import bag_of
     from benchmarks.uts.tree import Tree
 
     tree = Tree(int(depth))

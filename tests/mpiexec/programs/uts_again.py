@@ -9,7 +9,7 @@ from pathlib import Path
 import apgas
 import glb
 from benchmarks.levelbag import Count
-from benchmarks.uts.samples import bag_of
+from benchmarks.uts.problems import bag_of
 from benchmarks.uts.tree import Tree
 
 

@@ -36,6 +36,16 @@ def test_links_lead_somewhere(document: str) -> None:
     assert not broken
 
 
+@pytest.mark.parametrize("document", sorted({*PAPERS, *PAGES} - {"CHANGELOG.md"}))  # which names what is gone
+def test_files_and_modules_that_a_document_names_exist(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    paths = re.findall(r"\b((?:apgas|glb|scheduler_bridge|benchmarks|tests|launch)/[\w./*-]*)", text)
+    assert [path for path in paths if not list(ROOT.glob(path.rstrip(".")))] == []
+    names = re.findall(r"python -m ((?:apgas|glb|scheduler_bridge|benchmarks)(?:\.\w+)*)", text)
+    folders = [ROOT / name.replace("apgas.benchmarks", "benchmarks").replace(".", "/") for name in names]
+    assert [folder for folder in folders if not folder.is_dir() and not folder.with_suffix(".py").exists()] == []
+
+
 @pytest.mark.parametrize("document", [*PAPERS, *PAGES])
 def test_no_two_headings_of_a_document_share_an_anchor(document: str) -> None:
     found = anchors(ROOT / document)

@@ -22,8 +22,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError
-from scheduler_bridge.demo.batch import NODES, Drawn, Shape, draw
-from scheduler_bridge.demo.forecast import shows_resizing
+from scheduler_bridge.demo.batch import NODES, Drawn, Shape, draw, shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
 from scheduler_bridge.demo.watch import Watcher

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 
 _TERM_AGAIN_S = 0.25
@@ -178,11 +178,11 @@ class JobRun:
 
     def _note_segments(self) -> None:
         """Remember which shared-memory files the job has mapped now, so that they can be removed if it leaks them."""
-        self._segments |= marks.shared_segments(self._launch.mark)
+        self._segments |= processes.shared_segments(self._launch.mark)
 
     def _clean(self) -> None:
-        marks.end_marked(self._launch.mark, _LEFTOVER_S)
-        marks.remove_segments(self._segments)
+        processes.end_marked(self._launch.mark, _LEFTOVER_S)
+        processes.remove_segments(self._segments)
         shutil.rmtree(self._launch.scratch, ignore_errors=True)
 
 

@@ -26,7 +26,7 @@ from scheduler_bridge.daemon.jobs import executor
 from scheduler_bridge.daemon.storage.restore import read_record
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.daemon.storage.store import Store
-from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
 from scheduler_bridge.record import decode_record
@@ -161,8 +161,8 @@ def test_a_daemon_that_cannot_start_leaves_where_jobs_look_for_one(config: Daemo
 def test_a_daemon_ends_jobs_that_the_log_does_not_know(config: DaemonConfig) -> None:
     folder = StateFolder(config.state_dir)
     mark = folder.mark("7.1")
-    orphan = subprocess.Popen(["/bin/sleep", "1000"], env={marks.ENV_MARK: mark}, start_new_session=True)
-    bystander = subprocess.Popen(["/bin/sleep", "1000"], env={marks.ENV_MARK: marks.new_mark()})
+    orphan = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: mark}, start_new_session=True)
+    bystander = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: processes.new_mark()})
     try:
         folder.notes("7.1").claim("1.1.another-boot")
         scratch_folder(mark).mkdir()
@@ -286,18 +286,18 @@ def test_leaked_shared_memory_is_removed_only_if_nobody_maps_it(tmp_path: Path) 
         f"import mmap, time; f = open({str(path)!r}, 'r+b'); m = mmap.mmap(f.fileno(), 0);"
         "print('mapped', flush=True); time.sleep(1000)"
     )
-    mark = marks.new_mark()
+    mark = processes.new_mark()
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, marks.ENV_MARK: mark}
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, processes.ENV_MARK: mark}
     )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"mapped\n"
-        assert marks.shared_segments(mark) == {name}
-        assert marks.remove_segments({name}) == []
+        assert processes.shared_segments(mark) == {name}
+        assert processes.remove_segments({name}) == []
         assert path.exists()
-        assert marks.end_marked(mark, patience_s=0.0) == []
-        assert marks.remove_segments({name}) == [name]
+        assert processes.end_marked(mark, patience_s=0.0) == []
+        assert processes.remove_segments({name}) == [name]
         assert not path.exists()
     finally:
         process.kill()

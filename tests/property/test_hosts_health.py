@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scheduler_bridge.backends.hosts import Rules
-from scheduler_bridge.backends.hosts.health import Record, Verdict, judge
+from scheduler_bridge.backends.hosts.watch import Record, Verdict, judge
 from scheduler_bridge.daemon import Standing
 
 

@@ -8,8 +8,17 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from scheduler_bridge.demo.batch import BENCHMARKS, NODES, Configuration, Drawn, Shape, draw, fits
-from scheduler_bridge.demo.forecast import forecast, shows_resizing
+from scheduler_bridge.demo.batch import (
+    BENCHMARKS,
+    NODES,
+    Configuration,
+    Drawn,
+    Shape,
+    draw,
+    fits,
+    forecast,
+    shows_resizing,
+)
 from scheduler_bridge.demo.pace import COMPARED, MAIN, NODE_RATES, QUICK
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import metrics

@@ -12,10 +12,9 @@ from support import PATIENCE_S
 from support.processes import carrying
 
 from scheduler_bridge.backends.hosts import Host, launcher_of, read_hosts
-from scheduler_bridge.backends.hosts.hostfile import fewest_cores, parse_hosts
-from scheduler_bridge.backends.hosts.launcher import ENV_REACHED, Reach
+from scheduler_bridge.backends.hosts.hosts import ENV_REACHED, Reach, fewest_cores, parse_hosts
 from scheduler_bridge.daemon import DaemonError
-from scheduler_bridge.jobrunner.marks import ENV_MARK
+from scheduler_bridge.jobrunner.processes import ENV_MARK
 
 
 def test_a_file_of_hosts_is_read_as_mpiexec_reads_it_and_may_say_more() -> None:

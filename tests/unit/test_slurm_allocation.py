@@ -9,7 +9,7 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.backends.slurm import Allocation, Slurm, SlurmError
-from scheduler_bridge.backends.slurm.reach import Reach
+from scheduler_bridge.backends.slurm.driver import Reach
 
 SCONTROL = r"""#!/usr/bin/env python3
 import json, os, sys

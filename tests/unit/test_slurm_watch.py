@@ -13,8 +13,8 @@ from support import PATIENCE_S
 
 from scheduler_bridge.backends.hosts import Host
 from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
+from scheduler_bridge.backends.slurm.backend import FIT, Looker, Sign, judge_nodes
 from scheduler_bridge.backends.slurm.driver import CALL_S
-from scheduler_bridge.backends.slurm.looking import FIT, Looker, Sign, judge_nodes
 from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
 
 TOLD = """\

@@ -1,15 +1,14 @@
 """Hosts that a file names: an own cluster, or some machines, reached by ssh or by a launcher of the site's.
 
 ``read_hosts`` reads the file, ``launcher_of`` the launcher; ``on_hosts`` lets a scheduler drive the hosts. ``Reach`` is
-what mpiexec reaches them with, ``Watch`` looks at them again and again; what follows from a look is ``health``'s, which
-is pure. ``examine`` says what each host has, for ``malleable doctor``.
+what mpiexec reaches them with. ``Watch`` looks at them again and again; what follows from a look is pure. ``examine``
+says what each host has, for ``malleable doctor``.
 """
 
+from scheduler_bridge.backends.hosts.backend import HostsBackend, HostsConfig, on_hosts
 from scheduler_bridge.backends.hosts.examine import Finding, examine
-from scheduler_bridge.backends.hosts.health import Rules
-from scheduler_bridge.backends.hosts.hostfile import Host, read_hosts
-from scheduler_bridge.backends.hosts.launcher import Launcher, launcher_of
-from scheduler_bridge.backends.hosts.serving import HostsBackend, HostsConfig, on_hosts
+from scheduler_bridge.backends.hosts.hosts import Host, Launcher, launcher_of, read_hosts
+from scheduler_bridge.backends.hosts.watch import Rules
 
 __all__ = [
     "Finding",

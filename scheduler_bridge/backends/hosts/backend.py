@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
 
-from scheduler_bridge.backends.hosts.watch import Watch, withdraw
-from scheduler_bridge.daemon import Daemon
+import msgspec
+
+from scheduler_bridge.backends.hosts.hosts import Host, Launcher, Reach, fewest_cores, is_here, read_hosts
+from scheduler_bridge.backends.hosts.watch import Looker, Rules, Watch, withdraw
+from scheduler_bridge.backends.standin import address
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError
 from scheduler_bridge.daemon.jobs.executor import Executor, Setup
+from scheduler_bridge.daemon.storage.state import ENDPOINT
 from scheduler_bridge.jobrunner.notes import Ending
 
 
-class Reach(Protocol):
+class ReachFiles(Protocol):
     """What mpiexec reaches nodes with: files in the state folder."""
 
     def write(self) -> None:
@@ -30,7 +39,7 @@ class NodesBackend(ABC):
         reach: What mpiexec reaches them with.
     """
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: ReachFiles) -> None:
         self._files = reach
         self._written = False
         self._daemon: Daemon | None = None
@@ -116,3 +125,141 @@ class HostsExecutor(Executor):
             return ending
         complaint = await self._gone(job_id)
         return replace(ending, lost=True, reason=f"{complaint}; {ending.reason}") if complaint else ending
+
+
+# The scheduler on the hosts of a file --------------------------------------------------------------------------------
+#
+# Jobs reach them through a launcher, and they are looked at again and again.
+
+_logger = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class HostsConfig:
+    """Which hosts, and how they are reached.
+
+    Attributes:
+        file: Names them.
+        launcher: Starts commands there.
+        rules: How they are looked at.
+    """
+
+    file: Path
+    launcher: Launcher
+    rules: Rules
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the hosts.
+
+        Raises:
+            DaemonError: The file is wrong.
+        """
+        return tuple(host.name for host in read_hosts(self.file))
+
+
+class HostsBackend(NodesBackend):
+    """What a daemon needs to drive hosts; made by ``on_hosts``.
+
+    Args:
+        hosts: Which ones.
+        settings: How they are reached.
+        reach: What mpiexec reaches them with.
+        ailing: Those that do not answer, and what they failed with.
+    """
+
+    def __init__(self, hosts: Sequence[Host], settings: HostsConfig, reach: Reach, ailing: dict[str, str]) -> None:
+        super().__init__(reach)
+        self._hosts = {host.name: host for host in hosts}
+        self._settings = settings
+        self._reach = reach
+        self._ailing = ailing
+        rules = settings.rules
+        self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
+
+    def _introduce(self) -> None:
+        self._reach.know(self._hosts.values())
+
+    def _lacks(self, node: str) -> str:
+        try:
+            names = self._settings.names()
+        except DaemonError as error:
+            return str(error)
+        return "" if node in names else f"{self._settings.file} does not name it"
+
+    def _watched(self, daemon: Daemon) -> Watch:
+        return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing, self._forget)
+
+    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
+        return await self._looker.look_at_all([self._known(node) for node in nodes])
+
+    def _says(self, node: str, complaint: str) -> str:
+        return f"host {node} does not answer: {complaint}"
+
+    def _forget(self, node: str) -> None:
+        """A node has left: if it comes back, what the file says then counts."""
+        self._hosts.pop(node, None)
+
+    def _known(self, node: str) -> Host:
+        """Return the host that a node is; one that was added since is looked for in the file."""
+        if node not in self._hosts:
+            found = {}
+            try:
+                found = {host.name: host for host in read_hosts(self._settings.file)}
+            except DaemonError as error:
+                _logger.warning("%s", error)
+            self._hosts[node] = found.get(node, Host(node, node))
+            self._reach.know(self._hosts.values())
+        return self._hosts[node]
+
+
+@contextmanager
+def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[DaemonConfig, HostsBackend]]:
+    """Let a scheduler drive the hosts of a file; yields its configuration, and what the daemon is to be made with.
+
+    Args:
+        config: Its nodes are the hosts; address and cores are those that they have, unless it names others.
+        settings: Which hosts.
+
+    Raises:
+        DaemonError: The file is wrong, or no host answers.
+    """
+    hosts = read_hosts(settings.file)
+    reach = Reach(config.state_dir.absolute(), settings.launcher)
+    ailing = asyncio.run(_first_look(hosts, settings))
+    for name, complaint in ailing.items():
+        _logger.warning("host %s gets no jobs: %s", name, complaint)
+    if len(ailing) == len(hosts) and not (config.state_dir / ENDPOINT).exists():  # Else jobs may run already.
+        raise DaemonError(
+            f"no host of {settings.file} answers, {hosts[0].name} for one: {ailing[hosts[0].name]}",
+            f"malleable doctor --hosts {settings.file} says more",
+        )
+    cores = fewest_cores(hosts) if config.cores_per_node == 1 else None
+    backend = HostsBackend(hosts, settings, reach, ailing)
+    try:
+        yield msgspec.structs.replace(
+            config, nodes=tuple(host.name for host in hosts), host=_address(config, hosts), reach=reach.options,
+            ailing=ailing, cores_per_node=cores or config.cores_per_node,
+        ), backend  # fmt: skip
+    finally:
+        backend.close()
+
+
+def _address(config: DaemonConfig, hosts: Sequence[Host]) -> str:
+    """The address at which jobs on the hosts reach the daemon."""
+    others = [host.address.rpartition("@")[2] for host in hosts if not is_here(host.name)]
+    if config.host != LOOPBACK or not others:
+        return config.host
+    try:
+        return address(others)
+    except OSError as error:
+        raise DaemonError(
+            f"no address of this machine is known at which {others[0]} could reach it: {error.strerror}",
+            'name it in the configuration: host = "10.0.0.1"',
+        ) from None
+
+
+async def _first_look(hosts: Sequence[Host], settings: HostsConfig) -> dict[str, str]:
+    looker = Looker(settings.launcher, settings.rules.deadline_s, settings.rules.at_once)
+    return await looker.look_at_all(hosts)

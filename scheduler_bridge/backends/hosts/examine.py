@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.backends.hosts.hostfile import Host
-from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
+from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
 from scheduler_bridge.backends.hosts.watch import Answer, run_on_host
 from scheduler_bridge.backends.standin import address
 

@@ -2,18 +2,16 @@
 
 ``Session`` runs one program and resizes it together with its allocation; ``inside`` lets the scheduler drive one.
 ``Allocation`` takes nodes from Slurm and gives them back: by companion jobs, each of which lends one node, or by the
-expansion of the job where the site permits it. ``Slurm`` calls the commands, with deadlines; ``commands``, ``reading``,
-``holdings`` and ``limits`` are pure. ``Reach`` lets mpiexec start processes on nodes through ``srun``.
+expansion of the job where the site permits it. ``Slurm`` calls the commands, with deadlines; ``reading`` and
+``holdings`` are pure. ``Reach`` lets mpiexec start processes on nodes through ``srun``.
 """
 
 from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
-from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
+from scheduler_bridge.backends.slurm.backend import SlurmBackend, allocated_nodes, inside, this_job
+from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.holdings import Limits
-from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError
-from scheduler_bridge.backends.slurm.serving import SlurmBackend, allocated_nodes, inside, this_job
-from scheduler_bridge.backends.slurm.session import Session
-from scheduler_bridge.backends.slurm.session_config import SessionConfig
+from scheduler_bridge.backends.slurm.session import Session, SessionConfig
 
 __all__ = [
     "Allocation",

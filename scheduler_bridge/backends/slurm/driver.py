@@ -1,4 +1,7 @@
-"""Calls Slurm's commands: each with a deadline, in a folder of its own, in a session of its own."""
+"""Calls Slurm's commands: each with a deadline, in a folder of its own, in a session of its own.
+
+``Reach`` has mpiexec start processes on nodes by such a command.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.backends.slurm import holdings, reading
-from scheduler_bridge.backends.slurm.holdings import Limits
+from scheduler_bridge.backends.slurm.holdings import STEP, Holdings, Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, Step
+from scheduler_bridge.backends.standin import StandIn
 from scheduler_bridge.jobrunner.processes import signal_group
 
 CALL_S: Final = 15.0
@@ -159,3 +164,34 @@ class Slurm:
                 finally:
                     self._running.discard(process)
         return Said(process.returncode, out, err)
+
+
+# How mpiexec reaches nodes: through a small program that is called like ssh and starts a step there with srun --------
+#
+# mpiexec starts one process per node through it, so every node has a step of its own that ends when its places have
+# left, and nodes of several Slurm jobs can work together: a file says whose each node is.
+
+# The shell of the step gives way to what it starts: Slurm ends a step by a TERM, which a shell dies of and the proxy of
+# mpiexec does not, and kills what is left a while later. Where it finds processes by their parents it would find none.
+_BODY = """\
+for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\|SALLOC_[A-Z0-9_]*\\)=.*/\\1/p'); do
+  case $name in {kept}) ;; *) unset "$name" ;; esac
+done
+exec srun --jobid="$found" --nodelist="$host" {step} --input=none /bin/sh -c "exec $*"
+"""
+
+
+class Reach(StandIn):
+    """The stand-in for ssh and its table of nodes.
+
+    Args:
+        folder: Where both are written; on a file system that the batch host sees.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        body = _BODY.format(step=" ".join(STEP), kept="|".join(sorted(KEPT)))
+        super().__init__(folder, "slurm", "of this job", body)
+
+    def know_owners(self, holdings: Holdings) -> None:
+        """Write down whose each node is."""
+        self.know((node, holdings.owner(node)) for node in holdings.nodes)

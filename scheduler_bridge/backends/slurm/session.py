@@ -24,10 +24,8 @@ from typing import Any, Final, Literal
 
 from apgas.malleability import orders as wire
 from apgas.malleability.orders import Progress
-from scheduler_bridge.backends.slurm.allocation import Allocation
-from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
-from scheduler_bridge.backends.slurm.reach import Reach
-from scheduler_bridge.backends.slurm.session_config import SessionConfig
+from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
+from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Explanation, JobState, events
 from scheduler_bridge.core import events as ev
@@ -49,11 +47,38 @@ from scheduler_bridge.daemon.requests import (
     SubmitError,
 )
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
-from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.model import JobSpec, wording
 from scheduler_bridge.record import Recorder, RunRecord
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """Settings of a session.
+
+    Attributes:
+        job: The number of the Slurm job that we run in.
+        request: The program; its bounds are those of resizes.
+        state_dir: Folder of the control socket and the history; every session has its own.
+        grow_by: How the allocation grows.
+        wait_s: How long Slurm may look for each further node.
+        resize_deadline_s: How long the program may take to carry an order out.
+        withdraw_s: How long to answer when an order is taken back.
+        grace_s: Time between TERM and KILL when it is ended.
+        mpiexec: The launcher; None: the one beside the running Python.
+    """
+
+    job: int
+    request: JobRequest
+    state_dir: Path
+    grow_by: GrowBy = "companion"
+    wait_s: float = 10.0
+    resize_deadline_s: float = 60.0
+    withdraw_s: float = 5.0
+    grace_s: float = 1.0
+    mpiexec: Path | None = None
 
 
 class Session:
@@ -508,7 +533,7 @@ class Program:
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
-        self._mark = marks.new_mark()
+        self._mark = processes.new_mark()
         self._to_end = asyncio.Event()
         self._segments: set[str] = set()
 
@@ -528,7 +553,7 @@ class Program:
             wire.ENV_SCHEDULER: endpoint,
             wire.ENV_JOB: str(job),
             wire.ENV_TOKEN: token,
-            marks.ENV_MARK: self._mark,
+            processes.ENV_MARK: self._mark,
         }
 
     async def run(self, command: tuple[str, ...], environment: Mapping[str, str], started: Callable[[], None]) -> int:
@@ -549,14 +574,14 @@ class Program:
             started()
             status = await self._wait(process)
         finally:
-            await asyncio.to_thread(marks.end_marked, self._mark, _LEFTOVER_S)
-            await asyncio.to_thread(marks.remove_segments, self._segments)
+            await asyncio.to_thread(processes.end_marked, self._mark, _LEFTOVER_S)
+            await asyncio.to_thread(processes.remove_segments, self._segments)
             await asyncio.to_thread(shutil.rmtree, scratch, True)
         return status if status >= 0 else _KILLED - status
 
     async def note_segments(self) -> None:
         """Remember which shared memory it uses now, to remove that if it is leaked."""
-        self._segments |= await asyncio.to_thread(marks.shared_segments, self._mark)
+        self._segments |= await asyncio.to_thread(processes.shared_segments, self._mark)
 
     async def _wait(self, process: asyncio.subprocess.Process) -> int:
         exited = asyncio.ensure_future(process.wait())

@@ -30,7 +30,7 @@ from scheduler_bridge.daemon.jobs.template import (
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage import journal
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
-from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
 
@@ -350,7 +350,7 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         wire.ENV_SCHEDULER: endpoint,
         wire.ENV_JOB: str(job_id),
         wire.ENV_TOKEN: token,
-        marks.ENV_MARK: mark,
+        processes.ENV_MARK: mark,
     }
 
 

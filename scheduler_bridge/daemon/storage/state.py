@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from scheduler_bridge.daemon.config import DaemonError
-from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Notes, keys
 from scheduler_bridge.record import RunRecord, encode_record
 
@@ -144,9 +144,9 @@ class StateFolder:
     def end_remains(self, key: str) -> list[int]:
         """End the processes of an attempt that has no runner; return those that could not be ended."""
         mark = self.mark(key)
-        segments = marks.shared_segments(mark)
-        left = marks.end_marked(mark, patience_s=0.0)
-        marks.remove_segments(segments)
+        segments = processes.shared_segments(mark)
+        left = processes.end_marked(mark, patience_s=0.0)
+        processes.remove_segments(segments)
         shutil.rmtree(scratch_folder(mark), ignore_errors=True)
         return left
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from msgspec import structs
 
 from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
-from scheduler_bridge.backends.hosts.hostfile import fewest_cores
+from scheduler_bridge.backends.hosts.hosts import fewest_cores
 from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError, run_benchmark

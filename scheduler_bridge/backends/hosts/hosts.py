@@ -1,22 +1,125 @@
-"""Launchers: commands, mpiexec among them, reach a host by ssh, or by a program of the site's, given as a template.
+"""Hosts, the file that names them, and the launchers by which they are reached.
 
-A template is split into words once; ``{host}`` and ``{command}`` are replaced within words, and no shell of ours reads
-what they stand for. ``{command}`` is one word, the text that a shell on the host is to run, as ssh passes it on.
+The file has a host a line, as ``mpiexec -f`` reads them, with what else there is to say of each::
+
+    # name[:cores]  [cores=N]  [address=ADDRESS]
+    alpha:16
+    beta:16
+    gamma  cores=8  address=10.0.0.7
+
+Commands, mpiexec among them, reach a host by ssh, or by a launcher of the site's, given as a template.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.standin import StandIn, replace_file
 from scheduler_bridge.daemon import DaemonError
-from scheduler_bridge.jobrunner import marks
+from scheduler_bridge.jobrunner import processes
+
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,254})")
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9_\[](?:[A-Za-z0-9_.:@\-\]]{0,254})")
+_MOST_CORES: Final = 1024
+_FORM: Final = "a line is NAME, NAME:CORES, or NAME cores=CORES address=ADDRESS"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host.
+
+    Attributes:
+        name: Its name, as the scheduler and jobs use it.
+        address: What the launcher is told; by default the name.
+        cores: How many cores it has for jobs; None: it is not said.
+    """
+
+    name: str
+    address: str
+    cores: int | None = None
+
+
+def read_hosts(path: Path) -> tuple[Host, ...]:
+    """Read a file of hosts.
+
+    Raises:
+        DaemonError: It cannot be read, or a line is wrong; the text names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise DaemonError(f"{path}: {reason}", "give a file with one host a line") from None
+    return parse_hosts(text, str(path))
+
+
+def parse_hosts(text: str, where: str) -> tuple[Host, ...]:
+    """Return the hosts that ``text`` names, in its order; ``where`` is what errors call it.
+
+    Raises:
+        DaemonError: A line is wrong, or there is none.
+    """
+    hosts: dict[str, tuple[Host, int]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        host = _host(words, f"{where}:{number}")
+        if host.name in hosts:
+            raise DaemonError(
+                f"{where}:{number}: host {host.name} is named twice, first on line {hosts[host.name][1]}",
+                "give every host one line",
+            )
+        hosts[host.name] = (host, number)
+    if not hosts:
+        raise DaemonError(f"{where}: it names no host", _FORM)
+    return tuple(host for host, _ in hosts.values())
+
+
+def _host(words: list[str], at: str) -> Host:
+    name, colon, count = words[0].partition(":")
+    if not _HOST_NAME.fullmatch(name):
+        raise DaemonError(f"{at}: {name!r} is not a name of a host", "use letters, digits, '.', '_' and '-'")
+    cores = _cores(count, at) if colon else None
+    address = name
+    for word in words[1:]:
+        key, equals, value = word.partition("=")
+        if key == "address" and equals:
+            if not _ADDRESS.fullmatch(value):
+                raise DaemonError(f"{at}: {value!r} is not an address", "give a name, an IP address, or user@name")
+            address = value
+        elif key in ("cores", "slots") and equals:
+            if cores is not None:
+                raise DaemonError(f"{at}: the cores of {name} are given twice", _FORM)
+            cores = _cores(value, at)
+        else:
+            raise DaemonError(f"{at}: {word!r} is not understood", _FORM)
+    return Host(name, address, cores)
+
+
+def _cores(text: str, at: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= _MOST_CORES:
+        raise DaemonError(f"{at}: {text!r} is not a number of cores", f"give a number from 1 to {_MOST_CORES}")
+    return int(text)
+
+
+def fewest_cores(hosts: Iterable[Host]) -> int | None:
+    """Return how many cores each of the hosts has at least; None if one does not say."""
+    counts = [host.cores for host in hosts]
+    known = [count for count in counts if count is not None]
+    return min(known) if known and len(known) == len(counts) else None
+
+
+# Launchers -----------------------------------------------------------------------------------------------------------
+#
+# A template is split into words once. ``{host}`` and ``{command}`` are replaced within words, and no shell of ours
+# reads their values. ``{command}`` is one word, the text that a shell on the host is to run, as ssh passes it on.
 
 _HOST: Final = "{host}"
 _COMMAND: Final = "{command}"
@@ -145,7 +248,7 @@ class Reach:
     def __init__(self, folder: Path, launcher: Launcher) -> None:
         self._there = folder / f"{_NAME}-there"
         body = _BODY.format(
-            mark=marks.ENV_MARK,
+            mark=processes.ENV_MARK,
             there=shlex.quote(shlex.quote(str(self._there))),
             launch=launcher.in_shell("found", "command"),
         )
@@ -155,7 +258,7 @@ class Reach:
 
     def write(self) -> None:
         """Write the programs."""
-        replace_file(self._there, _THERE.format(mark=marks.ENV_MARK, env=ENV_REACHED), 0o700)
+        replace_file(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED), 0o700)
         self._stand_in.write()
 
     def know(self, hosts: Iterable[Host]) -> None:

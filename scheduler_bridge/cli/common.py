@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from scheduler_bridge.daemon import ControlClient
 
@@ -168,7 +169,20 @@ LauncherOption = Annotated[
         show_default="ssh",
     ),
 ]
+GrowOption = Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")]
+ShrinkOption = Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def direction(grow: int | None, shrink: int | None) -> int:
+    """Return by how many nodes a job is to be resized, fewer than none if it shrinks.
+
+    Raises:
+        CliError: Neither is given, or both are.
+    """
+    if (grow is None) == (shrink is None):
+        raise CliError("resize needs a direction", "a job either grows or shrinks", "give --grow 1 or --shrink 1")
+    return grow if grow is not None else -(shrink or 0)
 
 
 def state_folder(given: Path | None) -> Path:
@@ -205,6 +219,28 @@ def client(given: Path | None) -> ControlClient:
 def print_json(value: Any) -> None:
     """Print ``value`` (builtin types and msgspec structs) as indented JSON."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n")
+
+
+def print_outcome(text: str, document: Any, *, as_json: bool) -> None:
+    """Print what came of a command: ``document`` as JSON if that is asked for, or else ``text`` for people."""
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(text)
+
+
+def plain_table(*heads: str) -> Table:
+    """Make a table without lines, to be filled.
+
+    Args:
+        heads: Of the columns; one that begins with > is of numbers, which are set to the right.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", no_wrap=True)
+    return table
 
 
 def terminal_width() -> int | None:

@@ -12,13 +12,28 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from scheduler_bridge.cli.common import CliError, JsonOption, ReachOption, client, culprit, option_of, print_json
+from scheduler_bridge.cli.common import (
+    CliError,
+    GrowOption,
+    JsonOption,
+    ReachOption,
+    ShrinkOption,
+    client,
+    culprit,
+    direction,
+    option_of,
+    print_json,
+    print_outcome,
+)
 from scheduler_bridge.cli.inputs import line_of, read_numbers, read_toml
 from scheduler_bridge.cli.results import show_explanation
 from scheduler_bridge.daemon import ControlClient, Door, JobRequest, SubmitError
 from scheduler_bridge.daemon.jobs.template import ENV_INDEX, resolve_program
 from scheduler_bridge.daemon.requests import Hold, Prioritise
 from scheduler_bridge.model.job import JOB_FILE_KEYS
+
+JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")]
+
 
 # ``malleable submit`` -------------------------------------------------------------------------------------------------
 
@@ -115,10 +130,8 @@ def submit(
         request = _request(values, str(Path.cwd()), lambda field: option_of(JobOptions, field))
         wanted = read_numbers("--array", array)
         submitted = _submitted(client(state), request, wanted)
-    if as_json:
-        print_json({"job": submitted[0]} if wanted is None else {"jobs": submitted})
-    else:
-        typer.echo("\n".join(str(job_id) for job_id in submitted))
+    document = {"job": submitted[0]} if wanted is None else {"jobs": submitted}
+    print_outcome("\n".join(map(str, submitted)), document, as_json=as_json)
 
 
 def _request(values: dict[str, Any], cwd: str, place: Callable[[str], str]) -> JobRequest:
@@ -272,7 +285,7 @@ def _key_of(field: str) -> str:
 
 
 def explain(
-    job: Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")],
+    job: JobArgument,
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -289,8 +302,6 @@ def explain(
 
 # ``malleable hold``, ``malleable release`` and ``malleable priority`` ------------------------------------------------
 
-JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")]
-
 
 def hold(
     job: JobArgument,
@@ -304,7 +315,8 @@ def hold(
 
     Example: malleable hold 3
     """
-    _print_outcome(client(state).manage(Hold(job=job, as_user=as_user)), job, as_json=as_json)
+    text = client(state).manage(Hold(job=job, as_user=as_user))
+    print_outcome(text, {"job": job, "done": text}, as_json=as_json)
 
 
 def release(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
@@ -312,7 +324,8 @@ def release(job: JobArgument, state: ReachOption = None, as_json: JsonOption = F
 
     Example: malleable release 3
     """
-    _print_outcome(client(state).manage(Hold(job=job, held=False)), job, as_json=as_json)
+    text = client(state).manage(Hold(job=job, held=False))
+    print_outcome(text, {"job": job, "done": text}, as_json=as_json)
 
 
 def priority(
@@ -325,21 +338,15 @@ def priority(
 
     Example: malleable priority 3 10
     """
-    _print_outcome(client(state).manage(Prioritise(job=job, priority=value)), job, as_json=as_json)
-
-
-def _print_outcome(text: str, job: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"job": job, "done": text})
-    else:
-        typer.echo(text)
+    text = client(state).manage(Prioritise(job=job, priority=value))
+    print_outcome(text, {"job": job, "done": text}, as_json=as_json)
 
 
 # ``malleable cancel`` ------------------------------------------------------------------------------------------------
 
 
 def cancel(
-    job: Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")],
+    job: JobArgument,
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -356,9 +363,9 @@ def cancel(
 
 
 def resize(
-    job: Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")],
-    grow: Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")] = None,
-    shrink: Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")] = None,
+    job: JobArgument,
+    grow: GrowOption = None,
+    shrink: ShrinkOption = None,
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -366,10 +373,5 @@ def resize(
 
     Example: malleable resize 3 --shrink 1
     """
-    if (grow is None) == (shrink is None):
-        raise CliError("resize needs a direction", "a job either grows or shrinks", "give --grow 1 or --shrink 1")
-    text = client(state).resize(job, grow if grow is not None else -(shrink or 0))
-    if as_json:
-        print_json({"job": job, "told": text})
-    else:
-        typer.echo(text)
+    text = client(state).resize(job, direction(grow, shrink))
+    print_outcome(text, {"job": job, "told": text}, as_json=as_json)

@@ -14,7 +14,9 @@ from scheduler_bridge.cli.common import (
     JsonOption,
     ReachOption,
     client,
+    plain_table,
     print_json,
+    print_outcome,
     print_rich,
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, moment_text, read_duration, read_moment, read_numbers
@@ -64,15 +66,13 @@ def nodes(
         return
     names = {job.job: job.name for job in snapshot.jobs}
     busy = sum(1 for node in snapshot.nodes if node.state == "busy")
-    table = Table(box=None, pad_edge=False)
     why = ("WHY",) if any(node.reason for node in snapshot.nodes) else ()
     kept: dict[str, list[str]] = {}
     for reservation in snapshot.reservations:
         for name in reservation.nodes:
             kept.setdefault(name, []).append(reservation_line(reservation, snapshot))
     reserved = ("RESERVED",) if kept else ()
-    for head in ("NODE", "STATE", "JOB", *reserved, *why):
-        table.add_column(head, no_wrap=True)
+    table = plain_table("NODE", "STATE", "JOB", *reserved, *why)
     for node in snapshot.nodes:
         job = "" if node.job is None else f"{node.job} {names.get(node.job, '')}"
         more = [", ".join(kept.get(node.name, ()))] if reserved else []
@@ -172,17 +172,12 @@ def cancel_reservation(
     Example: malleable reserve cancel r1
     """
     text = client(state).manage(Unreserve(name=name))
-    if as_json:
-        print_json({"reservation": name, "done": text})
-    else:
-        typer.echo(text)
+    print_outcome(text, {"reservation": name, "done": text}, as_json=as_json)
 
 
 def table(snapshot: Snapshot) -> Table:
     """Return the reservations as a table, in the user's time."""
-    found = Table(box=None, pad_edge=False)
-    for head in ("RESERVATION", "STATE", "FROM", "TO", "NODES", "USERS", "JOBS"):
-        found.add_column(head, no_wrap=True)
+    found = plain_table("RESERVATION", "STATE", "FROM", "TO", "NODES", "USERS", "JOBS")
     now = local_now()
     for kept in snapshot.reservations:
         found.add_row(
@@ -230,10 +225,7 @@ def policy(
     else:
         client(state).use(name, policies.parse(name, parameters or []))
         decides = name
-    if as_json:
-        print_json({"policy": decides})
-    else:
-        typer.echo(decides)
+    print_outcome(decides, {"policy": decides}, as_json=as_json)
 
 
 # ``malleable limits`` ------------------------------------------------------------------------------------------------
@@ -254,11 +246,8 @@ def limits(
     if user_nodes is not None:
         client(state).manage(LimitUsers(nodes=_count(user_nodes)))
     most = client(state).snapshot().user_nodes
-    if as_json:
-        print_json({"user_nodes": most})
-    else:
-        held = "any number of nodes" if most is None else f"{wording.nodes(most)} at most"
-        typer.echo(f"the jobs of one user hold {held}")
+    held = "any number of nodes" if most is None else f"{wording.nodes(most)} at most"
+    print_outcome(f"the jobs of one user hold {held}", {"user_nodes": most}, as_json=as_json)
 
 
 def _count(text: str) -> int | None:

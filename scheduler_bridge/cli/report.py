@@ -16,6 +16,7 @@ from scheduler_bridge.cli.common import (
     CliError,
     JsonOption,
     StateOption,
+    plain_table,
     print_json,
     print_rich,
     state_folder,
@@ -133,10 +134,8 @@ def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> 
 
 
 def _table(found: list[UserUse]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("USER", no_wrap=True)
-    for head in ("JOBS", "COMPLETED", "FAILED", "OPEN", "NODE HOURS", "MEAN WAIT", "MEAN RUN", "ACCURACY", "PRIORITY"):
-        table.add_column(head, justify="right", no_wrap=True)
+    counts = (">JOBS", ">COMPLETED", ">FAILED", ">OPEN")
+    table = plain_table("USER", *counts, ">NODE HOURS", ">MEAN WAIT", ">MEAN RUN", ">ACCURACY", ">PRIORITY")
     for use in found:
         table.add_row(
             use.user or "-",
@@ -164,11 +163,7 @@ def history(state: StateOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    table = Table(box=None, pad_edge=False)
-    for head in ("RUN", "NODES", "JOBS", "LENGTH"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for head in ("POLICY", "BEGAN", ""):
-        table.add_column(head, no_wrap=True)
+    table = plain_table(">RUN", ">NODES", ">JOBS", ">LENGTH", "POLICY", "BEGAN", "")
     for run in found:
         table.add_row(
             str(run.run), str(run.nodes), str(run.jobs), words.seconds(run.seconds), run.policy, run.began,

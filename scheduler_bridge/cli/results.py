@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.cli.common import CliError, due_every, print_figures, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, due_every, plain_table, print_figures, print_json, print_rich
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
@@ -76,18 +76,9 @@ def progress(jobs: int, what: str = "simulating") -> Iterator[Tell]:
 
 def metrics(measures: Measures) -> dict[str, float | int | None]:
     """The figures by the names of the contract."""
-    every = measures.every
-    return {
-        "mean_wait_s": every.mean_wait_s,
-        "mean_runtime_s": every.mean_runtime_s,
-        "mean_turnaround_s": every.mean_turnaround_s,
-        "mean_slowdown": every.mean_slowdown,
-        "mean_bounded_slowdown": every.mean_bounded_slowdown,
-        "utilization": measures.utilization,
-        "makespan_s": measures.makespan_s,
-        "grows": every.grows,
-        "shrinks": every.shrinks,
-    }
+    means = ("mean_wait_s", "mean_runtime_s", "mean_turnaround_s", "mean_slowdown", "mean_bounded_slowdown")
+    every = {name: getattr(measures.every, name) for name in (*means, "grows", "shrinks")}
+    return {**every, "utilization": measures.utilization, "makespan_s": measures.makespan_s}
 
 
 def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
@@ -203,12 +194,9 @@ def show_explanation(explanation: Explanation) -> None:
 
 
 def _table(explanation: Explanation) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    for head in ("AT s", "NODES"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = plain_table(">AT s", ">NODES")
     table.add_column("WHAT, AND WHY")
     for moment in explanation.moments:
         text = _flat(moment.text)

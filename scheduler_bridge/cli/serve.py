@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 import typer
@@ -36,41 +37,52 @@ from scheduler_bridge.gc_tuning import rare_searches
 Backend: TypeAlias = Literal["local", "slurm"]
 
 
-def serve(
+@dataclass(frozen=True, kw_only=True)
+class NodeOptions:
+    """Which nodes there are."""
+
+    PANEL: ClassVar = "Nodes"
+
     nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, max=100_000, help="Number of nodes: node1, ...")
-    ] = None,
-    node_names: Annotated[str | None, typer.Option("--node-names", metavar="A,B,C", help="Names instead.")] = None,
+        int | None, typer.Option("--nodes", min=1, max=100_000, metavar="N", help="How many: node1, ...")
+    ] = None
+    node_names: Annotated[str | None, typer.Option("--node-names", metavar="A,B,C", help="Names instead.")] = None
     backend: Annotated[
         Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
-    ] = "local",
+    ] = "local"
     hosts: Annotated[
         Path | None, typer.Option("--hosts", metavar="FILE", help="The hosts that FILE names, one a line, instead.")
-    ] = None,
-    launcher: LauncherOption = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A configuration (TOML); options go before it.")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option("--policy", help="See: malleable policies", show_default="malleable")
-    ] = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
-    ] = None,
-    cores: Annotated[
+    ] = None
+    launcher: LauncherOption = None
+    cores_per_node: Annotated[
         int | None,
         typer.Option("--cores", min=1, max=1024, metavar="N", help="Cores of a node, for sd-policy.", show_default="1"),
-    ] = None,
+    ] = None
     bind_cores: Annotated[
         bool, typer.Option("--bind-cores", help="Let jobs compute on their cores of a node only, which must exist.")
-    ] = False,
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulingOptions:
+    """How it is decided, and what jobs may take."""
+
+    PANEL: ClassVar = "Scheduling"
+
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable"),
+    ] = None
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
+    ] = None
     user_nodes: Annotated[
         int | None,
         typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
-    ] = None,
-    pass_interval: PassIntervalOption = None,
-    cooldown: CooldownOption = None,
-    walltime_grace: Annotated[
+    ] = None
+    pass_interval_s: PassIntervalOption = None
+    cooldown_s: CooldownOption = None
+    walltime_grace_s: Annotated[
         float | None,
         typer.Option(
             "--walltime-grace",
@@ -79,43 +91,60 @@ def serve(
             help="Jobs are ended so long after their walltime.",
             show_default="0",
         ),
-    ] = None,
-    state: StateOption = None,
-    door: Annotated[
-        list[str] | None,
-        typer.Option("--door", metavar="DOOR", help="Let the users of this machine in: unix:PATH."),
-    ] = None,
+    ] = None
     resize_deadline_s: Annotated[
         float | None,
         typer.Option(
-            "--resize-deadline", min=0.1, metavar="S", help="Seconds to carry an order out.", show_default="60"
+            "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
         ),
-    ] = None,
-    mpiexec: Annotated[
-        Path | None,
-        typer.Option("--mpiexec", metavar="FILE", help="MPI launcher.", show_default="the one beside this Python"),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessOptions:
+    """Where others come in."""
+
+    PANEL: ClassVar = "Access"
+
+    doors: Annotated[
+        list[str] | None,
+        typer.Option("--door", metavar="DOOR", help="Let the users of this machine in: unix:PATH."),
+    ] = None
     web: Annotated[
         int | None,
         typer.Option("--web", min=0, max=65535, metavar="PORT", help="Serve a live page and metrics there (0: any)."),
-    ] = None,
+    ] = None
     web_host: Annotated[
         str | None,
         typer.Option(
             "--web-host",
             metavar="ADDRESS",
-            help="Address of the page; whoever reaches it may read it.",
+            help="Address of the page; all who reach it may read it.",
             show_default="127.0.0.1",
         ),
-    ] = None,
+    ] = None
     v1_admin: Annotated[
         int | None,
         typer.Option(
             "--v1-admin", min=0, max=65535, metavar="PORT", help="Take protocol v1's lines; they prove nothing."
         ),
-    ] = None,
+    ] = None
     v1_scripts: Annotated[
         Path | None, typer.Option("--v1-scripts", metavar="DIR", help="Folder of the job scripts that they may name.")
+    ] = None
+
+
+def serve(
+    nodes: NodeOptions,
+    scheduling: SchedulingOptions,
+    access: AccessOptions,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="A configuration (TOML); options go before it.")
+    ] = None,
+    state: StateOption = None,
+    mpiexec: Annotated[
+        Path | None,
+        typer.Option("--mpiexec", metavar="FILE", help="MPI launcher.", show_default="the one beside this Python"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
@@ -124,88 +153,89 @@ def serve(
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
     file = read_config(config) if config is not None else ServeFile()
-    placed_on = _hosts(hosts, launcher, file, config, alone=backend == "local" and nodes is None and node_names is None)
-    if state is None and config is not None and file.state is not None:
-        state = config.parent / file.state
-    given = {
-        "policy": policy,
-        "cores_per_node": cores,
-        "bind_cores": bind_cores or None,
-        "resize_deadline_s": resize_deadline_s,
-        "user_nodes": user_nodes,
-        "pass_interval_s": pass_interval,
-        "cooldown_s": cooldown,
-        "walltime_grace_s": walltime_grace,
-        "doors": tuple(door) if door else None,
-        "mpiexec": mpiexec,
-    }
-    chosen = {
-        "policy": "malleable",
-        **file.settings,
-        **{name: value for name, value in given.items() if value is not None},
-    }
-    of_file = file.settings.get("parameters", {}) if policy in (None, file.settings.get("policy")) else {}
-    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], parameters or [])}
+    placed_on = _hosts(nodes, file)
+    state = Path(file.state) if state is None and file.state is not None else state
     settings = DaemonConfig(
-        nodes=_names(nodes, node_names, backend, file) if placed_on is None else placed_on.names(),
-        state_dir=slurm_state_folder(state, this_job()) if backend == "slurm" else state_folder(state),
-        **chosen,
+        nodes=_names(nodes, file) if placed_on is None else placed_on.names(),
+        state_dir=slurm_state_folder(state, this_job()) if nodes.backend == "slurm" else state_folder(state),
+        **_settings(file, scheduling, {"mpiexec": mpiexec, **asdict(nodes), **asdict(access)}),
     )
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
-    page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
+    page = _page_of(access, file)
     with contextlib.ExitStack() as stack:
         stack.enter_context(rare_searches())  # each holds all up, the longer the more jobs there are
         place: HostsBackend | SlurmBackend | None = None
         if placed_on is not None:
             settings, place = stack.enter_context(on_hosts(settings, placed_on))
-        elif backend == "slurm":
+        elif nodes.backend == "slurm":
             settings, place = stack.enter_context(inside(settings, file.health.every_s))
-        lines = _v1(v1_admin, v1_scripts, file, config)
+        lines = _v1(access, file)
         if (files := listener.raise_file_limit()) < listener.ENOUGH_FILES:
             logging.getLogger(__name__).warning(
                 "only %.0f files may be open, so fewer jobs can connect: ulimit -Hn %d", files, listener.ENOUGH_FILES
             )
-        asyncio.run(_serve(settings, page if web is not None or file.web else None, lines, place))
+        asyncio.run(_serve(settings, page, lines, place))
 
 
-def _hosts(
-    hosts: Path | None, launcher: str | None, file: ServeFile, config: Path | None, *, alone: bool
-) -> HostsConfig | None:
-    """Return which hosts are to be driven, None if none; ``alone``: no option names other nodes."""
-    if hosts is None and file.hosts is not None and config is not None and alone:
-        hosts = config.parent / file.hosts
+def _settings(file: ServeFile, scheduling: SchedulingOptions, others: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of the daemon, by its names for it; options go before the configuration."""
+    asked = {name: value for name, value in {**others, **asdict(scheduling)}.items() if name in _SETTINGS.values()}
+    chosen = {
+        "policy": "malleable",
+        **file.settings,
+        **{name: value for name, value in asked.items() if value is not None and value is not False},
+    }
+    of_file = file.settings.get("parameters", {}) if scheduling.policy in (None, file.settings.get("policy")) else {}
+    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], scheduling.parameters or [])}
+    chosen["doors"] = tuple(chosen.get("doors", ()))
+    return chosen
+
+
+def _hosts(nodes: NodeOptions, file: ServeFile) -> HostsConfig | None:
+    """Return which hosts are to be driven, None if none."""
+    alone = nodes.backend == "local" and nodes.nodes is None and nodes.node_names is None
+    hosts = Path(file.hosts) if nodes.hosts is None and file.hosts is not None and alone else nodes.hosts
     if hosts is None:
-        if launcher is not None:
+        if nodes.launcher is not None:
             raise CliError("--launcher without hosts", "it is how they are reached", "give --hosts FILE")
         return None
     if not alone:
         raise CliError("serve --hosts needs no other nodes", "the file names them", "leave --nodes and --backend out")
     rules = Rules(file.health.every_s, file.health.deadline_s, file.health.failures)
-    return HostsConfig(hosts.absolute(), launcher_of(launcher or file.launcher or "ssh"), rules)
+    return HostsConfig(hosts.absolute(), launcher_of(nodes.launcher or file.launcher or "ssh"), rules)
 
 
-def _names(nodes: int | None, node_names: str | None, backend: Backend, file: ServeFile) -> tuple[str, ...]:
-    """Return the names that were asked for; options count more than the configuration."""
-    given = (nodes is not None) + (node_names is not None)
-    if backend == "slurm":
+def _names(nodes: NodeOptions, file: ServeFile) -> tuple[str, ...]:
+    """Return the names that were asked for; options go before the configuration."""
+    given = (nodes.nodes is not None) + (nodes.node_names is not None)
+    if nodes.backend == "slurm":
         if given:
             raise CliError("serve --backend slurm needs no nodes", "Slurm names them", "leave --nodes out")
         return allocated_nodes()
-    wanted = nodes if nodes is not None else file.nodes
-    if given > 1 or (node_names is None and wanted is None):
+    wanted = nodes.nodes if nodes.nodes is not None else file.nodes
+    if given > 1 or (nodes.node_names is None and wanted is None):
         raise CliError("serve needs the nodes", "either their number or their names", "give --nodes 4")
-    if node_names is not None or wanted is None:
-        return tuple((node_names or "").split(","))
+    if nodes.node_names is not None or wanted is None:
+        return tuple((nodes.node_names or "").split(","))
     return numbered_nodes(wanted) if isinstance(wanted, int) else wanted
 
 
-def _v1(port: int | None, scripts: Path | None, file: ServeFile, config: Path | None) -> AdminConfig | None:
-    """Return where v1's lines are taken, None if nowhere."""
-    if port is None and scripts is None and file.v1 is None:
+def _page_of(access: AccessOptions, file: ServeFile) -> Web | None:
+    """Return where the live page is served, None if nowhere."""
+    if access.web is None and file.web is None:
         return None
-    folder = config.parent if config is not None else Path()
-    scripts = scripts or (folder / file.v1.scripts if file.v1 else None)
-    port = port if port is not None else (file.v1.port if file.v1 else None)
+    found = file.web or Web()
+    return Web(found.port if access.web is None else access.web, access.web_host or found.host)
+
+
+def _v1(access: AccessOptions, file: ServeFile) -> AdminConfig | None:
+    """Return where v1's lines are taken, None if nowhere."""
+    port, scripts = access.v1_admin, access.v1_scripts
+    if file.v1 is not None:
+        port = file.v1.port if port is None else port
+        scripts = scripts or Path(file.v1.scripts)
+    if port is None and scripts is None:
+        return None
     if port is None or scripts is None:
         raise CliError(
             "v1's lines need a port and a folder", "job scripts are taken from one folder only",
@@ -321,7 +351,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_config(path: Path) -> ServeFile:
-    """Read a configuration.
+    """Read a configuration; the paths in it, which are seen from it, become those seen from here.
 
     Raises:
         CliError: It cannot be read, or says something that it may not; the text names the line.
@@ -339,8 +369,16 @@ def read_config(path: Path) -> ServeFile:
         for field in _SETTINGS.keys() & values.keys():
             settings[_SETTINGS[field]] = convert_setting(_SETTINGS[field], values[field])
         others = {key: value for key, value in values.items() if key not in _SETTINGS}
-        return msgspec.convert({**others, "settings": settings}, ServeFile)
+        found = msgspec.convert({**others, "settings": settings}, ServeFile)
     except msgspec.ValidationError as error:
         named, what = culprit(error)
         field = named or field
         raise CliError(f"{path}:{line_of(text, field)}: {field}: {what}", hint="see: malleable serve --help") from None
+
+    folder, v1 = path.parent, found.v1
+    return msgspec.structs.replace(
+        found,
+        hosts=None if found.hosts is None else str(folder / found.hosts),
+        state=None if found.state is None else str(folder / found.state),
+        v1=None if v1 is None else msgspec.structs.replace(v1, scripts=str(folder / v1.scripts)),
+    )

@@ -13,7 +13,15 @@ from typing import Annotated, Final
 import typer
 
 from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
-from scheduler_bridge.cli.common import CliError, Commands, StateOption, slurm_state_folder
+from scheduler_bridge.cli.common import (
+    CliError,
+    Commands,
+    GrowOption,
+    ShrinkOption,
+    StateOption,
+    direction,
+    slurm_state_folder,
+)
 from scheduler_bridge.daemon import JobRequest
 
 _USER = "SLURM_JOB_USER"
@@ -84,18 +92,17 @@ async def _run(session: Session) -> int:
 @slurm.command()
 def resize(
     job: JobArgument,
-    grow: Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")] = None,
-    shrink: Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")] = None,
+    grow: GrowOption = None,
+    shrink: ShrinkOption = None,
     state: StateOption = None,
 ) -> None:
     """Have the program of a Slurm job grow or shrink, from any host where Slurm's commands work.
 
     Example: malleable slurm resize 4711 --grow 2
     """
-    if (grow is None) == (shrink is None):
-        raise CliError("resize needs a direction", "a job either grows or shrinks", "give --grow 1 or --shrink 1")
-    direction = f"--grow={grow}" if grow is not None else f"--shrink={shrink}"
-    _run_there(job, ("resize", f"--state={slurm_state_folder(state, job)}", str(job), direction))
+    change = direction(grow, shrink)
+    words = f"--grow={change}" if change > 0 else f"--shrink={-change}"
+    _run_there(job, ("resize", f"--state={slurm_state_folder(state, job)}", str(job), words))
 
 
 @slurm.command(context_settings=_WORDS_FOLLOW)

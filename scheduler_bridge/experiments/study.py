@@ -79,6 +79,11 @@ TOLERANCE: Final = 10.0
 """A change holds where it has the printed sign and is at most so many points away from the printed one."""
 CLOSE: Final = 3.0
 """So close, in points, the sign does not matter: what hardly changes may change either way."""
+HOW_JUDGED: Final = (
+    f"A change holds where its sign is the printed one and it is at most {TOLERANCE:g} points away from it; up to "
+    f"{CLOSE:g} points, the sign does not matter."
+)
+"""For the remarks of a study."""
 CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known of the reason")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.mebf.cells import (
     COLUMNS,
     COMMON,
@@ -24,28 +25,6 @@ from scheduler_bridge.experiments.mebf.cells import (
     variant,
 )
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
-from scheduler_bridge.experiments.study import (
-    CLOSE,
-    TOLERANCE,
-    Claim,
-    Means,
-    Named,
-    Verdict,
-    agree,
-    below_zero,
-    change,
-    changed,
-    claims_file,
-    claims_table,
-    counted,
-    draw_bars,
-    first,
-    judge,
-    leading,
-    near,
-    spread,
-    unchanged,
-)
 from scheduler_bridge.experiments.sweep import Sweeping
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import FAINT, INK, MARKERS, OURS, BarRow, Curve, Entry, draw_curves, say, sheet
@@ -54,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAME: Final = "mebf"
-CLAIMS: Final = claims_file(__package__)
+CLAIMS: Final = study.claims_file(__package__)
 EVENTS: Final = ("shrinks", "expands", "backfills")
 """The events that Table 5 divides."""
 EXPAND_SIZES: Final = {f"expands_{low}_to_{high}": str(low) if low == high else f"{low}-{high}" for low, high in GROUPS}
@@ -63,8 +42,8 @@ OVER_TIME: Final = variant("1k", "intensive", "high")
 """The workload of figure 11."""
 _REMARKS: Final = (
     (
-        f"A gain holds where it has the printed sign and is at most {TOLERANCE:g} points away; up to {CLOSE:g} points, "
-        "the sign does not matter."
+        f"A gain holds where it has the printed sign and is at most {study.TOLERANCE:g} points away; up to "
+        f"{study.CLOSE:g} points, the sign does not matter."
     ),
     (
         "The workload is a statistical twin of KIT's, synthetic: 500 nodes and the numbers of jobs are the paper's, "
@@ -100,16 +79,16 @@ def run(how: Sweeping, *, jobs: int | None = None) -> Outcome:
     return Outcome(
         NAME,
         "The MEBF paper: resizing by scalability",
-        f"Twins: {len(seeds)}. {counted(verdict.word for verdict in verdicts)}.",
+        f"Twins: {len(seeds)}. {study.counted(verdict.word for verdict in verdicts)}.",
         _REMARKS,
-        (claims_table(verdicts), *_tables(means)),
+        (study.claims_table(verdicts), *_tables(means)),
         {name: draw(means) for name, draw in DRAWN.items()},
-        passed=agree(verdicts),
+        passed=study.agree(verdicts),
         provenance=of_rows(rows),
     )
 
 
-class Twins(Means):
+class Twins(study.Means):
     """Means over twins; those of EASY, whose jobs are rigid, are those of a variant's size and load."""
 
     def get(self, trace: str, policy: str, measure: str = "turnaround_s", share: int | None = 100) -> float | None:
@@ -120,7 +99,7 @@ class Twins(Means):
 
     def gain(self, trace: str, policy: str, measure: str = "turnaround_s", share: int = 100) -> float | None:
         """The change against EASY in percent."""
-        return change(self.get(trace, EBF, measure), self.get(trace, policy, measure, share))
+        return study.change(self.get(trace, EBF, measure), self.get(trace, policy, measure, share))
 
     def parts(self, trace: str, policy: str, names: Sequence[str], share: int = 100) -> list[float]:
         """How numbers of events divide, in percent; empty: there are none."""
@@ -128,7 +107,7 @@ class Twins(Means):
         total = sum(counts)
         return [100 * count / total for count in counts] if total else []
 
-    def quantity(self, claim: Claim, trace: str, policy: str) -> float | None:
+    def quantity(self, claim: study.Claim, trace: str, policy: str) -> float | None:
         """What a claim is about: a mean, that of the utilization in some ``hours``, or a ``part`` of events, in %."""
         share = claim.get("share", 100)
         if "hours" in claim:
@@ -146,10 +125,10 @@ class Twins(Means):
 # Claims --------------------------------------------------------------------------------------------------------------
 
 
-def judged(means: Twins) -> list[Verdict]:
+def judged(means: Twins) -> list[study.Verdict]:
     """Judge all claims."""
 
-    def gains(claim: Claim) -> Named:
+    def gains(claim: study.Claim) -> study.Named:
         return {
             f"{trace}, {policy} at {share} %": means.gain(trace, policy, share=share)
             for trace in claim["variants"]
@@ -157,40 +136,42 @@ def judged(means: Twins) -> list[Verdict]:
             for share in claim.get("shares", (100,))
         }
 
-    def each(claim: Claim, trace: str, policies: Sequence[str]) -> list[float | None]:
+    def each(claim: study.Claim, trace: str, policies: Sequence[str]) -> list[float | None]:
         return [means.quantity(claim, trace, policy) for policy in policies]
 
-    def pairs(claim: Claim) -> Iterator[tuple[list[float | None], list[float | None]]]:
+    def pairs(claim: study.Claim) -> Iterator[tuple[list[float | None], list[float | None]]]:
         for trace in claim["variants"]:
             yield each(claim, trace, claim["policies"]), each(claim, trace, claim["than"])
 
-    def in_percent(claim: Claim) -> bool:
+    def in_percent(claim: study.Claim) -> bool:
         return "hours" in claim or "part" in claim or claim.get("measure") == "utilization"
 
-    def parts(claim: Claim) -> Named:
+    def parts(claim: study.Claim) -> study.Named:
         found = means.parts(claim["variant"], claim["policy"], EVENTS)
         return dict(zip(EVENTS, found, strict=True)) if found else dict.fromkeys(EVENTS)
 
-    return judge(
+    return study.judge(
         CLAIMS,
         {
-            "gain": lambda c: changed(
+            "gain": lambda c: study.changed(
                 means.gain(c["variant"], c["policy"], c.get("measure", "turnaround_s"), c.get("share", 100)),
                 c["printed"],
             ),
-            "best": lambda c: first(
+            "best": lambda c: study.first(
                 {name: means.gain(c["variant"], name, share=c.get("share", 100)) for name in EXPANDS},
                 c["policy"],
                 "{:+.1f} %",
             ),
-            "better": lambda c: below_zero(gains(c)),
-            "same": lambda c: unchanged(
-                [change(means.get(trace, c["as"]), means.get(trace, c["policy"])) for trace in c["variants"]]
+            "better": lambda c: study.below_zero(gains(c)),
+            "same": lambda c: study.unchanged(
+                [study.change(means.get(trace, c["as"]), means.get(trace, c["policy"])) for trace in c["variants"]]
             ),
-            "more": lambda c: leading(pairs(c), points=in_percent(c)),
-            "level": lambda c: near([v for trace in c["variants"] for v in each(c, trace, EXPANDS)], c["printed"]),
-            "alike": lambda c: unchanged([spread(each(c, trace, EXPANDS)) for trace in c["variants"]]),
-            "most": lambda c: first(parts(c), c["kind"], "{:.1f} %", highest=True),
+            "more": lambda c: study.leading(pairs(c), points=in_percent(c)),
+            "level": lambda c: study.near(
+                [v for trace in c["variants"] for v in each(c, trace, EXPANDS)], c["printed"]
+            ),
+            "alike": lambda c: study.unchanged([study.spread(each(c, trace, EXPANDS)) for trace in c["variants"]]),
+            "most": lambda c: study.first(parts(c), c["kind"], "{:.1f} %", highest=True),
         },
         lambda _: _TWIN,
     )
@@ -472,4 +453,4 @@ def _table(
     twins = f"{means.most_seeds()} twins"
     note = f"{what}. Twins of KIT's workload, synthetic; means over {twins}.{hollow}"
     caption = f"Bars: means over jobs and {twins}.{hollow}"
-    return draw_bars([_NAMES[policy] for policy in policies], rows, form, finding, note, caption, alt)
+    return study.draw_bars([_NAMES[policy] for policy in policies], rows, form, finding, note, caption, alt)

@@ -8,31 +8,15 @@ from functools import partial
 from statistics import fmean
 from typing import Final
 
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, cells, simulated
-from scheduler_bridge.experiments.study import (
-    CLOSE,
-    TOLERANCE,
-    Claim,
-    Judged,
-    Means,
-    Verdict,
-    agree,
-    change,
-    claims_file,
-    claims_table,
-    counted,
-    draw_bars,
-    falling,
-    judge,
-    word_for,
-)
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry
 from scheduler_bridge.workloads.generate.papers import PENALTY_JOBS, PENALTY_SCENARIOS
 
 NAME: Final = "penalty"
-CLAIMS: Final = claims_file(__package__)
+CLAIMS: Final = study.claims_file(__package__)
 _SIZES: Final = (
     "The workloads are synthetic, drawn from the paper's text: 1,000 jobs of 20 users on 1,672 cores. Sizes, the "
     "density of runtimes and arrivals (within a day) are ours, so that jobs in BE and GE wait as long as printed."
@@ -46,8 +30,8 @@ _CLASSES: Final = (
     "group of CF reaches from 0.6 to 1, so that it is in a4 in some workloads, in a5 in others; CFG's is a5."
 )
 _TOLERANCE: Final = (
-    f"A ratio holds where, as a change in percent, it has the printed sign and is at most {TOLERANCE:g} points away; "
-    f"up to {CLOSE:g} points, the sign does not matter."
+    f"A ratio holds where, as a change in percent, it has the printed sign and is at most {study.TOLERANCE:g} points "
+    f"away; up to {study.CLOSE:g} points, the sign does not matter."
 )
 
 
@@ -70,17 +54,17 @@ def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> Outcome:
     """
     seeds = how.seeds_of(SEEDS)
     rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
-    waits = Means(rows)
+    waits = study.Means(rows)
     verdicts = judged(waits)
     columns = ("claim", "printed", "found", "without PSP", "verdict", "what is known of the reason")
     return Outcome(
         NAME,
         "The 2016 paper: users who estimate well come first",
-        f"{len(seeds)} workloads a scenario: {counted(verdict.word for verdict in verdicts)}.",
+        f"{len(seeds)} workloads a scenario: {study.counted(verdict.word for verdict in verdicts)}.",
         (_TOLERANCE, _SIZES, _CLASSES, _USERS),
-        (_table_3(waits), claims_table(verdicts, columns), _every(rows)),
+        (_table_3(waits), study.claims_table(verdicts, columns), _every(rows)),
         {"waits": draw_waits(waits)},
-        passed=agree(verdicts),
+        passed=study.agree(verdicts),
         provenance=of_rows(rows),
     )
 
@@ -90,41 +74,43 @@ def _column(name: str) -> str:
     return "wait_min" if name == "all" else f"{name}_wait_min"
 
 
-def judged(waits: Means) -> list[Verdict]:
+def judged(waits: study.Means) -> list[study.Verdict]:
     """Judge all claims, and say beside what was found under plain EASY."""
 
-    def ratio(claim: Claim, policy: str) -> float | None:
+    def ratio(claim: study.Claim, policy: str) -> float | None:
         low, high = (waits.get(scenario, policy, _column(name)) for scenario, name in (claim["lower"], claim["than"]))
         return None if not low or high is None else high / low
 
-    def times(claim: Claim, policy: str) -> Judged:
+    def times(claim: study.Claim, policy: str) -> study.Judged:
         """A ratio is judged by the change in percent that it is."""
         found, printed = ratio(claim, policy), f"{claim['printed']:.2f}"
         if not found:
-            return Judged(printed, "-" if found is None else f"{found:.2f}", "not judged")
-        return Judged(printed, f"{found:.2f}", word_for(100 * (1 / found - 1), 100 * (1 / claim["printed"] - 1)))
+            return study.Judged(printed, "-" if found is None else f"{found:.2f}", "not judged")
+        return study.Judged(
+            printed, f"{found:.2f}", study.word_for(100 * (1 / found - 1), 100 * (1 / claim["printed"] - 1))
+        )
 
-    def falls(claim: Claim, policy: str) -> Judged:
+    def falls(claim: study.Claim, policy: str) -> study.Judged:
         printed = " > ".join(f"{value:,.0f}" for value in CLAIMS["printed"][claim["scenario"]].values())
-        return falling(_by_class(waits, claim["scenario"], policy), printed, "{:,.0f}")
+        return study.falling(_by_class(waits, claim["scenario"], policy), printed, "{:,.0f}")
 
-    def kind(claim: Claim, policy: str) -> Judged:
+    def kind(claim: study.Claim, policy: str) -> study.Judged:
         return (times if "lower" in claim else falls)(claim, policy)
 
-    def reason(claim: Claim) -> str:
+    def reason(claim: study.Claim) -> str:
         return _SPAN if "lower" in claim and (ratio(claim, "penalty") or 0.0) > claim["printed"] else _UNKNOWN
 
     kinds = dict.fromkeys(("times", "falls"), lambda claim: kind(claim, "penalty"))
-    return judge(CLAIMS, kinds, reason, beside=lambda claim: (kind(claim, "easy").found,))
+    return study.judge(CLAIMS, kinds, reason, beside=lambda claim: (kind(claim, "easy").found,))
 
 
-def _by_class(waits: Means, scenario: str, policy: str) -> list[float]:
+def _by_class(waits: study.Means, scenario: str, policy: str) -> list[float]:
     """The mean waits of the classes that have users, those who estimate worst first."""
     found = (waits.get(scenario, policy, _column(name)) for name in CLASSES)
     return [value for value in found if value is not None]
 
 
-def _table_3(waits: Means) -> DataTable:
+def _table_3(waits: study.Means) -> DataTable:
     rows: list[tuple[Value, ...]] = []
     for scenario, name in itertools.product(PENALTY_SCENARIOS, (*CLASSES, "all")):
         each = waits.each(scenario, "penalty", _column(name))
@@ -135,7 +121,7 @@ def _table_3(waits: Means) -> DataTable:
         users = None if name == "all" else waits.get(scenario, "penalty", f"{name}_users")
         ends = (min(each), max(each)) if each else (None, None)
         easy = waits.get(scenario, "easy", _column(name))
-        rows.append((scenario, name, printed, mean, change(printed, mean), *ends, users, easy))
+        rows.append((scenario, name, printed, mean, study.change(printed, mean), *ends, users, easy))
     columns = ("scenario", "class", "paper", "wait, min", "off by %", "least", "most", "users", "easy, without PSP")
     title = "Table 3: mean wait in minutes, by scenario and class of accuracy (ours: synthetic workloads)"
     return DataTable("table-3", title, columns, tuple(rows))
@@ -155,7 +141,7 @@ _SCENARIOS: Final = ("CF", "CFG", "DI", "HDI")
 _POLICIES: Final = {"penalty": "with the penalty (PSP)", "easy": "without it (EASY)"}
 
 
-def draw_waits(waits: Means) -> Picture:
+def draw_waits(waits: study.Means) -> Picture:
     """Two columns of bars, with PSP and under plain EASY; lines are our smallest to largest."""
     rows = []
     for scenario in _SCENARIOS:
@@ -166,7 +152,7 @@ def draw_waits(waits: Means) -> Picture:
         "Mean wait of the users of a class in minutes (a1: worst estimates, a5: best), by scenario. Synthetic: "
         f"{means} each, lines from the least to the most. Hollow: what the paper prints."
     )
-    return draw_bars(
+    return study.draw_bars(
         list(_POLICIES.values()),
         rows,
         "{:,.0f}".format,
@@ -178,7 +164,7 @@ def draw_waits(waits: Means) -> Picture:
     )
 
 
-def _finding(waits: Means) -> str:
+def _finding(waits: study.Means) -> str:
     """In how many scenarios each class waits less than the next worse one; how far they are apart without PSP."""
     ordered, apart = 0, []
     for scenario in _SCENARIOS:
@@ -190,7 +176,7 @@ def _finding(waits: Means) -> str:
     return f"{text}; without it, classes differ by a factor of {max(apart):.1f} at most" if apart else text
 
 
-def _entry(waits: Means, scenario: str, policy: str, name: str) -> Entry:
+def _entry(waits: study.Means, scenario: str, policy: str, name: str) -> Entry:
     each = waits.each(scenario, policy, _column(name))
     printed = CLAIMS["printed"][scenario].get(name) if policy == "penalty" else None
     return Entry(fmean(each), (min(each), max(each)), printed) if each else Entry(None, None, printed)

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from matplotlib.lines import Line2D
 
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
 from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
@@ -23,7 +24,6 @@ from scheduler_bridge.experiments.published_runs.cells import (
     measured,
     read_reference,
 )
-from scheduler_bridge.experiments.study import Claim, Judged, Verdict, claims_file, claims_table, judge, word_for
 from scheduler_bridge.report.charts import INK, OKABE_ITO, Curve, draw_multiples, plain, say, sheet
 
 NAME: Final = "real-runs-simulated"
@@ -82,7 +82,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
         (
             _means(comparison),
             _gains(comparison),
-            claims_table(judged(comparison), _CLAIM_COLUMNS),
+            study.claims_table(judged(comparison), _CLAIM_COLUMNS),
             _batches(comparison),
         ),
         {"means": draw_means(comparison), "batches": draw_batches(comparison)},
@@ -141,7 +141,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
 
 TOLERANCE: Final = 5.0
 """So many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""
-CLAIMS: Final[Sequence[Claim]] = claims_file(__package__)["claim"]
+CLAIMS: Final[Sequence[study.Claim]] = study.claims_file(__package__)["claim"]
 _CLAIM_COLUMNS: Final = (
     "claim",
     "where",
@@ -155,26 +155,26 @@ _PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
 _JOBS: Final = 25
 
 
-def judged(comparison: Comparison) -> list[Verdict]:
+def judged(comparison: Comparison) -> list[study.Verdict]:
     """Judge the claims whose runs were replayed, and say beside what our correct policies would have done."""
     compat = {(cell.strategy, cell.share): cell for cell in comparison.compat}
     correct = compat | {(cell.strategy, cell.share): cell for cell in comparison.correct}
 
-    def found(claim: Claim, cells: Mapping[tuple[str, int], Cell]) -> float:
+    def found(claim: study.Claim, cells: Mapping[tuple[str, int], Cell]) -> float:
         before, after = (_value(claim, cells[tuple(claim[end])]) for end in ("from", "to"))
         return 100 * (after / before - 1)
 
-    def by(claim: Claim) -> Judged:
+    def by(claim: study.Claim) -> study.Judged:
         simulated, printed = found(claim, compat), printed_change(claim)
-        return Judged(printed, simulated, word_for(simulated, printed, TOLERANCE))
+        return study.Judged(printed, simulated, study.word_for(simulated, printed, TOLERANCE))
 
-    def reason(claim: Claim) -> str:
+    def reason(claim: study.Claim) -> str:
         means = [_value(claim, compat[tuple(claim[end])]) for end in ("from", "to")]
         errors = (100 * (mean / printed - 1) for mean, printed in zip(means, claim["printed"], strict=True))
         return f"the simulated means are off by {' and '.join(f'{error:+.1f} %' for error in errors)}"
 
     there = [claim for claim in CLAIMS if tuple(claim["from"]) in compat and tuple(claim["to"]) in compat]
-    return judge(
+    return study.judge(
         {"claim": there},
         {"claim": by},
         reason,
@@ -183,13 +183,13 @@ def judged(comparison: Comparison) -> list[Verdict]:
     )
 
 
-def printed_change(claim: Claim) -> float:
+def printed_change(claim: study.Claim) -> float:
     """The printed change in percent: of the means, both of which the paper prints."""
     before, after = claim["printed"]
     return float(100 * (after / before - 1))
 
 
-def _value(claim: Claim, cell: Cell) -> float:
+def _value(claim: study.Claim, cell: Cell) -> float:
     if name := _PER_JOB.get(claim["measure"]):
         return statistics.fmean(getattr(run, name) for run in cell.ours) / (_JOBS * cell.share / 100)
     value = cell.means(claim["measure"])[1]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
 from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import CLAIMS, printed_change
-from scheduler_bridge.experiments.real_runs import fidelity, findings
+from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.fidelity import LIMIT, REPLICAS, SAME_S, Held, Repeated, errors, grouped
 from scheduler_bridge.experiments.real_runs.findings import (
     HONEST,
@@ -42,7 +42,6 @@ from scheduler_bridge.experiments.real_runs.plan import (
     of_paper_size,
 )
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, run_all
-from scheduler_bridge.experiments.study import Claim, Judged, Verdict, change, claims_table, counted, judge, word_for
 from scheduler_bridge.record import RunRecord, busy_node_s
 
 NAME: Final = "real-runs"
@@ -140,24 +139,15 @@ def conclude(
         problems: What the jobs computed.
         site: Where.
     """
-    paper_size = (plan.nodes, plan.jobs) == (32, 25)
     wrong = findings.faults(records)
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
     where = site.spoken(plan.nodes, os.cpu_count())
     note = f"{where}; one second of the paper lasts {plan.time:g} s" if plan.paced else f"{where}, the paper's problems"
     costs = fidelity.fitted(records, plan.time)
-    shown = Shown(
-        plan,
-        records,
-        batches,
-        findings.published(reference, plan.time) if paper_size else {},
-        findings.published_orders(reference) if paper_size else {},
-        published_s(reference),
-        fidelity.hold(records, costs),
-        note,
-    )
-    verdicts = judged(batches if paper_size else {})
-    held, within = fidelity_table(shown.held)
+    held = fidelity.hold(records, costs)
+    tables, pictures = _tables_and_figures(plan, records, reference, held, note)
+    verdicts = judged(batches if _of_paper_size(plan) else {})
+    beside, within = fidelity_table(held)
     repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
     missing = len(plan.runs()) - len(records)
@@ -166,7 +156,7 @@ def conclude(
         "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
         *([f"{missing} of {len(plan.runs())} runs are not there yet."] if missing else []),
         *(_lags(records) if site.hosts is None else []),
-        *([f"The paper's claims: {counted(verdict.word for verdict in verdicts)}."] if verdicts else []),
+        *([f"The paper's claims: {study.counted(verdict.word for verdict in verdicts)}."] if verdicts else []),
         f"Simulated with what was measured: {costs.spoken}. {within}",
         *([again] if again else []),
         *wrong,
@@ -182,14 +172,14 @@ def conclude(
         f"{verdict} {_gain(batches)}".strip(),
         tuple(remarks),
         (
-            *tables(shown),
-            held,
-            *([claims_table(verdicts, _CLAIM_COLUMNS)] if verdicts else []),
+            *tables,
+            beside,
+            *([study.claims_table(verdicts, _CLAIM_COLUMNS)] if verdicts else []),
             repeated,
-            runs_table(shown.held),
+            runs_table(held),
             findings.honesty_table(records),
         ),
-        draw(shown),
+        pictures,
         passed=not wrong,
         provenance=of_runs(records),
     )
@@ -247,74 +237,46 @@ def import_path() -> str:
 # Which tables and figures show the runs ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What is shown.
-
-    Attributes:
-        plan: What was run.
-        records: All runs.
-        batches: Those without slower resizes.
-        paper: The paper's means by policy and share, scaled.
-        orders: Its grows and shrinks per malleable job, by share.
-        scaling: Its seconds by configuration and nodes, not scaled.
-        held: The runs and the simulator beside them.
-        note: What is emulated, for every figure.
-    """
-
-    plan: Plan
-    records: Mapping[RunKey, RunRecord]
-    batches: Mapping[RunKey, RunRecord]
-    paper: Mapping[tuple[str, int], Mapping[str, float]]
-    orders: Mapping[int, tuple[float, float]]
-    scaling: Mapping[str, Mapping[int, float]]
-    held: Sequence[Held]
-    note: str
+def _of_paper_size(plan: Plan) -> bool:
+    return (plan.nodes, plan.jobs) == (32, 25)
 
 
-def tables(shown: Shown) -> list[DataTable]:
-    """The tables of the runs, those that people look at first before the others."""
+def _tables_and_figures(
+    plan: Plan,
+    records: Mapping[RunKey, RunRecord],
+    reference: Reference | None,
+    held: Sequence[Held],
+    note: str,
+) -> tuple[list[DataTable], dict[str, Picture]]:
+    """What shows the runs, that which people look at first before the others; ``note`` says what is emulated."""
+    batches = {key: record for key, record in records.items() if key.kind == "batch"}
+    beside = reference if _of_paper_size(plan) else None
+    paper, paper_orders = findings.published(beside, plan.time), findings.published_orders(beside)
     found = [
-        findings.merit_table(shown.batches, shown.paper),
-        costs_table(list(shown.batches.values())),
-        findings.orders_table(shown.batches, shown.orders),
+        findings.merit_table(batches, paper),
+        costs_table(list(batches.values())),
+        findings.orders_table(batches, paper_orders),
     ]
-    if any(key.kind == "injected" for key in shown.records):
-        found.append(findings.injected_table(shown.records))
-    if SCALING in shown.records:
-        found.append(scaling_table(shown.records[SCALING], shown.scaling, shown.plan.time))
-    return found
-
-
-def draw(shown: Shown) -> dict[str, Picture]:
-    """The figures, by name."""
-    from scheduler_bridge.experiments.real_runs.figures import (
-        draw_costs,
-        draw_fidelity,
-        draw_means,
-        draw_orders,
-        draw_scaling,
-        draw_turnaround,
-    )
-
-    found: dict[str, Picture] = {}
-    if shown.batches:
-        found["means"] = draw_means(shown.batches, shown.paper, shown.note)
-        found["turnaround"] = draw_turnaround(shown.batches, shown.paper, shown.note)
-        found["costs"] = draw_costs(costs(shown.batches.values()), shown.note)
-    orders = {share: pair for (policy, share), pair in findings.orders(shown.batches).items() if policy == "malleable"}
-    if orders:
-        found["orders"] = draw_orders(orders, shown.orders, shown.note)
-    if SCALING in shown.records:
-        ours = computed_s([shown.records[SCALING]])
-        found["scaling"] = draw_scaling(ours, shown.scaling, shown.plan.time, shown.note)
-    if shown.held:
-        found["fidelity"] = draw_fidelity(shown.held, shown.note)
-    return found
+    drawn: dict[str, Picture] = {}
+    if batches:
+        drawn["means"] = figures.draw_means(batches, paper, note)
+        drawn["turnaround"] = figures.draw_turnaround(batches, paper, note)
+        drawn["costs"] = figures.draw_costs(costs(batches.values()), note)
+    if resized := {share: pair for (policy, share), pair in orders(batches).items() if policy == "malleable"}:
+        drawn["orders"] = figures.draw_orders(resized, paper_orders, note)
+    if any(key.kind == "injected" for key in records):
+        found.append(findings.injected_table(records))
+    if (scaling := records.get(SCALING)) is not None:
+        theirs = published_s(reference)
+        found.append(scaling_table(scaling, theirs, plan.time))
+        drawn["scaling"] = figures.draw_scaling(computed_s([scaling]), theirs, plan.time, note)
+    if held:
+        drawn["fidelity"] = figures.draw_fidelity(held, note)
+    return found, drawn
 
 
 def of_runs(records: Mapping[RunKey, RunRecord]) -> dict[str, str]:
-    """Tell of real runs: how many there are, their seeds, when they began."""
+    """Describe real runs: how many there are, their seeds, when they began."""
     began = sorted(record.started_at for record in records.values())
     return {
         "real runs": str(len(records)),
@@ -392,12 +354,12 @@ _ORDERS: Final = {"grows_per_job": 0, "shrinks_per_job": 1}
 _CLAIM_COLUMNS: Final = ("claim", "where", "paper: change %", "ours: change %", "verdict")
 
 
-def judged(records: Mapping[RunKey, RunRecord]) -> list[Verdict]:
+def judged(records: Mapping[RunKey, RunRecord]) -> list[study.Verdict]:
     """Judge the claims whose runs are there."""
     runs_of, orders_of = cells(records), orders(records)
     ours = {theirs: name for name, theirs in PUBLISHED.items()}
 
-    def mean(claim: Claim, end: str) -> float | None:
+    def mean(claim: study.Claim, end: str) -> float | None:
         policy, share = ours[claim[end][0]], claim[end][1]
         if claim["measure"] in _ORDERS:
             found = orders_of.get((policy, share))
@@ -405,12 +367,12 @@ def judged(records: Mapping[RunKey, RunRecord]) -> list[Verdict]:
         runs = runs_of.get((policy, share))
         return statistics.fmean(run[claim["measure"]] for run in runs) if runs else None
 
-    def found(claim: Claim) -> float | None:
-        return change(mean(claim, "from"), mean(claim, "to"))
+    def found(claim: study.Claim) -> float | None:
+        return study.change(mean(claim, "from"), mean(claim, "to"))
 
-    def by(claim: Claim) -> Judged:
+    def by(claim: study.Claim) -> study.Judged:
         printed, measured = printed_change(claim), found(claim) or 0.0
-        return Judged(printed, measured, word_for(measured, printed))
+        return study.Judged(printed, measured, study.word_for(measured, printed))
 
     there = [claim for claim in CLAIMS if found(claim) is not None]
-    return judge({"claim": there}, {"claim": by}, lambda _: "", where=lambda claim: (claim["where"],))
+    return study.judge({"claim": there}, {"claim": by}, lambda _: "", where=lambda claim: (claim["where"],))

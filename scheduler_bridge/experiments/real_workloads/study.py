@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
@@ -19,22 +20,6 @@ from scheduler_bridge.experiments.real_workloads.cells import (
     simulated,
     timeline,
     traces,
-)
-from scheduler_bridge.experiments.study import (
-    CLOSE,
-    TOLERANCE,
-    Claim,
-    Judged,
-    Means,
-    Verdict,
-    agree,
-    change,
-    changed,
-    claims_file,
-    claims_table,
-    counted,
-    first,
-    judge,
 )
 from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
 from scheduler_bridge.report import words
@@ -56,11 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAME: Final = "real-workloads"
-CLAIMS: Final = claims_file(__package__)
-_TOLERANCE: Final = (
-    f"A change holds where its sign is the printed one and it is at most {TOLERANCE:g} points away from it; up to "
-    f"{CLOSE:g} points, the sign does not matter."
-)
+CLAIMS: Final = study.claims_file(__package__)
 _TWINS: Final = (
     "Haswell, KNL and Eagle are statistical twins, drawn from what the paper prints of them: synthetic, not the logs. "
     "How much of the machine they use and how long rigid jobs wait was made to be of the printed size."
@@ -113,17 +94,17 @@ def run(
     return Outcome(
         NAME,
         "The 2025 paper: real workloads with malleable jobs",
-        f"{counted(verdict.word for verdict in verdicts)}.",
+        f"{study.counted(verdict.word for verdict in verdicts)}.",
         _remarks(found, how.scale, plan),
-        (_beside(means, found), claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
+        (_beside(means, found), study.claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
         figures,
-        passed=agree(verdicts),
+        passed=study.agree(verdicts),
         provenance=of_rows(rows),
     )
 
 
 def _remarks(found: Sequence[Trace], scale: Scale, plan: Plan) -> tuple[str, ...]:
-    remarks = [_TOLERANCE, _TWINS, _MODEL, _EASY, _SPREAD]
+    remarks = [study.HOW_JUDGED, _TWINS, _MODEL, _EASY, _SPREAD]
     if any(trace.paper == "theta" for trace in found):
         remarks.append(
             "Theta is the public trace of the same 28 days: it has 1,617 of the paper's 2,550 jobs, mostly the small "
@@ -140,7 +121,7 @@ def _remarks(found: Sequence[Trace], scale: Scale, plan: Plan) -> tuple[str, ...
     return tuple(remarks)
 
 
-class Shares(Means):
+class Shares(study.Means):
     """Means by workload, policy and share of malleable jobs."""
 
     def shares(self, trace: str) -> list[int]:
@@ -173,22 +154,22 @@ _THETA_AXIS_S: Final = 4500
 _CLAIM_COLUMNS: Final = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
 
 
-def judged(means: Shares, traces: Sequence[Trace]) -> list[Verdict]:
+def judged(means: Shares, traces: Sequence[Trace]) -> list[study.Verdict]:
     """Judge all claims on all workloads that stand for the paper's."""
     return [verdict for trace in traces for verdict in _judged_on(trace, means)]
 
 
-def _judged_on(trace: Trace, means: Shares) -> list[Verdict]:
-    def changes(claim: Claim) -> Judged:
+def _judged_on(trace: Trace, means: Shares) -> list[study.Verdict]:
+    def changes(claim: study.Claim) -> study.Judged:
         (policy, share), measure = claim["after"], claim["measure"]
         rigid, after = means.rigid(trace.name, measure), means.choose(trace.name, policy, share, measure)
         if rigid is None or after is None:
-            return changed(None, claim["printed"])
-        if (found := change(rigid, after[2])) is None:
-            return changed(None, claim["printed"])._replace(found="nobody waits")
-        return changed(found, claim["printed"], f" ({after[0]}, {after[1]} %)")
+            return study.changed(None, claim["printed"])
+        if (found := study.change(rigid, after[2])) is None:
+            return study.changed(None, claim["printed"])._replace(found="nobody waits")
+        return study.changed(found, claim["printed"], f" ({after[0]}, {after[1]} %)")
 
-    def limits(claim: Claim) -> Judged:
+    def limits(claim: study.Claim) -> study.Judged:
         """The best strategy stays below a limit at all shares from one on."""
         measure, below = claim["measure"], claim["below"]
         shares = [share for share in means.shares(trace.name) if share >= claim["from"]]
@@ -196,16 +177,16 @@ def _judged_on(trace: Trace, means: Shares) -> list[Verdict]:
         values = [one[2] for one in best if one is not None]
         text = f"< {below:g} s"
         if not values:
-            return Judged(text, "-", "not judged")
+            return study.Judged(text, "-", "not judged")
         if (rigid := means.rigid(trace.name, measure)) is not None and rigid < below:
-            return Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
-        return Judged(text, f"{max(values):.1f} s", "holds" if max(values) < below else "differs")
+            return study.Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
+        return study.Judged(text, f"{max(values):.1f} s", "holds" if max(values) < below else "differs")
 
-    def orders(claim: Claim) -> Judged:
+    def orders(claim: study.Claim) -> study.Judged:
         """A strategy is the extreme one; where another one is as extreme, nothing can be said."""
         wanted = claim.get("most", claim.get("least"))
         values = {name: means.get(trace.name, name, claim["measure"], claim["share"]) for name in STRATEGIES}
-        found = first(values, wanted, "{:,.1f}", highest="most" in claim)
+        found = study.first(values, wanted, "{:,.1f}", highest="most" in claim)
         known = sorted((value for value in values.values() if value is not None), reverse="most" in claim)
         tied = len(known) > 1 and known[0] == known[1] == values[wanted]
         return found._replace(word="not judged") if tied else found
@@ -214,7 +195,7 @@ def _judged_on(trace: Trace, means: Shares) -> list[Verdict]:
         kind: [claim for claim in CLAIMS[kind] if claim["trace"] == trace.paper]
         for kind in ("change", "limit", "order")
     }
-    return judge(
+    return study.judge(
         claims,
         {"change": changes, "limit": limits, "order": orders},
         lambda claim: _reason(claim, trace, means),
@@ -222,7 +203,7 @@ def _judged_on(trace: Trace, means: Shares) -> list[Verdict]:
     )
 
 
-def _reason(claim: Claim, trace: Trace, means: Shares) -> str:
+def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
     """What is known: that the workload is another one, and how far off it is before anything is malleable."""
     far = [
         f"rigid {name.removesuffix('_s')} is {here:,.0f}, printed {printed:,.0f}"
@@ -271,7 +252,7 @@ def _beside(means: Shares, found: Sequence[Trace]) -> DataTable:
             best = means.choose(trace.name, "best", "any", measure)
             at = (best[0], best[1], best[2]) if best else (None, None, None)
             theirs = CLAIMS["rigid"][trace.paper].get(measure)
-            gained = change(rigid, at[2])
+            gained = study.change(rigid, at[2])
             rows.append((trace.label, title, rigid, theirs, *at, gained, printed.get((trace.paper, measure))))
     columns = ("workload", "mean", "rigid", "paper", "best", "at %", "is", "change %", "paper's %")
     return DataTable("beside-the-paper", "The best strategy, beside what the paper prints", columns, tuple(rows))
@@ -322,7 +303,7 @@ _STYLES: Final = dict(zip(_POLICIES, zip((INK, *LINE_COLORS), MARKERS, strict=Fa
 def draw_means(means: Shares, trace: str, label: str, paper: str) -> Picture:
     """Four panels: means over jobs and seeds by share of malleable jobs; diamonds are what ``paper`` has."""
     best = means.choose(trace, "best", "any", "turnaround_s")
-    gained = change(means.rigid(trace, "turnaround_s"), None if best is None else best[2])
+    gained = study.change(means.rigid(trace, "turnaround_s"), None if best is None else best[2])
     finding = f"{label}: means by share of malleable jobs"
     if best is not None and gained is not None:
         way = "shortens" if gained < 0 else "lengthens"

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.sd_policy.cells import (
     COLUMNS,
@@ -28,38 +29,14 @@ from scheduler_bridge.experiments.sd_policy.cells import (
     simulated,
     traces,
 )
-from scheduler_bridge.experiments.study import (
-    CLOSE,
-    TOLERANCE,
-    Claim,
-    Judged,
-    Means,
-    Verdict,
-    agree,
-    below_zero,
-    change,
-    changed,
-    claims_file,
-    claims_table,
-    counted,
-    draw_bars,
-    falling,
-    first,
-    judge,
-    near,
-    word_for,
-)
 from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
 from scheduler_bridge.report.charts import OKABE_ITO, BarRow, Entry, sheet
 
 NAME: Final = "sd-policy"
-CLAIMS: Final = claims_file(__package__)
+CLAIMS: Final = study.claims_file(__package__)
 _BIG: Final = 4
 """The workload of section 4.2."""
-_TOLERANCE: Final = (
-    f"A change holds where its sign is the printed one and it is at most {TOLERANCE:g} points away from it; up to "
-    f"{CLOSE:g} points, the sign does not matter. A share of jobs holds up to {CLOSE:g} points away."
-)
+_TOLERANCE: Final = f"{study.HOW_JUDGED} A share of jobs holds up to {study.CLOSE:g} points away."
 _WORKLOADS: Final = (
     "Workloads 1, 2 and 5 are drawn in the form of Cirne and Berman's model, 3 is a twin of RICC's numbers of jobs and "
     "nodes: synthetic, with loads made so that static backfill has about the paper's makespan and response time. So "
@@ -77,6 +54,7 @@ _REAL: Final = (
     "Workload 5 was a real run there: better use of nodes by memory-bound phases is in no simulation. Real runs of "
     "this project: malleable experiment sd-real."
 )
+_SHORT: Final = "Short cuts on smaller machines: for a look, not for the paper's numbers. Those are --scale full."
 
 
 def run(
@@ -114,33 +92,30 @@ def run(
     return Outcome(
         NAME,
         "The 2019 paper: SD-Policy, jobs that share nodes",
-        f"{len(rows)} simulations: {counted(verdict.word for verdict in verdicts)}.",
-        (*_missing(found), *_short(how.scale), _TOLERANCE, _WORKLOADS, _MODEL, _METRICS, _REAL),
-        (_means_table(means, found), claims_table(verdicts), _maps_table(drawn), _days_table(drawn)),
+        f"{len(rows)} simulations: {study.counted(verdict.word for verdict in verdicts)}.",
+        tuple(_remarks(found, how.scale)),
+        (_means_table(means, found), study.claims_table(verdicts), _maps_table(drawn), _days_table(drawn)),
         figures,
-        passed=agree(verdicts),
+        passed=study.agree(verdicts),
         provenance=of_rows(rows),
     )
 
 
-def _missing(found: Sequence[Trace]) -> tuple[str, ...]:
-    if any(trace.paper == _BIG for trace in found):
-        return ()
-    return (f"Workload 4 is left out: {CURIE_FILE} is not there. Give --data, the folder that holds it.",)
+def _remarks(found: Sequence[Trace], scale: Scale) -> list[str]:
+    remarks = [_TOLERANCE, _WORKLOADS, _MODEL, _METRICS, _REAL]
+    if scale == "small":
+        remarks.insert(0, _SHORT)
+    if not any(trace.paper == _BIG for trace in found):
+        remarks.insert(0, f"Workload 4 is left out: {CURIE_FILE} is not there. Give --data, the folder that holds it.")
+    return remarks
 
 
-def _short(scale: Scale) -> tuple[str, ...]:
-    if scale == "full":
-        return ()
-    return ("Short cuts on smaller machines: for a look, not for the paper's numbers. Those are --scale full.",)
-
-
-class Limits(Means):
+class Limits(study.Means):
     """Means by workload and policy: static backfill, and SD-Policy by limit and runtime model."""
 
     def change(self, trace: str, policy: str, measure: str, before: str = STATIC) -> float | None:
         """The mean against that of another policy, in percent."""
-        return change(self.get(trace, before, measure), self.get(trace, policy, measure))
+        return study.change(self.get(trace, before, measure), self.get(trace, policy, measure))
 
     def best(self, trace: str, measure: str) -> str | None:
         """The limit with the smallest mean, under the ideal model; None: one of them was not simulated."""
@@ -186,51 +161,53 @@ class _Judge:
     def _policy(self, paper: int, wanted: str, measure: str) -> str:
         return (self.means.best(self._name(paper), measure) or "") if wanted == "best" else wanted
 
-    def changes(self, claim: Claim) -> Judged:
+    def changes(self, claim: study.Claim) -> study.Judged:
         """From static backfill, or the policy that it names."""
         measure = claim["measure"]
         at = self._policy(claim["workload"], claim["policy"], measure)
         found = self.means.change(self._name(claim["workload"]), at, measure, claim.get("than", STATIC))
-        return changed(found, claim["printed"], f" ({at})" if claim["policy"] == "best" else "")
+        return study.changed(found, claim["printed"], f" ({at})" if claim["policy"] == "best" else "")
 
-    def between(self, claim: Claim) -> Judged:
+    def between(self, claim: study.Claim) -> study.Judged:
         """From one workload to another."""
         after, before = (
             self.means.get(self._name(paper), self._policy(paper, claim["policy"], "slowdown"), "slowdown")
             for paper in (claim["workload"], claim["than"])
         )
-        return changed(change(before, after), claim["printed"])
+        return study.changed(study.change(before, after), claim["printed"])
 
-    def falls(self, claim: Claim) -> Judged:
+    def falls(self, claim: study.Claim) -> study.Judged:
         """In all; a step may rise as little as does not matter."""
         values = [self.means.get(self._name(claim["workload"]), limit, "slowdown") for limit in claim["order"]]
-        return falling(values, " > ".join(claim["order"]), "{:,.1f}", CLOSE)
+        return study.falling(values, " > ".join(claim["order"]), "{:,.1f}", study.CLOSE)
 
-    def best(self, claim: Claim) -> Judged:
+    def best(self, claim: study.Claim) -> study.Judged:
         """Of the limits, by slowdown."""
         name = self._name(claim["workload"])
-        return first({limit: self.means.get(name, limit, "slowdown") for limit in LIMITS}, claim["policy"], None)
+        return study.first({limit: self.means.get(name, limit, "slowdown") for limit in LIMITS}, claim["policy"], None)
 
-    def better(self, claim: Claim) -> Judged:
+    def better(self, claim: study.Claim) -> study.Judged:
         """Than static backfill, by slowdown, on the workloads that are there."""
         pairs = itertools.product(
             (name for paper, name in self.names.items() if paper in claim["workloads"]), claim["policies"]
         )
-        return below_zero({f"{name}, {limit}": self.means.change(name, limit, "slowdown") for name, limit in pairs})
+        return study.below_zero(
+            {f"{name}, {limit}": self.means.change(name, limit, "slowdown") for name, limit in pairs}
+        )
 
-    def share(self, claim: Claim) -> Judged:
+    def share(self, claim: study.Claim) -> study.Judged:
         """Of the jobs, in percent."""
-        return near([self.means.get(self._name(claim["workload"]), "10", claim["measure"])], claim["printed"])
+        return study.near([self.means.get(self._name(claim["workload"]), "10", claim["measure"])], claim["printed"])
 
-    def gained(self, claim: Claim) -> Judged:
+    def gained(self, claim: study.Claim) -> study.Judged:
         """By kinds of jobs, or by day."""
         if self.gains is None:
-            return Judged("", "-", "not judged")
+            return study.Judged("", "-", "not judged")
         if claim["kind"] == "days":
             return _days(self.gains)
         return _corner(self.gains, claim["printed"]) if claim["kind"] == "corner" else _kept(self.gains, claim["kind"])
 
-    def reason(self, claim: Claim) -> str:
+    def reason(self, claim: study.Claim) -> str:
         """What is known: that the workload is another one, and how far off it is before anything is shared."""
         if (paper := claim.get("workload")) is None:
             return "see the claims on each workload"
@@ -242,7 +219,7 @@ class _Judge:
         return "; ".join(far)
 
 
-def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[Verdict]:
+def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[study.Verdict]:
     """Judge all claims.
 
     Args:
@@ -260,23 +237,23 @@ def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[
         "share": by.share,
         "map": by.gained,
     }
-    return judge(CLAIMS, kinds, by.reason)
+    return study.judge(CLAIMS, kinds, by.reason)
 
 
-def _corner(gains: Gains, wanted: float) -> Judged:
+def _corner(gains: Gains, wanted: float) -> study.Judged:
     counted = [category for category in gains.categories if category.counts]
     small, large = ([c.slowdown for c in counted if c.is_small is is_small] for is_small in (True, False))
     text = f"up to x {wanted:.2f}"
     if not small or not large:
-        return Judged(text, "-", "not judged")
+        return study.Judged(text, "-", "not judged")
     best = max(small)
     found = f"up to x {best:.2f}; larger or longer ones up to x {max(large):.2f}"
     if best <= max(large) or best <= 1:
-        return Judged(text, found, "differs")
-    return Judged(text, found, word_for(100 * (1 / best - 1), 100 * (1 / wanted - 1)))
+        return study.Judged(text, found, "differs")
+    return study.Judged(text, found, study.word_for(100 * (1 / best - 1), 100 * (1 / wanted - 1)))
 
 
-def _kept(gains: Gains, kind: str) -> Judged:
+def _kept(gains: Gains, kind: str) -> study.Judged:
     """Whether categories are better, nearly all of them; of waits: all that run longer."""
     counted = [category for category in gains.categories if category.counts]
     if kind == "wait":
@@ -284,17 +261,19 @@ def _kept(gains: Gains, kind: str) -> Judged:
     else:
         ratios = [category.slowdown for category in counted]
     if not ratios:
-        return Judged("x >= 1", f"no category of {FEW} jobs", "not judged")
+        return study.Judged("x >= 1", f"no category of {FEW} jobs", "not judged")
     better = sum(ratio >= 1 for ratio in ratios)
     needed = len(ratios) if kind == "wait" else math.ceil(_NEARLY / 100 * len(ratios))
-    return Judged("x >= 1", f"{better} of {len(ratios)} categories", "holds" if better >= needed else "differs")
+    return study.Judged("x >= 1", f"{better} of {len(ratios)} categories", "holds" if better >= needed else "differs")
 
 
-def _days(gains: Gains) -> Judged:
+def _days(gains: Gains) -> study.Judged:
     """A day counts as kept where its slowdown is not above that of static backfill."""
     kept = sum(day.shared <= day.static for day in gains.days)
     share = 100 * kept / len(gains.days)
-    return Judged("nearly all days", f"{kept} of {len(gains.days)} days", "holds" if share >= _DAYS else "differs")
+    return study.Judged(
+        "nearly all days", f"{kept} of {len(gains.days)} days", "holds" if share >= _DAYS else "differs"
+    )
 
 
 # Gains of jobs and days [section 4.2, figures 4 to 7] ----------------------------------------------------------------
@@ -512,7 +491,7 @@ def _changes(means: Limits, traces: Sequence[Trace], names: Mapping[str, str], w
     caption = f"Bars: changes of means against static backfill, below zero is better; draws: {draws}."
     alt = f"{what}: a table of bars by workload: slowdown and response time."
     finding = _finding(means, traces, names)
-    return draw_bars(list(_TITLES.values()), rows, "{:+.0f} %".format, finding, note, caption, alt)
+    return study.draw_bars(list(_TITLES.values()), rows, "{:+.0f} %".format, finding, note, caption, alt)
 
 
 def _finding(means: Limits, traces: Sequence[Trace], policies: Iterable[str]) -> str:

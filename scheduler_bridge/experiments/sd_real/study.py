@@ -14,23 +14,13 @@ from typing import Final, Literal, TypeAlias
 from msgspec import structs
 
 from apgas.malleability.core_ids import parsed
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
 from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, import_path, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
-from scheduler_bridge.experiments.study import (
-    Claim,
-    Judged,
-    Verdict,
-    change,
-    changed,
-    claims_table,
-    counted,
-    judge,
-    near,
-)
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
 from scheduler_bridge.report.charts import OKABE_ITO, plain, sheet
 from scheduler_bridge.report.words import seconds
@@ -98,7 +88,7 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
     wrong = [*faults(records), *met.clashes]
     found = by_policy(records)
     verdicts = judged(found, enough=plan.jobs >= _ENOUGH)
-    claims = claims_table(verdicts, title="The paper's claims on its real run")
+    claims = study.claims_table(verdicts, title="The paper's claims on its real run")
     shared = sharers(record for key, record in records.items() if key.policy == SHARED)
     jobs = sum(len(record.jobs) for record in records.values())
     results = "every result is right" if not wrong else f"{len(wrong)} jobs failed, are wrong or shared a core"
@@ -111,7 +101,7 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
         NAME,
         "SD-Policy on real jobs that share nodes",
         f"{len(records)} runs, {jobs} jobs: {results}; {shared} jobs started on nodes of others."
-        f"{f' {counted(verdict.word for verdict in verdicts)}.' if plan.jobs >= _ENOUGH else ''}",
+        f"{f' {study.counted(verdict.word for verdict in verdicts)}.' if plan.jobs >= _ENOUGH else ''}",
         (
             f"Emulated: {where}.",
             _NOTE,
@@ -289,7 +279,7 @@ def by_policy(records: Mapping[RunKey, RunRecord]) -> dict[str, dict[str, float]
 
 def gained(found: Mapping[str, Mapping[str, float]], measure: str) -> float | None:
     """From static backfill to SD-Policy, in percent."""
-    return change(found[STATIC][measure], found[SHARED][measure])
+    return study.change(found[STATIC][measure], found[SHARED][measure])
 
 
 def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
@@ -309,17 +299,17 @@ def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
     return DataTable("means", "SD-Policy beside static backfill", columns, tuple(rows))
 
 
-def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[Verdict]:
+def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[study.Verdict]:
     """Judge the claims on the paper's real run; by a batch that is not ``enough``, none."""
 
-    def by(claim: Claim) -> Judged:
+    def by(claim: study.Claim) -> study.Judged:
         if claim["measure"] == "guests":
-            verdict = near([found[SHARED]["guests"]], claim["printed"])
+            verdict = study.near([found[SHARED]["guests"]], claim["printed"])
         else:
-            verdict = changed(gained(found, claim["measure"]), claim["printed"])
+            verdict = study.changed(gained(found, claim["measure"]), claim["printed"])
         return verdict if enough else verdict._replace(word="not judged")
 
-    return judge(CLAIMS, {"real": by}, lambda _: _WHY)
+    return study.judge(CLAIMS, {"real": by}, lambda _: _WHY)
 
 
 def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scheduler_bridge.daemon.daemon import ENDED
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import Look, looks
+from scheduler_bridge.report.looks import Look, looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

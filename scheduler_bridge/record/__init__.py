@@ -1,6 +1,5 @@
 """The record of a run: what happened to every job and node, and the figures drawn from it."""
 
-from scheduler_bridge.record.lanes import Lane, lanes
 from scheduler_bridge.record.metrics import (
     UTILIZATION_DENOMINATOR,
     Metrics,
@@ -40,7 +39,6 @@ __all__ = [
     "Advance",
     "JobRecord",
     "JobState",
-    "Lane",
     "Metrics",
     "Recorder",
     "Reserved",
@@ -55,7 +53,6 @@ __all__ = [
     "decode_record",
     "encode_record",
     "first_submission_s",
-    "lanes",
     "last_end_s",
     "makespan_s",
     "metrics",

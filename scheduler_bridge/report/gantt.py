@@ -21,14 +21,14 @@ from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.record import (
     busy_steps,
     first_submission_s,
-    lanes,
     makespan_s,
     metrics,
     utilization,
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import MINUS, OKABE_ITO, drawable, looks, narrow, png, time_ticks
+from scheduler_bridge.report.charts import drawable, narrow, png, time_ticks
+from scheduler_bridge.report.looks import MALLEABLE_MARK, MINUS, OKABE_ITO, lanes, looks, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from scheduler_bridge.record import JobRecord, Lane, ResizeRecord, RunRecord, Segment
-    from scheduler_bridge.report.charts import Look
+    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
+    from scheduler_bridge.report.looks import Lane, Look
 
 
 WIDTH_IN = 12.0
@@ -270,7 +270,6 @@ def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False)
 
 # Nodes over time: one row per node, one bar per job, resizes marked, shaded and labelled -----------------------------
 
-MALLEABLE_MARK = "↔"
 ROW_HEIGHT = 0.90
 NAME_SIZES_PT = (9.0, 8.0, 7.0)
 RESERVED_HATCH = "/////"
@@ -431,18 +430,7 @@ def _blocks(segment: Segment, shared: Sequence[Lane] | None, row: Mapping[str, i
 
 def _filled(from_s: float, to_s: float, nodes: Iterable[str], row: Mapping[str, int]) -> list[Block]:
     """The blocks of nodes that are all one job's."""
-    return [Block(from_s, to_s, first, last) for first, last in _runs(row[node] for node in nodes if node in row)]
-
-
-def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
-    """Group row numbers into runs of neighbours: 0, 1, 3 gives (0, 1), (3, 3)."""
-    runs: list[tuple[int, int]] = []
-    for index in sorted(rows):
-        if runs and runs[-1][1] == index - 1:
-            runs[-1] = (runs[-1][0], index)
-        else:
-            runs.append((index, index))
-    return runs
+    return [Block(from_s, to_s, first, last) for first, last in runs_of(row[node] for node in nodes if node in row)]
 
 
 def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
@@ -526,7 +514,7 @@ def _resize(
     from_s, to_s = resize.ordered_s - origin_s, resize.done_s - origin_s
     grow = resize.kind == "grow"
     boundaries = []
-    for first, last in _runs(row[node] for node in resize.nodes if node in row):
+    for first, last in runs_of(row[node] for node in resize.nodes if node in row):
         corner, width, height = _rectangle(Block(from_s, to_s, first, last))
         shade = look.color if grow else SHRINK_SHADE
         axes.add_patch(Rectangle(corner, width, height, facecolor=shade, alpha=0.4, linewidth=0, zorder=2.5))

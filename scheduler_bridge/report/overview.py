@@ -24,8 +24,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import OKABE_ITO, Look, drawable, narrow, png, time_ticks
-from scheduler_bridge.report.gantt import MALLEABLE_MARK
+from scheduler_bridge.report.charts import drawable, narrow, png, time_ticks
+from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -559,12 +559,7 @@ class _Canvas:
 
     def _runs(self, nodes: Iterable[str]) -> list[tuple[int, int]]:
         """Rows of nodes, as runs of neighbours."""
-        rows = np.sort(np.fromiter((self._row[node] for node in nodes if node in self._row), dtype=np.int64))
-        if not len(rows):
-            return []
-        breaks = np.flatnonzero(np.diff(rows) > 1)
-        firsts, lasts = rows[np.append(0, breaks + 1)], rows[np.append(breaks, len(rows) - 1)]
-        return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+        return runs_of(self._row[node] for node in nodes if node in self._row)
 
     def _pixels(self, from_s: float, to_s: float, first: int, last: int) -> tuple[slice, slice]:
         """Those of a rectangle; at least one of each side."""

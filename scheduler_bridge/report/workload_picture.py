@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.report.charts import OKABE_ITO, plain, png, sheet
+from scheduler_bridge.report.charts import plain, png, sheet
+from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.workloads.workload import busy_nodes, describe_workload
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.daemon import JobStatus, Snapshot
-from scheduler_bridge.record import JobRecord, Lane, ResizeRecord, RunRecord, Segment, lanes
+from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import words
+from scheduler_bridge.report.looks import Lane, lanes, runs_of
 from scheduler_bridge.web.http import WebConfig
 
 _logger = logging.getLogger(__name__)
@@ -207,7 +208,7 @@ class Paced(Generic[_T]):
 # Nodes are numbered in the order of their names in the document, and a job's nodes are ranges of such numbers, so that
 # a job on many nodes is short to tell. Times are seconds on the daemon's clock.
 
-Document: TypeAlias = "dict[str, Any]"
+Document: TypeAlias = dict[str, Any]
 
 _KEPT_RESIZES = 20
 _MOST_WAITING = 1000
@@ -394,11 +395,5 @@ def _resize(resize: ResizeRecord) -> dict[str, Any]:
 
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Return ``numbers`` as ranges from the first to the last, both included."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges
+    """``numbers`` as ranges from the first to the last, both included."""
+    return [[first, last] for first, last in runs_of(numbers)]

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from scheduler_bridge.daemon import DaemonError, Snapshot
 from scheduler_bridge.record import RunRecord
+from scheduler_bridge.report.looks import JOB_COLORS, Look
 from scheduler_bridge.web.feed import EVENT_STREAM, Feed, Paced, Watched
 from scheduler_bridge.web.http import Answer, HttpServer, Stream, WebConfig
 
@@ -93,9 +94,12 @@ class WebServer:
 
 
 def _files() -> dict[str, bytes]:
-    """Read the page's files once: what is served does not depend on what is asked for."""
+    """Read the page's files once, as what is served does not depend on what is asked for; colours are the report's."""
     folder = resources.files("scheduler_bridge.web") / "static"
-    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rpartition(".")[2] in _TYPES}
+    found = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rpartition(".")[2] in _TYPES}
+    inks = [Look(color).ink for color in JOB_COLORS]
+    found["colors.js"] = b"export const COLORS = %b, INKS = %b;\n" % tuple(map(msgspec.json.encode, (JOB_COLORS, inks)))
+    return found
 
 
 # The metrics, in Prometheus' text format; their names begin with ``malleable_`` --------------------------------------

@@ -16,7 +16,7 @@ from support import PATIENCE_S
 from support.clusters import Cluster
 from support.pages import Served
 
-from scheduler_bridge.report.charts import JOB_COLORS
+from scheduler_bridge.report.looks import JOB_COLORS
 from scheduler_bridge.report.page import write_page
 from scheduler_bridge.web import WebConfig
 

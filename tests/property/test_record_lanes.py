@@ -7,7 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_bridge.record import JobRecord, Lane, Segment, lanes
+from scheduler_bridge.record import JobRecord, Segment
+from scheduler_bridge.report.looks import Lane, lanes
 
 CORES = 4
 EVENT = st.tuples(st.sampled_from(("come", "take", "go")), st.integers(0, 5), st.integers(1, CORES), st.booleans())

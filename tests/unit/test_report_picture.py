@@ -9,7 +9,6 @@ from matplotlib.patches import Rectangle
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
-from scheduler_bridge.report.charts import OKABE_ITO, looks, luma
 from scheduler_bridge.report.gantt import (
     GROW_SPOTS,
     SHRINK_SPOTS,
@@ -18,10 +17,10 @@ from scheduler_bridge.report.gantt import (
     _joined,
     _parts,
     _rectangle,
-    _runs,
     free_spot,
     job_blocks,
 )
+from scheduler_bridge.report.looks import OKABE_ITO, looks, luma, runs_of
 from scheduler_bridge.report.page import inline
 
 
@@ -296,8 +295,8 @@ def test_hatches_mean_reserved_and_nothing_else() -> None:
 
 
 def test_rows_are_grouped_into_runs() -> None:
-    assert _runs([3, 0, 1, 5, 4]) == [(0, 1), (3, 5)]
-    assert _runs([]) == []
+    assert runs_of([3, 0, 1, 5, 4]) == [(0, 1), (3, 5)]
+    assert runs_of([]) == []
 
 
 def test_parts_hang_together_in_time_and_rows() -> None:

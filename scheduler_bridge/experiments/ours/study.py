@@ -29,7 +29,8 @@ from scheduler_bridge.experiments.ours.cells import (
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.real_workloads.cells import NO_THETA
 from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
-from scheduler_bridge.report.charts import OKABE_ITO, plain, sheet
+from scheduler_bridge.report.charts import plain, sheet
+from scheduler_bridge.report.looks import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

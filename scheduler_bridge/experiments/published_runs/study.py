@@ -24,7 +24,8 @@ from scheduler_bridge.experiments.published_runs.cells import (
     measured,
     read_reference,
 )
-from scheduler_bridge.report.charts import INK, OKABE_ITO, Curve, draw_multiples, plain, say, sheet
+from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
+from scheduler_bridge.report.looks import OKABE_ITO
 
 NAME: Final = "real-runs-simulated"
 SEEDS: Final = range(42, 52)

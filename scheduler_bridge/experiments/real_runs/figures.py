@@ -15,7 +15,8 @@ from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.real_runs.findings import MEASURES, PAPER, Cost, cells
 from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.record import RunRecord
-from scheduler_bridge.report.charts import INK, OKABE_ITO, Curve, draw_multiples, plain, say, sheet
+from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
+from scheduler_bridge.report.looks import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -27,7 +27,6 @@ from scheduler_bridge.report.charts import (
     INK,
     LINE_COLORS,
     MARKERS,
-    OKABE_ITO,
     Curve,
     draw_curves,
     mark_printed,
@@ -36,6 +35,7 @@ from scheduler_bridge.report.charts import (
     say,
     sheet,
 )
+from scheduler_bridge.report.looks import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

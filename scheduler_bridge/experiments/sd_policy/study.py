@@ -30,7 +30,8 @@ from scheduler_bridge.experiments.sd_policy.cells import (
     traces,
 )
 from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
-from scheduler_bridge.report.charts import OKABE_ITO, BarRow, Entry, sheet
+from scheduler_bridge.report.charts import BarRow, Entry, sheet
+from scheduler_bridge.report.looks import OKABE_ITO
 
 NAME: Final = "sd-policy"
 CLAIMS: Final = study.claims_file(__package__)

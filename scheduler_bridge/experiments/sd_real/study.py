@@ -22,7 +22,8 @@ from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quali
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, import_path, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
-from scheduler_bridge.report.charts import OKABE_ITO, plain, sheet
+from scheduler_bridge.report.charts import plain, sheet
+from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.report.words import seconds
 from scheduler_bridge.sim.measures import Power
 from scheduler_bridge.workloads import TraceJob, Workload

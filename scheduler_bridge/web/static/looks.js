@@ -1,8 +1,7 @@
-// Colours of jobs: those of report/charts.py, where the reasons are. Hatches mean nodes that are reserved, nothing else.
+// Colours of jobs, which the server takes from report/looks.py, and fillings. Hatches mean nodes that are reserved only.
 
-const OKABE_ITO = ["#56B4E9", "#0072B2", "#E69F00", "#009E73", "#F0E442", "#D55E00", "#CC79A7"];
-const TONES = [[0, 0], [255, 0.35], [0, 0.4], [255, 0.65]];
-const COLORS = TONES.flatMap(([shade, share]) => OKABE_ITO.map((color) => mixed(color, shade, share)));
+import { COLORS, INKS } from "./colors.js";
+
 const patterns = new Map();
 
 export const PHASES = {
@@ -15,16 +14,7 @@ export function color(id) {
 
 // Black or white, whichever reads better on the job's colour.
 export function ink(id) {
-  const [red, green, blue] = parts(color(id)).map((part) => part / 255);
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 ? "#000000" : "#ffffff";
-}
-
-function mixed(color, shade, share) {
-  return `#${parts(color).map((part) => Math.floor((1 - share) * part + share * shade + 0.5).toString(16).padStart(2, "0")).join("").toUpperCase()}`;
-}
-
-function parts(color) {
-  return [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  return INKS[(id - 1) % INKS.length];
 }
 
 // "/" or "." as the filling of a rectangle.

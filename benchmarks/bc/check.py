@@ -103,7 +103,7 @@ def inner_vertices(graph: Graph, compiled: bool | None = None) -> int:
     """
     if has_numba() if compiled is None else compiled:
         setup_cache()
-        from .distances_kernel import search
+        from .kernel import search
 
         space = np.zeros((3, graph.active), np.uint64)
         adjacency = graph.out.starts, graph.out.neighbours

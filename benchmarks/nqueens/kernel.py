@@ -14,6 +14,17 @@ NAME = scalar.NAME
 CAPACITY = scalar.CAPACITY
 expand: Callable[..., tuple[int, int, bool]] = scalar.expand
 
+
+def compiled_scalar() -> Callable[..., tuple[int, int, bool]]:
+    """Compile the scalar kernel, for an LLVM that cannot compress vectors; needs numba."""
+    from numba import njit
+
+    compiled: Callable[..., tuple[int, int, bool]] = njit(
+        "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[:, ::1], int64)", nogil=True, cache=True
+    )(scalar.expand)
+    return compiled
+
+
 if has_numba():
     setup_cache()
     from .. import simd
@@ -23,9 +34,7 @@ if has_numba():
 
         NAME, CAPACITY, expand = vector.NAME, vector.CAPACITY, vector.expand
     else:
-        from . import compiled
-
-        NAME, CAPACITY, expand = compiled.NAME, compiled.CAPACITY, compiled.expand
+        NAME, expand = "numba, scalar", compiled_scalar()
 
 
 # The oracle: plain recursion over the rows without bits and symmetry, and the kernel run alone -----------------------

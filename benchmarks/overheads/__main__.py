@@ -19,8 +19,19 @@ with extras_named():
     from ..compare.child import Child, ContenderFailed, cpu_s
     from ..compare.display import Sheet, ratio_written, written
     from ..compare.engine import OURS, Comparison, Contenders, Line, Stage, Turn, carry_out, medians_of
-    from . import contenders
-    from .catalogue import FLOORS, LABELS, MEASURES, PEERS, Case, Measure
+    from .catalogue import (
+        FLOORS,
+        LABELS,
+        MEASURES,
+        PEERS,
+        Case,
+        Measure,
+        contenders_environment,
+        hello_command,
+        keep_bytecode,
+        start_command,
+        why_missing,
+    )
 
 READY_S: Final = 60.0
 SETTLE_S: Final = 1.0
@@ -106,13 +117,13 @@ class Overheads(Comparison):
     def measure(self, stage: Stage) -> None:
         """Measure everything."""
         for name in dict.fromkeys(name for measure in self.measures for name in measure.contenders):
-            reason = "left out" if name not in self.contenders else contenders.missing(name)
+            reason = "left out" if name not in self.contenders else why_missing(name)
             if reason:
                 self.missing[name] = reason
-        contenders.keep_bytecode()
+        keep_bytecode()
         if len(self._cpus) < 2:
             self.notes.append("one core only: nothing was pinned")
-        environment = contenders.environment(stage.folder)
+        environment = contenders_environment(stage.folder)
         for measure in self.measures:
             present = [name for name in measure.contenders if name not in self.missing]
             title = f"{', '.join(LABELS[name] for name in present)}, rounds: {self.rounds_of(measure)}"
@@ -121,7 +132,7 @@ class Overheads(Comparison):
 
     def _measure(self, stage: Stage, measure: Measure, present: Sequence[str], env: Mapping[str, str]) -> None:
         if measure.kind == "start":
-            asks = {name: partial(_start_time, stage, contenders.hello(name, measure), env) for name in present}
+            asks = {name: partial(_start_time, stage, hello_command(name, measure), env) for name in present}
             (case,) = measure.cases
             turns = [Turn(name, LABELS[name], ask, case.quantities) for name, ask in asks.items()]
             self.take_turns(stage, measure.name, turns, self.rounds_of(measure))
@@ -157,7 +168,7 @@ class Overheads(Comparison):
         for name in names:
             stage.progress.note(f"starting {LABELS[name]}")
             try:
-                children[name] = running.start(contenders.command(name, measure, cpus), env, READY_S)
+                children[name] = running.start(start_command(name, measure, cpus), env, READY_S)
             except ContenderFailed as error:
                 self.failures[measure.name, name] = str(error)
         return children

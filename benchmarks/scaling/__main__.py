@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         The exit code: 0 measured, 1 a benchmark failed or was wrong, 2 bad usage, 128 + N ended by signal N.
     """
     if arguments[:1] == ["model"]:
-        from .model import sweep
+        from . import sweep
 
         return sweep.main(arguments[1:])
     if arguments[:1] == ["balance"]:

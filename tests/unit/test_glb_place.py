@@ -13,7 +13,7 @@ from glb.core.place import PlaceCore
 from glb.core.view import Phase
 from glb.errors import LedgerError
 from glb.statistics import tasks_in
-from glb.testing.bags import Numbers, Total
+from glb.testing.conformance import Numbers, Total
 
 
 def core(me: int = 0, members: tuple[int, ...] = (0, 1, 2), workers: int = 1, steals: int = 1) -> PlaceCore[Total]:

@@ -20,10 +20,8 @@ def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(kernel, "CAPACITY", scalar.CAPACITY)
     elif request.param == "compiled":
         pytest.importorskip("numba", reason="numba is not installed")
-        from benchmarks.nqueens import compiled
-
-        monkeypatch.setattr(kernel, "expand", compiled.expand)
-        monkeypatch.setattr(kernel, "CAPACITY", compiled.CAPACITY)
+        monkeypatch.setattr(kernel, "expand", kernel.compiled_scalar())
+        monkeypatch.setattr(kernel, "CAPACITY", scalar.CAPACITY)
     return str(request.param)
 
 

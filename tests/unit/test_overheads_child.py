@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.compare.child import Child, ContenderFailed, cpu_s, marked
 from benchmarks.compare.contender import Config, memory
-from benchmarks.overheads.contenders import keep_bytecode
+from benchmarks.overheads.catalogue import keep_bytecode
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 STUBBORN = """

@@ -17,7 +17,7 @@ from benchmarks.compare.contender import WARM_UP, Ends, per_second, timed
 from benchmarks.compare.engine import Contenders, Stage
 from benchmarks.overheads.__main__ import plan
 from benchmarks.overheads.catalogue import MEASURES
-from benchmarks.overheads.programs.ours import PERIOD_S, share_done
+from benchmarks.overheads.ours import PERIOD_S, share_done
 
 SERVE = """
 from benchmarks.compare.contender import Channel

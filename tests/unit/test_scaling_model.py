@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling.model import sweep as command
-from benchmarks.scaling.model.simulation import Job, Machine, Model, ModelError, Nodes, TreeBag, children, spread
-from benchmarks.scaling.model.sweep import Point, parse_places, sweep_of
+from benchmarks.scaling import sweep
+from benchmarks.scaling.model import Job, Machine, Model, ModelError, Nodes, TreeBag, children, spread
+from benchmarks.scaling.sweep import Point, parse_places, sweep_of
 from glb import LedgerError
 from glb.testing import check_bag
 
@@ -129,13 +129,13 @@ def test_the_title_says_what_the_first_panel_shows() -> None:
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()
-    command._balance(axes, made, points)
+    sweep._balance(axes, made, points)
     ends = {line.get_ydata()[-1] for line in axes.lines}
     assert ends == {87.5, 75.0}
-    said = command.finding(made, points)
+    said = sweep.finding(made, points)
     assert "loses 12.5 % of the compute on 64 places" in said
     assert "with reports to place 0, 25 % are lost on 16" in said
-    assert {text.get_text() for text in axes.texts} == set(command._NAMES.values())
+    assert {text.get_text() for text in axes.texts} == set(sweep._NAMES.values())
 
 
 def test_the_command_shows_draws_and_does_not_repeat(
@@ -143,7 +143,7 @@ def test_the_command_shows_draws_and_does_not_repeat(
 ) -> None:
     path, drawn = tmp_path / "model.json", tmp_path / "model.png"
     arguments = ["--quick", "--quiet", "--json", str(path)]
-    assert command.main([*arguments, "--figure", str(drawn)]) == 0
+    assert sweep.main([*arguments, "--figure", str(drawn)]) == 0
     first = capsys.readouterr().out
     assert "SIMULATED" in first
     assert drawn.read_bytes()[:4] == b"\x89PNG"
@@ -151,7 +151,7 @@ def test_the_command_shows_draws_and_does_not_repeat(
     assert content["simulated"] is True
     assert {run["job"]["places"] for run in content["runs"]} == {16, 64}
     monkeypatch.setattr(Model, "run", lambda _: pytest.fail("a run was repeated"))
-    assert command.main(arguments) == 0
+    assert sweep.main(arguments) == 0
     assert capsys.readouterr().out.splitlines()[:-1] == first.splitlines()[:-2]
 
 
@@ -160,11 +160,11 @@ def test_the_command_shows_draws_and_does_not_repeat(
     [["--places", "0"], ["--work", "0"], ["--at", "1"], ["--figure", "x.doc"], ["--figure", "no/x.png"], ["--frob"]],
 )
 def test_bad_usage_is_refused(wrong: list[str]) -> None:
-    assert command.main([*wrong, "--quiet"]) == 2
+    assert sweep.main([*wrong, "--quiet"]) == 2
 
 
 def test_a_file_with_something_else_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "notes.json"
     path.write_text("[1]")
-    assert command.main(["--quick", "--quiet", "--json", str(path)]) == 2
+    assert sweep.main(["--quick", "--quiet", "--json", str(path)]) == 2
     assert path.read_text() == "[1]"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ...compare.contender import (
+from ..compare.contender import (
     Answer,
     Channel,
     Command,
@@ -27,7 +27,8 @@ from ...compare.contender import (
 )
 
 if TYPE_CHECKING:
-    from ...compare.contender import Handlers
+    from ..compare.contender import Handlers
+
 
 GONE_S: Final = 20.0
 """How long the processes of workers that were removed may take to end."""

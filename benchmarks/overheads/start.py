@@ -1,11 +1,11 @@
-"""Start a contender: ``python -m benchmarks.overheads.programs MODULE.FUNCTION CONFIG``, with the config as JSON."""
+"""Start a contender: ``python -m benchmarks.overheads.start MODULE.FUNCTION CONFIG``, with the config as JSON."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-from ...compare.contender import Channel, Config
+from ..compare.contender import Channel, Config
 
 if __name__ == "__main__":
     channel = Channel()

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ...compare import command_line, display
-from ...compare.display import Sheet, written
-from ...compare.engine import name_files
-from ...harness.errors import BadUsage
-from ...harness.measurement import ResultFile, gather_provenance
-from ...harness.progress import scaled
-from .simulation import Finish, Job, Machine, Model, Outcome
+from ..compare import command_line, display
+from ..compare.display import Sheet, written
+from ..compare.engine import name_files
+from ..harness.errors import BadUsage
+from ..harness.measurement import ResultFile, gather_provenance
+from ..harness.progress import scaled
+from .model import Finish, Job, Machine, Model, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 FINISHES: Final[tuple[Finish, ...]] = ("none", "tree", "home")
 STEALS: Final = (0, 1, 2, 3, 5, 8)
@@ -175,7 +176,7 @@ def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Point]:
 
 # The command ---------------------------------------------------------------------------------------------------------
 
-PROGRAM: Final = f"python -m {__package__.rpartition('.')[0]} model"
+PROGRAM: Final = f"python -m {__package__} model"
 _AT: Final = 1024
 _QUICK: Final = "16,64"
 

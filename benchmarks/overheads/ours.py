@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import apgas
 
-from ...compare.contender import (
+from ..compare.contender import (
     WARM_UP,
     Answer,
     Channel,
@@ -28,7 +28,8 @@ from ...compare.contender import (
 )
 
 if TYPE_CHECKING:
-    from ...compare.contender import Handlers
+    from ..compare.contender import Handlers
+
 
 _COUNTED: Final = 50
 """Finishes whose messages are counted."""

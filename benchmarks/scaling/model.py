@@ -8,6 +8,8 @@ The state machine of every place is the real one; what is modelled is what it ru
   after another, and its worker stands still meanwhile, as if they shared a core.
 - The finish: a place that runs out of work reports to place 0, or to its parent in a tree that ends there, which the
   runtime does not have. In the end place 0 asks every place for its result.
+
+Nothing here looks at a clock: a run depends on its arguments only.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ...compare.contender import (
+from ..compare.contender import (
     Answer,
     Channel,
     Command,
@@ -23,6 +23,7 @@ from ...compare.contender import (
 
 if TYPE_CHECKING:
     import socket
+
 
 # The floor of round trips: two processes and a TCP connection, nothing else ------------------------------------------
 

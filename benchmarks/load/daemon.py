@@ -52,7 +52,7 @@ class StandIn(Executor):
 
     def start(self, attempt: Attempt) -> None:
         """Say that a job starts."""
-        job_id = attempt.job_id  # Whoever plays the job knows the rest of it.
+        job_id = attempt.job_id  # The process that plays the job knows the rest of it.
         loop = asyncio.get_running_loop()
 
         def over() -> None:
@@ -190,7 +190,7 @@ class Gauge:
         self._began_s, self._cpu_s = time.perf_counter(), _cpu_s()
 
     async def beat(self) -> None:
-        """See for ever how late the event loop is."""
+        """Measure, without end, how late the event loop is."""
         while True:
             before = time.perf_counter()
             await asyncio.sleep(_BEAT_S)

@@ -199,7 +199,7 @@ async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
 
 
 def _speakers(fleet: Fleet) -> Iterator[FakeJob | None]:
-    """The connected jobs in turn, for ever; None whenever there is none."""
+    """The connected jobs in turn, without end; None whenever there is none."""
     while True:
         found = False
         for job_id in tuple(fleet.jobs):

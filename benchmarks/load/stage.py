@@ -54,7 +54,7 @@ class FakeJob:
         job_id: Its id.
         token: What proves it.
         nodes: Those that it starts on.
-        heard: Told what the scheduler says.
+        heard: Takes down what the scheduler says.
     """
 
     def __init__(self, job_id: int, token: str, nodes: tuple[str, ...], heard: Heard) -> None:

@@ -24,8 +24,7 @@ class Entry(NamedTuple):
 COMMANDS: Final = {
     "serve": Entry(
         "serve",
-        "Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, hosts, or those "
-        "of Slurm.",
+        "Run the scheduler until TERM, INT or shutdown ends it: with emulated nodes, hosts, or those of Slurm.",
     ),
     "submit": Entry("jobs", "Submit a job, given as a command after -- or as a TOML file, and print its id."),
     "queue": Entry("queue", "List the jobs that wait and run, with the reason why a job waits."),
@@ -57,7 +56,7 @@ COMMANDS: Final = {
     "policies": Entry("policies", "List the scheduling policies, their parameters and sources."),
     "experiment": Entry("experiment", "Repeat an experiment of the papers and compare with what they print."),
     "doctor": Entry(
-        "doctor",
+        "serve",
         "Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.",
     ),
     "shutdown": Entry("operations", "End all jobs and the scheduler, and wait until they have ended."),
@@ -136,11 +135,11 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        return show(_shown(error))
+        return show(_worded(error))
     return 0
 
 
-def _shown(error: Exception) -> CliError:
+def _worded(error: Exception) -> CliError:
     match error:
         case CliError():
             return error
@@ -149,10 +148,10 @@ def _shown(error: Exception) -> CliError:
         case OSError(strerror=str() as why):
             return CliError(f"{error.filename}: {why}" if error.filename else why, code=1)
         case _:
-            return _shown_by_kind(error)
+            return _worded_by_kind(error)
 
 
-def _shown_by_kind(error: Exception) -> CliError:
+def _worded_by_kind(error: Exception) -> CliError:
     """Look at the errors of the parts that most commands do not load."""
     from scheduler_bridge.backends.slurm import ReadingError, SlurmError
     from scheduler_bridge.daemon import ControlError, DaemonError, SubmitError

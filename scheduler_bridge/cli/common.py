@@ -260,7 +260,7 @@ def print_figures(rows: Sequence[Sequence[str]]) -> None:
 
 
 def due_every(seconds: float = 10.0) -> Callable[[], bool]:
-    """Return what says whether so long has passed since it last said so: where nobody watches a bar, a line is due."""
+    """Return a function that is true once in that time: where no bar can be drawn, a line is due then."""
     said_s = time.monotonic()
 
     def is_due() -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENV_DATA: Final = "MALLEABLE_DATA"
 ENV_PLACES: Final = "MALLEABLE_PLACES"
 _COLUMNS: Final = 15
-"""So many columns of a table are shown; the files have all of them."""
+"""Columns of a table that are shown; the files have all of them."""
 
 Scale: TypeAlias = Literal["tiny", "small", "full"]
 
@@ -277,8 +277,8 @@ def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], Outcom
 
             study = importlib.import_module(f"scheduler_bridge.experiments.{folder}.study")
             try:
-                with _goes_on(asked.out), _shown() as told:
-                    how = Sweeping("full" if asked.scale == "full" else "small", asked.out, told, asked.rows)
+                with _goes_on(asked.out), _shown() as tell:
+                    how = Sweeping("full" if asked.scale == "full" else "small", asked.out, tell, asked.rows)
                     outcome: Outcome = study.run(asked.data, how) if data else study.run(how)
                     return outcome
             except SweepFileError as error:
@@ -473,7 +473,7 @@ class Entry:
         run: Runs what is asked for.
         tiny: Whether it has the scale tiny.
         must_pass: Whether the command fails where its outcome has not passed.
-        tables: So many of its tables are shown.
+        tables: How many of its tables are shown.
     """
 
     summary: str

@@ -185,7 +185,7 @@ def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -
     if endings and not path.name.lower().endswith(endings) and not path.is_char_device():
         raise CliError(
             f"{option} {path}: another ending than {' or '.join(endings)}",
-            "by its ending a file is told to be what is written there",
+            "a file of such a kind is only recognised by its ending",
             f"for example: {option} {path.with_suffix(endings[0])}",
         )
 

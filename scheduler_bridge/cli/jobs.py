@@ -184,7 +184,7 @@ def _variables(words: list[str]) -> dict[str, str]:
 
 
 def _own_name(state: Path | None) -> str:
-    """The name of whoever runs this, as the system knows it and no variable says; at a door the scheduler knows."""
+    """The name of the user, as the system knows it and no variable says; at a door the scheduler knows it."""
     if state is not None and Door.is_meant(str(state)):
         return ""
     try:

@@ -115,12 +115,12 @@ def _beside(
 ) -> QueueLines:
     """The remark is the last column."""
     indent = " " * _taken(widths)
-    told = [
+    worded = [
         [_line(row, widths) + _GAP, *(_parted(text, room) or [""])] for row, text in zip(rows, remarks, strict=True)
     ]
     return QueueLines(
         Text(f"{_heads(widths)}{_GAP}{_REMARK}", style="bold"),
-        [[Text((line + first).rstrip()), *(Text(indent + part) for part in rest)] for line, first, *rest in told],
+        [[Text((line + first).rstrip()), *(Text(indent + part) for part in rest)] for line, first, *rest in worded],
     )
 
 

@@ -66,7 +66,7 @@ def report(
         raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --png FILE.png or --html FILE")
     folder = state_folder(state)
     if csv and not users:
-        raise CliError("--csv without --users", "only what users used is told as CSV", "malleable report --users --csv")
+        raise CliError("--csv without --users", "only use by users is CSV", "malleable report --users --csv")
     if speedup is not None and swf is None:
         raise CliError("--speedup without --swf", "only a workload says how jobs scale", "malleable report --swf FILE")
     if users:
@@ -108,7 +108,7 @@ def _record(folder: Path) -> RunRecord:
         try:  # What runs inside a Slurm job keeps no log.
             return decode_record((folder / HISTORY).read_bytes())
         except FileNotFoundError:
-            pass  # no scheduler was here: what the client said is told
+            pass  # no scheduler was here: what the client said is the error
         except (OSError, msgspec.DecodeError) as error:
             raise CliError(f"{folder / HISTORY} cannot be read: {error}", code=1) from None
         raise
@@ -130,7 +130,7 @@ def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> 
     elif found:
         print_rich(_table(found))
     else:
-        typer.echo("nobody has submitted a job")
+        typer.echo("no user has submitted a job")
 
 
 def _table(found: list[UserUse]) -> Table:

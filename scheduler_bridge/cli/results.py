@@ -111,13 +111,13 @@ def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
 def _findings_line(workload: Workload) -> str:
     """What the reader left out and kept though it is odd, in one line; empty where there was nothing to find."""
     findings = workload.findings
-    told = []
+    parts = []
     if findings.skipped:
         lost = f", {100 * workload.lost_share:.1f} % of the node-hours" if findings.lost_node_hours else ""
-        told.append(f"{findings.total_skipped:,} left out{lost} ({_reasons(findings.skipped)})")
+        parts.append(f"{findings.total_skipped:,} left out{lost} ({_reasons(findings.skipped)})")
     if findings.noted:
-        told.append(f"kept: {_reasons(findings.noted)}")
-    return "; ".join([f"records: {findings.records:,} read", *told]) if told else ""
+        parts.append(f"kept: {_reasons(findings.noted)}")
+    return "; ".join([f"records: {findings.records:,} read", *parts]) if parts else ""
 
 
 def _reasons(found: Mapping[str, Finding]) -> str:

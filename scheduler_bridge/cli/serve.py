@@ -1,11 +1,13 @@
-"""``malleable serve``."""
+"""``malleable serve``, and ``malleable doctor``, which looks at what serving needs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -18,8 +20,24 @@ import typer
 from msgspec import Meta
 
 from scheduler_bridge import policies
-from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, launcher_of, on_hosts
-from scheduler_bridge.backends.slurm import SlurmBackend, allocated_nodes, inside, this_job
+from scheduler_bridge.backends.hosts import (
+    HostsBackend,
+    HostsConfig,
+    Rules,
+    examine,
+    launcher_of,
+    on_hosts,
+    read_hosts,
+)
+from scheduler_bridge.backends.slurm import (
+    ReadingError,
+    Slurm,
+    SlurmBackend,
+    SlurmError,
+    allocated_nodes,
+    inside,
+    this_job,
+)
 from scheduler_bridge.cli.common import (
     CliError,
     LauncherOption,
@@ -29,6 +47,7 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, line_of, read_toml
+from scheduler_bridge.core import COMPILED
 from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
 from scheduler_bridge.daemon.config import NodeName, convert_setting, numbered_nodes
 from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
@@ -148,7 +167,7 @@ def serve(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
-    """Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, hosts, or those of Slurm.
+    """Run the scheduler until TERM, INT or shutdown ends it: with emulated nodes, hosts, or those of Slurm.
 
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
@@ -382,3 +401,57 @@ def read_config(path: Path) -> ServeFile:
         state=None if found.state is None else str(folder / found.state),
         v1=None if v1 is None else msgspec.structs.replace(v1, scripts=str(folder / v1.scripts)),
     )
+
+
+# ``malleable doctor`` -------------------------------------------------------------------------------------------------
+
+
+def doctor(
+    hosts: Annotated[
+        Path | None, typer.Option("--hosts", metavar="FILE", help="Look at the hosts that FILE names, instead.")
+    ] = None,
+    launcher: LauncherOption = None,
+) -> None:
+    """Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.
+
+    Example: malleable doctor
+    """
+    checks = importlib.import_module("apgas.doctor")
+    if hosts is not None:
+        findings = examine(read_hosts(hosts), launcher_of(launcher or "ssh"), Path.cwd())
+        for found in findings:
+            sys.stdout.write(
+                checks.as_text(checks.Check(found.host, found.ok, found.tried, found.came, found.mend)) + "\n"
+            )
+        failed = sum(not found.ok for found in findings)
+        if failed:
+            raise CliError(f"{failed} of {len(findings)} hosts cannot run jobs", "see the list above", code=1)
+        return
+    further = [_form_of_core, _open_files, *([_limits_of_slurm] if shutil.which("scontrol") else [])]
+    if checks.main(lambda found=found: checks.Check(*found()) for found in further):
+        raise CliError("not everything works here", "see the list above", code=1)
+
+
+def _form_of_core() -> tuple[str, bool | None, str, str, str]:
+    """Whether the scheduler's core and the simulator are machine code."""
+    if COMPILED:
+        return ("scheduler's core", True, "import", "machine code", "")
+    came = "Python; simulations are twice as fast compiled (python3 launch/setup_venv.py compiled)"
+    return ("scheduler's core", None, "import", came, "")
+
+
+def _open_files() -> tuple[str, bool, str, str, str]:
+    """Whether a scheduler may open as many files as its jobs' connections need."""
+    soft, hard = listener.file_limits()
+    came = f"{soft:.0f} may be open; malleable serve raises that to {hard:.0f}"
+    mend = f"as root: ulimit -Hn {listener.ENOUGH_FILES}"
+    return ("daemon's files", hard >= listener.ENOUGH_FILES, "getrlimit", came, mend)
+
+
+def _limits_of_slurm() -> tuple[str, bool, str, str, str]:
+    """What the installed Slurm lets malleable jobs do, as a line of the checklist."""
+    tried = "scontrol --version, scontrol show config"
+    try:
+        return ("Slurm's limits", True, tried, "; ".join(Slurm().limits().sentences()), "")
+    except (SlurmError, ReadingError) as error:
+        return ("Slurm's limits", False, tried, str(error), "ask the operator: scontrol ping")

@@ -298,7 +298,7 @@ class SimulationOptions:
             remember: The jobs of which it is kept what was decided about them.
 
         Raises:
-            CliError: There is no such model or rule, or something is to take for ever that is no kill.
+            CliError: There is no such model or rule, or a time that is no kill's is infinite.
         """
         from scheduler_bridge import sim
         from scheduler_bridge.core import settings_for

@@ -25,7 +25,7 @@ from scheduler_bridge.cli.common import (
 from scheduler_bridge.daemon import JobRequest
 
 _USER = "SLURM_JOB_USER"
-_TOLD = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")
+_PASSED_ON = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")
 """Variables that say how a program is started."""
 
 JobArgument = Annotated[int, typer.Argument(min=1, help="Number of the Slurm job.")]
@@ -73,7 +73,7 @@ def run(
     request = JobRequest(
         name=os.environ.get("SLURM_JOB_NAME") or Path(command[0]).name, command=tuple(command), job_class="malleable",
         nodes=min_nodes, min_nodes=min_nodes, max_nodes=max_nodes, user=os.environ.get(_USER, ""), cwd=str(Path.cwd()),
-        launch="mpiexec", environment={name: os.environ[name] for name in _TOLD if name in os.environ},
+        launch="mpiexec", environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
     )  # fmt: skip
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="malleable: %(message)s")
     config = SessionConfig(job, request, slurm_state_folder(state, job), by, wait_s, deadline_s)

@@ -49,13 +49,13 @@ class WindowOptions:
             "beginning.",
         ),
     ] = None
-    days: Annotated[float | None, typer.Option("--days", min=0, help="Only the jobs of so many days.")] = None
+    days: Annotated[float | None, typer.Option("--days", min=0, help="Only the jobs of this many days.")] = None
     keep_cut_off: Annotated[
         bool, typer.Option("--keep-cut-off", help="Use the beginning of a compressed file that is cut off.")
     ] = False
 
     def cut(self, workload: Workload) -> Workload:
-        """The jobs from the beginning asked for on, for so many days.
+        """The jobs from the beginning on that is asked for, for as many days as are asked for.
 
         Raises:
             CliError: The beginning is neither a date nor seconds, or no job is left.

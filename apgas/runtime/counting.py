@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from apgas.core import messages as m
 from apgas.core.effects import Effect, Send
+from apgas.core.finish import ReferenceEffect, References, Unreferenced
 from apgas.core.messages import RefId
 from apgas.core.place import PlaceCore
-from apgas.core.references import ReferenceEffect, References, Unreferenced
 from apgas.runtime.serialization import Carrying, Handle, Watch, watch
 from apgas.transport.base import Buffer, Transport
 

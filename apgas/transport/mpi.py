@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import itertools
 import logging
+import struct
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from apgas.errors import ProtocolError, SlowPeerError
-from apgas.transport import announced
-from apgas.transport.announced import Announced
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
 from apgas.transport.endpoint import OnLoop
@@ -34,41 +33,8 @@ from apgas.transport.engine import Engine, MpiProgress, Transfer
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
 
-
-class Overlay(OnLoop):
-    """A transport over another one: the part of the contract that does not look at frames, as the line below keeps it.
-
-    Args:
-        line: The transport below.
-    """
-
-    def __init__(self, line: TcpTransport) -> None:
-        super().__init__(line.loop)
-        self._line = line
-
-    @property
-    def address(self) -> Address:
-        """Where the line listens."""
-        return self._line.address
-
-    def listen_also(self, host: str) -> Address:
-        """Listen on a further address; see ``TcpTransport``."""
-        return self._line.listen_also(host)
-
-    def learn(self, peers: Mapping[int, Address]) -> None:
-        """Allow frames to ``peers``; see ``Transport``."""
-        self._line.learn(peers)
-
-    def connect(self, place: int) -> None:
-        """Open the connection to ``place`` now; see ``Transport``."""
-        self._line.connect(place)
-
-    def hold(self, place: int) -> None:
-        """Let the connection to ``place`` live as long as this process; see ``Transport``."""
-        self._line.hold(place)
-
-
 _logger = logging.getLogger(__name__)
+
 
 _TAGS: Final = itertools.count()
 """Of all transports of this process, which in tests share a communicator."""
@@ -90,7 +56,7 @@ class MpiConfig(msgspec.Struct, frozen=True):
     patience_s: float = 60.0
 
 
-class MpiTransport(Overlay):
+class MpiTransport(OnLoop):
     """A transport over TCP and MPI; keeps the contract of ``apgas.transport.base``.
 
     Args:
@@ -100,7 +66,8 @@ class MpiTransport(Overlay):
     """
 
     def __init__(self, line: TcpTransport, beginning: Beginning, config: MpiConfig | None = None) -> None:
-        super().__init__(line)
+        super().__init__(line.loop)
+        self._line = line
         self._mpi = beginning.mpi
         self._config = config or MpiConfig()
         self._here = -1
@@ -130,7 +97,7 @@ class MpiTransport(Overlay):
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
-        self._mpi_progress = MpiProgress(lambda places: self._tell(places, announced.POKE), line.call_later)
+        self._mpi_progress = MpiProgress(lambda places: self._tell(places, POKE), line.call_later)
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -157,7 +124,7 @@ class MpiTransport(Overlay):
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
         worlds = self.communicators.worlds(added)
         task = Build(number, tuple(members), worlds)
-        self._tell(members, announced.BUILD + msgspec.msgpack.encode(task))
+        self._tell(members, BUILD + msgspec.msgpack.encode(task))
         self.communicators.build(task)
 
     @contextmanager
@@ -167,7 +134,7 @@ class MpiTransport(Overlay):
         places = () if epoch is None else tuple(epoch.ranks)  # in the end the same, though there may be others by then
         with self._changed:
             self._aside[self._here] += 1
-        self._tell(places, announced.ASIDE)
+        self._tell(places, ASIDE)
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._outgoing, _ASIDE_S)
@@ -175,7 +142,7 @@ class MpiTransport(Overlay):
         finally:
             with self._changed:
                 self._aside[self._here] -= 1
-            self._tell(places, announced.BACK)
+            self._tell(places, BACK)
             self._engine.linger()
 
     def _tell(self, places: Iterable[int], words: bytes) -> None:
@@ -185,6 +152,23 @@ class MpiTransport(Overlay):
                     self._line.send(place, words)
 
     # the contract ----------------------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> Address:
+        """Where the line listens."""
+        return self._line.address
+
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``; see ``Transport``."""
+        self._line.learn(peers)
+
+    def connect(self, place: int) -> None:
+        """Open the connection to ``place`` now; see ``Transport``."""
+        self._line.connect(place)
+
+    def hold(self, place: int) -> None:
+        """Let the connection to ``place`` live as long as this process; see ``Transport``."""
+        self._line.hold(place)
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Begin to deliver; see ``Transport``."""
@@ -205,10 +189,10 @@ class MpiTransport(Overlay):
             raise UnknownPeerError(dst, "was forgotten and is not known any more")
         if buffers and dst != self._here:
             views = checked(head, buffers)
-            parts = announced.large(views, self._config.bulk_bytes)
+            parts = large_parts(views, self._config.bulk_bytes)
             if parts and self._send_beside(dst, head, views, parts):
                 return
-        self._line.send(dst, announced.WHOLE + head, buffers, soon=soon)
+        self._line.send(dst, WHOLE + head, buffers, soon=soon)
 
     def crowded(self, dst: int) -> bool:
         """Tell whether ``throttle`` would wait; see ``Transport``."""
@@ -263,7 +247,7 @@ class MpiTransport(Overlay):
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._outgoing, timeout_s)
                 talked = sorted(self._talked - self._forgotten)
-            self._tell(talked, announced.BYE)
+            self._tell(talked, BYE)
             self._line.close(timeout_s)
             self._engine.stop()
             self._unending.Complete()
@@ -271,11 +255,11 @@ class MpiTransport(Overlay):
 
     # sending ---------------------------------------------------------------------------------------------------------
 
-    def _send_beside(self, dst: int, head: bytes, views: Sequence[Buffer], parts: list[announced.Part]) -> bool:
+    def _send_beside(self, dst: int, head: bytes, views: Sequence[Buffer], parts: list[Part]) -> bool:
         """Send ``parts`` by MPI and the rest on the line; False if they have to travel on the line, too."""
         if not self._by_mpi(dst):
             return False
-        owned = [announced.own(views[part.position]) for part in parts]
+        owned = [unchanging(views[part.position]) for part in parts]
         size_bytes = sum(part.length_bytes for part in parts)
         with self._lock:
             epoch = self._by_mpi(dst)
@@ -295,9 +279,7 @@ class MpiTransport(Overlay):
         beside = {part.position for part in parts}
         rest = [view for position, view in enumerate(views) if position not in beside]
         try:
-            self._line.send(
-                dst, announced.announce(announced.Announcement(epoch.number, tag, tuple(parts)), head), rest
-            )
+            self._line.send(dst, announce(Announcement(epoch.number, tag, tuple(parts)), head), rest)
         except BaseException:
             # it will not be asked for, and its tag is used by no other
             self._engine.give_up(transfer)
@@ -339,14 +321,14 @@ class MpiTransport(Overlay):
     def _part_from(self, place: int) -> None:
         """Say the last word to a forgotten place."""
         if place in self._talked:
-            self._tell([place], announced.BYE)
+            self._tell([place], BYE)
         self._line.forget(place)
 
     def _poke(self) -> None:
         """(engine) What we send is not taken for long."""
         with self._lock:
             places = list(self._outgoing)
-        self._tell(places, announced.POKE)
+        self._tell(places, POKE)
 
     def _abandon(self, place: int) -> None:
         """Do not wait any longer for a lost place to take what was sent to it."""
@@ -363,7 +345,7 @@ class MpiTransport(Overlay):
     ) -> None:
         """Take a frame of the line."""
         kind = head[:1]
-        if kind == announced.WHOLE:
+        if kind == WHOLE:
             rest = head[1:] if isinstance(head, bytes) else memoryview(head)[1:]
             if src in self._announced.arrivals.waiting:
                 self._announced.arrivals.take(src, partial(self._deliver, src, rest, buffers))
@@ -371,17 +353,17 @@ class MpiTransport(Overlay):
                 self._deliver(src, rest, buffers)
             return
         try:
-            if kind == announced.ANNOUNCED:
+            if kind == ANNOUNCED:
                 self._announced.expect(src, head, buffers)
-            elif kind == announced.BUILD and src == 0:
+            elif kind == BUILD and src == 0:
                 self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
-            elif kind == announced.BYE:
+            elif kind == BYE:
                 self._byes.add(src)
-            elif kind == announced.POKE:
+            elif kind == POKE:
                 self._engine.linger()
-            elif kind in (announced.ASIDE, announced.BACK):
+            elif kind in (ASIDE, BACK):
                 with self._lock:
-                    self._aside[src] += 1 if kind == announced.ASIDE else -1
+                    self._aside[src] += 1 if kind == ASIDE else -1
             else:
                 raise ProtocolError(f"a frame of kind {bytes(kind)!r} makes no sense")
         except (ProtocolError, MemoryError, msgspec.DecodeError) as error:
@@ -435,3 +417,256 @@ class MpiTransport(Overlay):
         if place not in self._byes and place in self._announced.arrivals.waiting:
             self._line.call_later(_LOST_S, partial(self._announced.drop, place))
         self._line.call_later(_LOST_S, partial(self._abandon, place))
+
+
+# Receives by MPI what was announced on the line, and keeps the order of what comes on both ways ----------------------
+
+Deliver: TypeAlias = Callable[[int, "bytes | memoryview", Sequence["bytearray | memoryview"]], None]
+_KEPT = 2
+"""By the time that a third communicator is there, nothing travels on the first any more."""
+
+
+class Announced:
+    """The large frames that are on their way here.
+
+    Args:
+        loop: The io thread.
+        engine: Carries out the receives.
+        byte: MPI's type of a byte.
+        deliver: Is given each frame in its turn.
+        lose: Called for a place whose frames cannot be received, with the reason.
+
+    Attributes:
+        arrivals: What waits for its turn.
+    """
+
+    def __init__(
+        self, loop: OnLoop, engine: Engine, byte: Any, deliver: Deliver, lose: Callable[[int, str], None]
+    ) -> None:
+        self.arrivals = Arrivals()
+        self._loop = loop
+        self._engine = engine
+        self._byte = byte
+        self._deliver = deliver
+        self._lose = lose
+        self._transfers: dict[int, dict[Arrival, Transfer | None]] = {}
+        self._early: dict[int, list[Callable[[Epoch], None]]] = {}
+        self._epochs: dict[int, Epoch] = {}
+
+    def expect(self, src: int, head: bytes | bytearray | memoryview, small: Sequence[bytearray | memoryview]) -> None:
+        """Keep the turn of a frame, and receive what is missing of it as soon as its communicator is there.
+
+        Raises:
+            ProtocolError: It makes no sense, or its communicator is there no more.
+            MemoryError: There is not enough for it.
+        """
+        announcement, rest = parse_announcement(head)
+        number = announcement.number
+        missing = [(part, bytearray(part.length_bytes)) for part in announcement.parts]
+        frame = assemble(small, missing)
+        if number not in self._epochs and self._epochs and number < max(self._epochs):
+            raise ProtocolError(f"a frame by the communicator of epoch {number}, which is gone")
+        arrival = self.arrivals.expect(src, partial(self._deliver, src, rest, frame))
+        self._transfers.setdefault(src, {})[arrival] = None
+        begin = partial(self._receive, src, arrival, announcement.tag, [memory for _, memory in missing])
+        if number in self._epochs:
+            begin(self._epochs[number])
+        else:
+            self._early.setdefault(number, []).append(begin)
+
+    def installed(self, epoch: Epoch) -> None:
+        """A communicator is there."""
+        self._epochs[epoch.number] = epoch
+        for number in sorted(self._epochs)[:-_KEPT]:
+            del self._epochs[number]
+        for begin in self._early.pop(epoch.number, ()):
+            begin(epoch)
+
+    def drop(self, place: int) -> None:
+        """Give up what is on its way from ``place``."""
+        for transfer in self._transfers.pop(place, {}).values():
+            if transfer is not None:
+                self._engine.give_up(transfer)
+        self.arrivals.drop(place)
+
+    def _receive(self, src: int, arrival: Arrival, tag: int, memory: list[bytearray], epoch: Epoch) -> None:
+        if arrival not in self._transfers.get(src, {}):
+            return
+        comm, rank = epoch.comm, epoch.ranks[src]
+        transfer = Transfer(
+            lambda: (comm.Irecv((buffer, self._byte), rank, tag) for buffer in memory),
+            lambda error: self._received_soon(src, arrival, error),
+            receiving=True,
+        )
+        self._transfers[src][arrival] = transfer
+        self._engine.submit(transfer)
+
+    def _received_soon(self, src: int, arrival: Arrival, error: str) -> None:
+        if self._loop.in_io_thread():
+            self._received(src, arrival, error)
+        else:
+            self._loop.call_soon(partial(self._received, src, arrival, error))
+
+    def _received(self, src: int, arrival: Arrival, error: str) -> None:
+        transfers = self._transfers.get(src, {})
+        if arrival not in transfers:
+            return
+        del transfers[arrival]
+        if error:
+            self._lose(src, f"cannot receive by MPI: {error}")
+        else:
+            self.arrivals.completed(src, arrival)
+
+
+# Frames in order, while parts of them are on their way (io thread only) ----------------------------------------------
+
+
+class Arrival:
+    """Something of a place that is to be done in its turn, once it is complete; ``always``: even after ``drop``."""
+
+    __slots__ = ("act", "always", "complete")
+
+    def __init__(self, act: Callable[[], None], *, complete: bool, always: bool = False) -> None:
+        self.act = act
+        self.complete = complete
+        self.always = always
+
+
+class Arrivals:
+    """First in, first out per place; what is complete waits for what came before and is not.
+
+    Attributes:
+        waiting: The places of which something is incomplete, with all that waits.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: Final[dict[int, deque[Arrival]]] = {}
+
+    def take(self, place: int, act: Callable[[], None], *, always: bool = False) -> None:
+        """Do ``act`` in its turn: now, if nothing of ``place`` waits. ``always``: it is not to be dropped."""
+        queue = self.waiting.get(place)
+        if queue is None:
+            _do(act)
+        else:
+            queue.append(Arrival(act, complete=True, always=always))
+
+    def expect(self, place: int, act: Callable[[], None]) -> Arrival:
+        """Keep the turn of ``act``, which is done after ``completed``."""
+        arrival = Arrival(act, complete=False)
+        self.waiting.setdefault(place, deque()).append(arrival)
+        return arrival
+
+    def completed(self, place: int, arrival: Arrival) -> None:
+        """Do what has waited for ``arrival`` only."""
+        arrival.complete = True
+        queue = self.waiting.get(place)
+        while queue and queue[0].complete:
+            # what is done may send to ourselves, but never changes the queue of a place
+            _do(queue.popleft().act)
+        if queue is not None and not queue:
+            del self.waiting[place]
+
+    def drop(self, place: int) -> None:
+        """Forget all of ``place`` that waits, for what is incomplete will not be completed any more."""
+        for arrival in self.waiting.pop(place, ()):
+            if arrival.always:
+                _do(arrival.act)
+
+
+def _do(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception:
+        _logger.exception("what arrived could not be taken")
+
+
+# Announcements: the head of a frame on the line of the mpi plane -----------------------------------------------------
+#
+# The line is TCP and keeps the order; MPI carries the buffers that are worth it. The first byte tells:
+#
+#     WHOLE       the frame is all there
+#     ANNOUNCED   number of the communicator, tag, then position and length of each buffer that comes by MPI; the others
+#                 are in the frame. All buffers of one frame have one tag, and come in the order of their positions.
+#     BUILD       no frame: place 0 asks to build the communicator of an epoch
+#     BYE         no frame: the sender has sent everything by MPI that it has announced
+#     ASIDE       no frame: MPI is busy at the sender, so nothing should come by it until BACK
+#     BACK        no frame: MPI is free again at the sender
+#     POKE        no frame: the sender waits for MPI, which may need to be called here, too
+
+WHOLE: Final = b"\x00"
+ANNOUNCED: Final = b"\x01"
+BUILD: Final = b"\x02"
+BYE: Final = b"\x03"
+ASIDE: Final = b"\x04"
+BACK: Final = b"\x05"
+POKE: Final = b"\x06"
+
+_FIXED: Final = struct.Struct("!cQII")
+_PART: Final = struct.Struct("!IQ")
+
+B = TypeVar("B")
+
+
+class Part(NamedTuple):
+    """A buffer that comes by MPI: where it belongs in the frame, and its length in bytes."""
+
+    position: int
+    length_bytes: int
+
+
+class Announcement(NamedTuple):
+    """The buffers that come by MPI: on which communicator, with which tag."""
+
+    number: int
+    tag: int
+    parts: tuple[Part, ...]
+
+
+def large_parts(views: Sequence[Buffer], from_bytes: int) -> list[Part]:
+    """Return the buffers of at least ``from_bytes``."""
+    return [Part(position, len(view)) for position, view in enumerate(views) if len(view) >= from_bytes]
+
+
+def announce(announcement: Announcement, head: bytes) -> bytes:
+    """Return ``head`` with the announcement before it."""
+    number, tag, parts = announcement
+    return b"".join((_FIXED.pack(ANNOUNCED, number, tag, len(parts)), *(_PART.pack(*part) for part in parts), head))
+
+
+def parse_announcement(head: bytes | bytearray | memoryview) -> tuple[Announcement, memoryview]:
+    """Return the announcement and the frame's own head.
+
+    Raises:
+        ProtocolError: ``announce`` has not made this.
+    """
+    view = memoryview(head)
+    try:
+        _, number, tag, count = _FIXED.unpack_from(view)
+        ends = _FIXED.size + count * _PART.size
+        parts = tuple(Part(*part) for part in _PART.iter_unpack(view[_FIXED.size : ends]))
+    except struct.error as error:
+        raise ProtocolError(f"an announcement is cut off: {error}") from None
+    if len(parts) != count:
+        raise ProtocolError(f"an announcement of {count} buffers names {len(parts)}")
+    return Announcement(number, tag, parts), view[ends:]
+
+
+def assemble(small: Iterable[B], large: Iterable[tuple[Part, B]]) -> list[B]:
+    """Put the buffers that came by MPI between those that came with the frame.
+
+    Raises:
+        ProtocolError: A position is not in the frame, or two are the same.
+    """
+    buffers = list(small)
+    for part, buffer in large:
+        if part.position > len(buffers):
+            raise ProtocolError(f"a buffer is announced at position {part.position} of {len(buffers)}")
+        buffers.insert(part.position, buffer)
+    return buffers
+
+
+def unchanging(view: Buffer) -> Buffer:
+    """The bytes of ``view`` as they are now; copied if they could be changed."""
+    if isinstance(view, bytes) or (isinstance(view, memoryview) and isinstance(view.obj, bytes)):
+        return view
+    return bytes(view)

@@ -39,7 +39,7 @@ AFTER_MAIN_BEGINS = (
     within("apgas.core", "order resilient resize")
     | within("apgas.malleability", "communicator handler orders")
     | within("apgas.runtime", "by_value calibration collectives malleable refs resizing spawning")
-    | within("apgas.transport", "announced communicators engine local mpi")
+    | within("apgas.transport", "communicators engine local mpi")
     | within("apgas.testing", "handlers")
     | {"apgas.doctor"}
 ) - {"apgas.core", "apgas.malleability", "apgas.runtime", "apgas.transport"}

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.finish import FinishTable, Fired, Flush, ReferenceEffect, References, Unreferenced
 from apgas.core.messages import Carries, FinishId, Message, RefId, RefReport
-from apgas.core.references import ReferenceEffect, References, Unreferenced
 from apgas.errors import ApgasError
 
 

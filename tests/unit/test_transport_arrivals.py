@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from apgas.transport.announced import Arrivals
+from apgas.transport.mpi import Arrivals
 
 
 def test_what_is_complete_waits_for_what_came_before() -> None:

@@ -341,7 +341,7 @@ class PlaceCore:
         self._leaving.entered()
         effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed, message.died)]
         for place in message.died:
-            effects.extend(self._mourn(place))
+            effects.extend(self._member_died(place))
         for finish in sorted(self.cancellations.told):
             effects += [Send(info.place, m.Cancel(self.epoch, finish), []) for info in message.added]
         ready = [held for held in self._held if held[1].epoch <= self.epoch]
@@ -364,7 +364,7 @@ class PlaceCore:
         """The places that may still send us something."""
         return self.membership.members.keys() - {self.here}
 
-    def _mourn(self, place: int) -> list[Effect]:
+    def _member_died(self, place: int) -> list[Effect]:
         raise ProtocolError(f"place {place} is said to have died, which ends a job that is not resilient")
 
     def _final(self, src: int, order: int) -> list[Effect]:

@@ -158,7 +158,7 @@ class ResilientPlaceCore(PlaceCore):
         self._parted = {parted for parted in self._parted if parted[1] not in gone}
         return super()._enter(message)
 
-    def _mourn(self, place: int) -> list[Effect]:
+    def _member_died(self, place: int) -> list[Effect]:
         self._dying.add(place)
         for finish in list(self.cancelled):
             if self._orphaned(finish):

@@ -96,7 +96,7 @@ class Driver:
         """Begin to exchange frames with the other members."""
         others = {i.place: (i.host, i.port) for i in self.core.membership.members.values() if i.place != self.core.here}
         self.transport.learn(others)
-        self.transport.on_broken(self._deaf)
+        self.transport.on_broken(self._loop_broke)
         self.transport.start(self.core.here, self)
         if self.core.here != 0:
             # place 0 notices our death, and we its, even if nothing is ever sent; if it is gone already we hear of that
@@ -328,7 +328,7 @@ class Driver:
         self._failing = True  # reporting it may fail, too
         self.fail(f"place {self.core.here} is out of order: {serialization.summary(error)}")
 
-    def _deaf(self, error: BaseException) -> None:
+    def _loop_broke(self, error: BaseException) -> None:
         """The io thread has ended: nothing will be heard of the others any more, so this place ends, and the job."""
         self._broken(error)
         self.reason = f"place {self.core.here} hears nothing any more: {serialization.summary(error)}"
@@ -408,7 +408,7 @@ class Driver:
                         go_on()
                 case e.MembersChanged(died=died):
                     for place in died:
-                        self._bury(place)
+                        self._await_cut_off(place)
                 case e.Send():
                     raise AssertionError("sends are carried out under the lock")
                 case _:
@@ -431,7 +431,7 @@ class Driver:
     # members ---------------------------------------------------------------------------------------------------------
 
     def _enter(self, change: e.MembersChanged) -> None:
-        """Enter an epoch, with the lock held; what died is left to ``_bury``."""
+        """Enter an epoch, with the lock held; what died is left to ``_await_cut_off``."""
         self.transport.learn({info.place: (info.host, info.port) for info in change.added})
         self._nodes.update((info.place, info.node) for info in change.added)
         for place in (*change.removed, *change.died):
@@ -450,7 +450,7 @@ class Driver:
                 with suppress(UnknownPeerError, TransportClosedError):  # it is being reported, or the program is over
                     self.transport.connect(info.place)
 
-    def _bury(self, place: int) -> None:
+    def _await_cut_off(self, place: int) -> None:
         """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""
         self.transport.on_gone(place, partial(self._cut_off, place))
         self.transport.call_later(CUT_OFF_S, partial(self._cut_off, place))

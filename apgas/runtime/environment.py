@@ -605,9 +605,9 @@ def _text(path: str) -> str:
 #
 # Open MPI ends the world of the process that died, and no other. A place ends when its process manager is gone
 # (``end_with_parent``), and when place 0 is gone, which it notices by its connection. One that holds on to its
-# interpreter notices nothing: place 0 ends those on its own node (``Wards``).
+# interpreter notices nothing: place 0 ends those on its own node (``Dependents``).
 
-MOMENT_S: Final = 0.6
+CODE_S: Final = 0.6
 """How long mpiexec takes to end place 0 with the code of the job; the code of a process that ends before may win."""
 
 _SESSION: Final = "PMIX_SERVER_TMPDIR"
@@ -636,7 +636,7 @@ class Processes:
         return list(self._pids.values())
 
 
-class Wards(Processes):
+class Dependents(Processes):
     """Those that end with this one, at the latest."""
 
     _grace_s = 0.0

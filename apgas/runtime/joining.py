@@ -125,7 +125,7 @@ ENV_BIND_HOST: Final = "APGAS_BIND_HOST"
 _SIOCGIFADDR: Final = 0x8915
 
 
-class Spot(NamedTuple):
+class Location(NamedTuple):
     """Where a process runs: ``machine`` is the same for processes that reach each other over loopback."""
 
     machine: tuple[str, ...]
@@ -155,9 +155,9 @@ def machine() -> tuple[str, ...]:
     return os.uname().nodename, boot, network
 
 
-def someone_elsewhere(me: Spot, everyone: Sequence[Spot]) -> str:
+def node_elsewhere(me: Location, everyone: Sequence[Location]) -> str:
     """Return the node of the first process that is on another machine than ``me``; empty if there is none."""
-    return next((spot.node for spot in everyone if spot.machine != me.machine), "")
+    return next((location.node for location in everyone if location.machine != me.machine), "")
 
 
 def is_loopback(host: str) -> bool:

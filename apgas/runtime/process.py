@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # Joining: a first world, or a job that runs already ------------------------------------------------------------------
 
-wards = environment.Wards()
+dependents = environment.Dependents()
 """Processes of this machine that end with this one."""
 
 
@@ -100,14 +100,14 @@ def start_world() -> Start:
     mpi = environment.load()
     world = mpi.COMM_WORLD
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
-    spot = joining.Spot(joining.machine(), environment.node_name())
-    spots = world.allgather(spot)
-    towards = joining.someone_elsewhere(spot, spots)
+    location = joining.Location(joining.machine(), environment.node_name())
+    locations = world.allgather(location)
+    towards = joining.node_elsewhere(location, locations)
     listening, report = joining.listen(towards)
     everyone = world.allgather(report)
     # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
     # place 0 if there is another, for the program waits for that one
-    if spot not in spots[world.rank + 1 :]:
+    if location not in locations[world.rank + 1 :]:
         environment.unlink_leftovers()
         environment.sweep()
     _end_with_mpiexec()
@@ -205,7 +205,7 @@ def build(start: Start) -> Driver:
     logs.install()
     before_waits(_transport.flush)
     if not resilience.wanted():
-        watchdog.stand_by(f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})")
+        watchdog.start_second(f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})")
     if identity.place:
         # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
         # start would inherit SIG_IGN, and could not be terminated.
@@ -281,14 +281,14 @@ _taken: Final[list[_Handler]] = []
 """What takes Ctrl-C and TERM in this process."""
 
 
-def _hear_again() -> None:
+def _restore_in_child() -> None:
     """(forked child) Leave signals to the system, which are the place's to take."""
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) in (*_taken, _end_with_code):
             signal.signal(number, default)
 
 
-os.register_at_fork(after_in_child=_hear_again)
+os.register_at_fork(after_in_child=_restore_in_child)
 
 
 def handle_signals(handler: _Handler) -> Callable[[], None]:
@@ -298,7 +298,7 @@ def handle_signals(handler: _Handler) -> Callable[[], None]:
         A function that restores the handlers before, unless others have been installed by then.
     """
 
-    def hear_no_more() -> None:
+    def restore_handlers() -> None:
         for number, former in before.items():
             if signal.getsignal(number) == handler:
                 signal.signal(number, _default(number) if former in (None, signal.SIG_DFL) else former)
@@ -307,7 +307,7 @@ def handle_signals(handler: _Handler) -> Callable[[], None]:
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     _taken.append(handler)
-    return hear_no_more
+    return restore_handlers
 
 
 def _default(number: signal.Signals) -> Callable[[int, FrameType | None], None] | signal.Handlers:
@@ -362,7 +362,7 @@ def end_hard_soon() -> None:
 def leave_failed(code: int = 1) -> None:
     """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
     flush()
-    watchdog.part()
+    watchdog.dismiss_second()
     os._exit(code)
 
 
@@ -374,7 +374,7 @@ def finalize() -> None:
         if MPI.Is_initialized() and not MPI.Is_finalized():
             MPI.Finalize()
     finally:
-        watchdog.part()
+        watchdog.dismiss_second()
 
 
 def finalize_at_exit() -> None:
@@ -399,7 +399,7 @@ def leave(code: int = 0) -> NoReturn:
     """
     if code and under_openmpi():
         # place 0 is lost, and its mpiexec returns the code of the process that ends first: that of place 0 says more
-        time.sleep(environment.MOMENT_S)
+        time.sleep(environment.CODE_S)
     import ctypes
 
     finalize()
@@ -425,8 +425,8 @@ def abort(code: int) -> NoReturn:
         _wait_until_read(pipe)
     # MPI would add a line about its own abort, which tells the user nothing
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    wards.kill()
-    watchdog.part()
+    dependents.kill()
+    watchdog.dismiss_second()
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)
 

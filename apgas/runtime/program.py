@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PARTING_S: Final = 2.0
+END_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
 
 LINGER_S: Final = 4.0
 """How much longer it waits at the end of its own process."""
 
-PARTING_FAILED_S: Final = 1.2
+END_FAILED_S: Final = 1.2
 """Likewise if the program has failed, and activities may run that cannot be stopped."""
 
 SETTLE_S: Final = 1.5
@@ -78,7 +78,7 @@ class Program:
                 self.resizes = self._make()
             return self.resizes
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Tell the scheduler, if there is one, that nothing more will be said."""
         if self.resizes is not None and self.resizes.communicator is not None:
             self.resizes.communicator.close()
@@ -98,14 +98,14 @@ class _Job(Program):
             return
         if place and resilience.wanted():
             gone = self.driver.place(place)
-            _say(f"apgas: {gone} on {gone.node} died: {reason}; the job goes on\n")
+            _report(f"apgas: {gone} on {gone.node} died: {reason}; the job goes on\n")
             return
         known = self.driver.core.membership.members.get(place) if place else None
         who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
-        if known and watchdog.standing_by():
+        if known and watchdog.has_second():
             # it says how the place ended, and ends the job; unless it has died, too, as on a node that fails
             time.sleep(watchdog.SPOKEN_S)
-        _say(f"apgas: {who}; the job ends\n")
+        _report(f"apgas: {who}; the job ends\n")
         process.abort(1)
 
     def stop(self, by: signal.Signals, error: BaseException) -> NoReturn:
@@ -117,8 +117,8 @@ class _Job(Program):
 
     def _end_by(self, by: signal.Signals, became: str = "") -> NoReturn:
         self.interrupts.ending(by)
-        _say(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
-        self.hang_up()
+        _report(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
+        self.disconnect()
         process.abort(128 + by)
 
 
@@ -138,7 +138,7 @@ def _came_of_an_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     with suppress(Exception):  # its reader may be gone
         sys.stderr.write(text)
 
@@ -154,7 +154,7 @@ def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackTy
         from apgas.runtime import exceptions
 
         if error in _unstarted and not exceptions.full():
-            _say("".join(traceback.format_exception_only(error)))
+            _report("".join(traceback.format_exception_only(error)))
             return
         error.__traceback__ = trace
         show(kind, exceptions.folded(error), error.__traceback__)
@@ -166,7 +166,7 @@ _programs: dict[Driver | None, Program] = {}
 """By their place 0: one, or several where a process simulates places."""
 
 
-_parting: tuple[_Job, list[int]] | None = None
+_unfinished: tuple[_Job, list[int]] | None = None
 """The last program, if not all of it could be ended with it, and its other places."""
 
 _ending: Final = environment.Processes()
@@ -242,8 +242,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
-    if _parting is not None:
-        _part_at_last()
+    if _unfinished is not None:
+        _finish_last_end()
     if current_driver() is not None:
         raise UsageError("a program runs already in this process: apgas.run cannot be called within it")
     _await_processes()
@@ -269,13 +269,13 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
             this.resizes.calibration.store(this.resizes.records)
     except BaseException as error:
         by = this.interrupts.signalled
-        if by is not None and _came_of_an_interrupt(error) and not _goes_on(by):
+        if by is not None and _came_of_an_interrupt(error) and not _outlives(by):
             this.stop(by, error)
         if isinstance(error, Exception):
             _fold(error)
         raise
     finally:
-        _part(this, sys.exc_info()[1])
+        _shut_down(this, sys.exc_info()[1])
     return value
 
 
@@ -314,7 +314,7 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
         tracing.write(resizing.records, resizing.records_began_ns)
     except OSError as error:
         # the program has its result: that must not be lost with a picture of how it came about
-        _say(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
+        _report(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
 
 
 def _make_resizing(driver: Driver, token: bytes, setup: Callable[[], object] | None, began_s: float) -> Resizing:
@@ -351,19 +351,19 @@ def _connect(resizing: Resizing, communicator: Communicator | None) -> None:
         communicator.start(resizing)
 
 
-def _part(this: _Job, error: BaseException | None) -> None:
+def _shut_down(this: _Job, error: BaseException | None) -> None:
     """End every place, because the program is over or left ``main`` by ``error``; signals are not ours afterwards."""
     try:
         _end(this, error)
     except KeyboardInterrupt as interrupt:
-        if this.interrupts.signalled is None or _goes_on(this.interrupts.signalled):
+        if this.interrupts.signalled is None or _outlives(this.interrupts.signalled):
             raise
         this.stop(this.interrupts.signalled, interrupt)
     finally:
-        this.interrupts.hear_no_more()
+        this.interrupts.restore_handlers()
 
 
-def _goes_on(by: signal.Signals = signal.SIGINT) -> bool:
+def _outlives(by: signal.Signals = signal.SIGINT) -> bool:
     """Whether this process goes on after ``by``: a notebook, or another interactive interpreter."""
     alone = environment.launched_by(os.environ).kind == "none"
     return alone and by is signal.SIGINT and (hasattr(sys, "ps1") or bool(sys.flags.interactive))
@@ -371,26 +371,26 @@ def _goes_on(by: signal.Signals = signal.SIGINT) -> bool:
 
 def _end(this: _Job, error: BaseException | None) -> None:
     """End every place, in good order where possible."""
-    global _parting  # noqa: PLW0603 - of the process
+    global _unfinished  # noqa: PLW0603 - of the process
     driver = this.driver
-    if _goes_on():
+    if _outlives():
         error = None  # it ended the program, and not the process
     reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
     members = driver.core.membership.members.values()
     _ending.hold(info.pid for info in members if info.place and info.node == driver.here.node)
     others = end_places(this, reason)
-    if not all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
+    if not all_gone(driver, others, END_S if error is None else END_FAILED_S):
         if error is not None:
             _end_by_force(this, error)
         # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
-        _parting = this, others
+        _unfinished = this, others
         atexit.register(_wait_for_the_last, this, others)
         return
     if this.resizes is not None and _spawning():
         # a host has ceased to answer, say; an order that waited for it has been given up long ago
         if error is not None:
             _end_by_force(this, error)
-        _parting = this, others
+        _unfinished = this, others
         atexit.register(process.abort, 0)
         return
     _close(this)
@@ -409,20 +409,20 @@ def _await_processes() -> None:
         raise UsageError(f"the last program has not ended: its processes {running} still run")
 
 
-def _part_at_last() -> None:
+def _finish_last_end() -> None:
     """Finish what the end of the last program has left to the end of the process.
 
     Raises:
         UsageError: Something of it lives on.
     """
-    global _parting  # noqa: PLW0603 - of the process
-    assert _parting is not None
-    this, others = _parting
+    global _unfinished  # noqa: PLW0603 - of the process
+    assert _unfinished is not None
+    this, others = _unfinished
     if not all_gone(this.driver, others, LINGER_S) or (this.resizes is not None and _spawning()):
         raise UsageError(f"the last program has not ended: of its places {others} one still runs, or is being started")
     atexit.unregister(_wait_for_the_last)
     atexit.unregister(process.abort)
-    _parting = None
+    _unfinished = None
     _close(this)
 
 
@@ -440,13 +440,13 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
     if late and not all_gone(driver, late, LINGER_S):
         members = driver.core.membership.members
         who = ", ".join(f"place {place} ({members[place].node}, pid {members[place].pid})" for place in late)
-        _say(f"apgas: {who} did not end within {LINGER_S:g} s after the program; the job is ended by force\n")
+        _report(f"apgas: {who} did not end within {LINGER_S:g} s after the program; the job is ended by force\n")
         process.abort(1)
     _close(this)
 
 
 def _close(this: _Job) -> None:
-    this.hang_up()
+    this.disconnect()
     process.close(this.driver)
     # threads of the program's own that wait for something of it wait no more
     this.driver.give_up(ApgasError("the program is over"))
@@ -491,8 +491,8 @@ def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
     if not isinstance(error, SystemExit):
         sys.excepthook(type(error), error, error.__traceback__)
     elif code is not None and not isinstance(code, int):
-        _say(f"{code}\n")
-    this.hang_up()
+        _report(f"{code}\n")
+    this.disconnect()
     process.abort(code if isinstance(code, int) else int(code is not None))
 
 
@@ -513,22 +513,22 @@ class Interrupts:
 
     Args:
         driver: Place 0.
-        unheard: Ends the job, on another thread, if the main thread is within MPI and does not come back.
+        on_ignored: Ends the job, on another thread, if the main thread is within MPI and does not come back.
 
     Attributes:
         signalled: The last signal.
     """
 
-    def __init__(self, driver: Driver, unheard: Callable[[signal.Signals], None]) -> None:
+    def __init__(self, driver: Driver, on_ignored: Callable[[signal.Signals], None]) -> None:
         self.signalled: signal.Signals | None = None
         self._driver = driver
         self._signalled_s = -math.inf
         self._put_off = False
-        self._end = unheard
+        self._end = on_ignored
         self._let_go = process.handle_signals(self._interrupt)
-        self._alarm = Alarm(self._unheard) if process.mpi_plane() is not None else None
+        self._alarm = Alarm(self._on_ignored) if process.mpi_plane() is not None else None
 
-    def hear_no_more(self) -> None:
+    def restore_handlers(self) -> None:
         """Leave signals to those who took them before."""
         self._let_go()
         if self._alarm is not None:
@@ -539,7 +539,7 @@ class Interrupts:
         if self._alarm is not None:
             self._alarm.ending(by)
 
-    def _unheard(self, by: signal.Signals) -> None:
+    def _on_ignored(self, by: signal.Signals) -> None:
         """(thread of the alarm) End the job, unless the program has come to take the signal by itself."""
         if signal.getsignal(by) == self._interrupt:
             self._end(by)

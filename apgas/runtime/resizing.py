@@ -776,7 +776,7 @@ class WorkersOrders:
         self._finished = finished
         self.zero_s = 0.0
         self._open: dict[int, tuple[int, float]] = {}
-        self._told: CoreIds | None = None
+        self._core_ids: CoreIds | None = None
         self._offered: CoreIds | None = None
         self._offers = False
         self._asked = False
@@ -792,11 +792,11 @@ class WorkersOrders:
             return self._offered
         if not self._asked:
             try:
-                self._told = core_ids.from_environment()
+                self._core_ids = core_ids.from_environment()
             except ValueError as error:
                 raise UsageError(f"{core_ids.ENV_CORE_IDS}: {error}") from None
             self._asked = True
-        return self._told
+        return self._core_ids
 
     def ordered(self, order: int, count: int, message: Workers | None = None) -> None:
         """Take an order, with what a scheduler has said of it; never blocks."""
@@ -832,14 +832,14 @@ class WorkersOrders:
         if handler is None:
             return "refused", "no malleable handler is registered"
         try:
-            told = _told(message) if message is not None else self.core_ids
+            core_ids_now = _offered_by(message) if message is not None else self.core_ids
         except (UsageError, ValueError) as wrong:
             return "refused", str(wrong)
-        self._offered, self._offers = told, True
+        self._offered, self._offers = core_ids_now, True
         error = self._methods.run(lambda: handler.setWorkers(count))
         self._offers = False
         if error is None:
-            self._told, self._asked = told, True
+            self._core_ids, self._asked = core_ids_now, True
             return "done", ""
         if isinstance(error, NotImplementedError):
             return "refused", str(error)
@@ -847,5 +847,5 @@ class WorkersOrders:
         return "refused", f"setWorkers raised {serialization.summary(error)}"
 
 
-def _told(message: Workers) -> CoreIds | None:
+def _offered_by(message: Workers) -> CoreIds | None:
     return core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())

@@ -111,7 +111,7 @@ def spawn_places(
             raise
     if environment.kind() is environment.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
-        process.wards.add(here, environment.MOMENT_S if process.under_openmpi() else 0.0)
+        process.dependents.add(here, environment.CODE_S if process.under_openmpi() else 0.0)
     note("join")
     return added
 

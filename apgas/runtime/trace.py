@@ -60,24 +60,24 @@ class Tracer:
         return events
 
 
-class _Nobody:
-    """Whom threads without a place trace for."""
+class _NoPlace:
+    """Stands for the place of threads that work for none."""
 
 
-_nobody = _Nobody()
+_no_place = _NoPlace()
 _on = False
 _tracers: WeakKeyDictionary[object, Tracer] = WeakKeyDictionary()
 """One, or several where a process simulates places."""
 
 
 def _tracer() -> Tracer | None:
-    return _tracers.get(this_thread.driver or _nobody) if _on else None
+    return _tracers.get(this_thread.driver or _no_place) if _on else None
 
 
 def enable() -> int:
     """Begin to trace on this place; returns its clock, in ns."""
     global _on  # noqa: PLW0603 - tested at every activity: nothing is quicker
-    _tracers.setdefault(this_thread.driver or _nobody, Tracer())
+    _tracers.setdefault(this_thread.driver or _no_place, Tracer())
     _on = True
     return time.monotonic_ns()
 

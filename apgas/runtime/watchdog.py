@@ -2,8 +2,8 @@
 
 Hydra, the process manager of MPICH, learns of the end of a process by the end of its PMI connection and of its output.
 It then kills all others, at once: before another place could say which one died, and with a code that is 0 if the
-process ended by ``_exit(0)``. So each place has a *second* (``stand_by``), a shell that holds the same connection and
-the same output. When the place ends without a word, its second says so and aborts the job by PMI, with a code.
+process ended by ``_exit(0)``. So each place has a *second* (``start_second``), a shell that holds the same connection
+and the same output. When the place ends without a word, its second says so and aborts the job by PMI, with a code.
 
 A second is in the process group of its place. Hydra kills such groups as a whole, so that nothing is said of places
 that die because the job is ended.
@@ -71,10 +71,10 @@ echo "cmd=abort exitcode=1" >&3
 _link = -1
 
 
-def stand_by(who: str) -> None:
+def start_second(who: str) -> None:
     """Start the second of this place, if hydra started this process; without one the job ends as hydra has it.
 
-    It ends with this process, quietly after ``part``.
+    It ends with this process, quietly after ``dismiss_second``.
     """
     global _link  # noqa: PLW0603 - one place a process
     pmi = os.environ.get(ENV_PMI, "")
@@ -91,14 +91,14 @@ def stand_by(who: str) -> None:
         os.close(writing)
 
 
-def part() -> None:
+def dismiss_second() -> None:
     """From now on the end of this process is meant; or place 0 has said what there is to say. Any number of times."""
     if _link >= 0:
         with suppress(OSError):  # the second was killed
             os.write(_link, _BYE)
 
 
-def standing_by() -> bool:
+def has_second() -> bool:
     """Whether this place has a second; then the others have one, too."""
     return _link >= 0
 
@@ -122,15 +122,15 @@ class Alarm:
     """The watchdog of place 0: a signal that Python does not take ends the job all the same.
 
     Args:
-        unheard: Carries out what a signal asks for, on a thread of its own, for the main thread does not. If it
+        on_ignored: Carries out what a signal asks for, on a thread of its own, for the main thread does not. If it
             returns, the signal counts as taken.
 
     Raises:
         ValueError: The caller is not the main thread.
     """
 
-    def __init__(self, unheard: Callable[[signal.Signals], None]) -> None:
-        self._unheard = unheard
+    def __init__(self, on_ignored: Callable[[signal.Signals], None]) -> None:
+        self._on_ignored = on_ignored
         signals, self._to = os.pipe()
         echo, answers = os.pipe()
         os.set_blocking(self._to, False)
@@ -176,7 +176,7 @@ class Alarm:
 
     def _listen(self, echo: int) -> None:
         while number := os.read(echo, 1):
-            self._unheard(signal.Signals(number[0]))
+            self._on_ignored(signal.Signals(number[0]))
             self.heard()
         os.close(echo)
 

@@ -35,7 +35,7 @@ from apgas.transport.local import LocalNetwork, LocalTransport
 
 T = TypeVar("T")
 
-PARTING_S: Final = 2.0
+END_S: Final = 2.0
 """How long places may take to end once the program is over."""
 
 
@@ -190,7 +190,7 @@ class Job(Generic[T]):
         Raises:
             UsageError: It is place 0, with which a job ends, or there is no such place (any more).
         """
-        self._places.kill(place, PARTING_S)
+        self._places.kill(place, END_S)
 
     @property
     def lost_nodes(self) -> list[str]:
@@ -273,18 +273,18 @@ class Job(Generic[T]):
         broken = sys.exc_info()[1] is not None or self._error is not None
         parting = threading.Thread(target=self._end, args=(this, broken), name="apgas-parting", daemon=True)
         parting.start()
-        parting.join(4 * PARTING_S)
+        parting.join(4 * END_S)
 
     def _end(self, this: Program, broken: bool) -> None:
         driver = this.driver
         others = end_places(this, "the program failed" if broken else "")
-        all_gone(driver, others, PARTING_S)
+        all_gone(driver, others, END_S)
         self._scheduler.close()
         if broken:
             for left in [driver, *self._places.drivers.values()]:
                 left.give_up(ApgasError("the job is over"))
         process.close(driver)
-        self._places.close(PARTING_S)
+        self._places.close(END_S)
 
 
 # The scheduler of a simulated job: gives the orders that a test wants, and hears of their outcomes -------------------

@@ -140,13 +140,13 @@ def _await_the_final_of_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _drain_before_the_dead_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = ResilientPlaceCore._mourn
+    original = ResilientPlaceCore._member_died
 
     def mourn(self: ResilientPlaceCore, place: int) -> list[Effect]:
         self._leaving.awaited.discard(place)
         return [*original(self, place), *self._maybe_drained()]
 
-    monkeypatch.setattr(ResilientPlaceCore, "_mourn", mourn)
+    monkeypatch.setattr(ResilientPlaceCore, "_member_died", mourn)
     monkeypatch.setattr(ResilientPlaceCore, "_senders", PlaceCore._senders)
 
 

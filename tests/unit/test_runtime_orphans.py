@@ -61,15 +61,15 @@ def test_only_the_folder_of_a_process_manager_is_removed(
 @pytest.mark.parametrize("grace_s", [0.0, 0.05])
 def test_wards_are_killed_and_those_that_ended_are_forgotten(grace_s: float) -> None:
     lives, ended = (subprocess.Popen([sys.executable, "-c", code]) for code in (WAITS, ""))
-    wards = environment.Wards()
-    wards.add([lives.pid, ended.pid], grace_s)
+    dependents = environment.Dependents()
+    dependents.add([lives.pid, ended.pid], grace_s)
     ended.wait()
     before = len(list(Path("/proc/self/fd").iterdir()))
-    wards.add([], grace_s)
+    dependents.add([], grace_s)
     assert len(list(Path("/proc/self/fd").iterdir())) == before - 1
-    wards.kill()
+    dependents.kill()
     assert lives.wait(PATIENCE_S) == -signal.SIGKILL
-    wards.kill()
+    dependents.kill()
 
 
 def test_processes_are_awaited_and_those_that_still_run_are_named() -> None:

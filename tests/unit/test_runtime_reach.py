@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from apgas.errors import UsageError
-from apgas.runtime.joining import LOOPBACK, Spot, ThisMachine, listening_host, machine, someone_elsewhere
+from apgas.runtime.joining import LOOPBACK, Location, ThisMachine, listening_host, machine, node_elsewhere
 
 
 @dataclass
@@ -66,16 +66,16 @@ def test_an_address_that_nobody_could_reach_is_refused(chosen: str) -> None:
 
 def test_names_alone_do_not_make_machines() -> None:
     here = machine()
-    assert someone_elsewhere(Spot(here, "nodeA"), [Spot(here, "nodeA"), Spot(here, "nodeB")]) == ""
-    far = Spot(("other", *here[1:]), "nodeC")
-    assert someone_elsewhere(Spot(here, "nodeA"), [Spot(here, "nodeB"), far]) == "nodeC"
+    assert node_elsewhere(Location(here, "nodeA"), [Location(here, "nodeA"), Location(here, "nodeB")]) == ""
+    far = Location(("other", *here[1:]), "nodeC")
+    assert node_elsewhere(Location(here, "nodeA"), [Location(here, "nodeB"), far]) == "nodeC"
 
 
 def test_a_machine_in_a_network_of_its_own_is_another_one() -> None:
     name, boot, network = machine()
-    me = Spot((name, boot, network), "a")
-    assert someone_elsewhere(me, [me, Spot((name, boot, "net:[1]"), "b")]) == "b"
-    assert someone_elsewhere(me, [me, Spot((name, "booted later", network), "c")]) == "c"
+    me = Location((name, boot, network), "a")
+    assert node_elsewhere(me, [me, Location((name, boot, "net:[1]"), "b")]) == "b"
+    assert node_elsewhere(me, [me, Location((name, "booted later", network), "c")]) == "c"
 
 
 def test_this_machine_knows_its_loopback() -> None:

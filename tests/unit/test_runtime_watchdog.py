@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SAID = "apgas: place 7 (node, pid 1) died{}; the job ends\n"
-BEGIN = "import os, sys; from apgas.runtime import watchdog; watchdog.stand_by('place 7 (node, pid 1)')\n"
+BEGIN = "import os, sys; from apgas.runtime import watchdog; watchdog.start_second('place 7 (node, pid 1)')\n"
 
 
 def ended(code: str, tmp_path: Path, environ: dict[str, str] | None = None) -> tuple[str, str]:
@@ -48,10 +48,10 @@ def test_the_end_of_a_place_without_a_word_aborts_the_job(code: str, how: str, t
 @pytest.mark.parametrize(
     ("code", "environ"),
     [
-        ("watchdog.part()", {}),
-        ("watchdog.part(); watchdog.part(); os._exit(3)", {}),
+        ("watchdog.dismiss_second()", {}),
+        ("watchdog.dismiss_second(); watchdog.dismiss_second(); os._exit(3)", {}),
         ("os._exit(3)", {"PMI_FD": ""}),
-        ("if not os.fork(): os._exit(5)\nos.wait(); watchdog.part()", {}),
+        ("if not os.fork(): os._exit(5)\nos.wait(); watchdog.dismiss_second()", {}),
     ],
 )
 def test_a_second_keeps_quiet(code: str, environ: dict[str, str], tmp_path: Path) -> None:

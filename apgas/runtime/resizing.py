@@ -1,4 +1,15 @@
-"""Place 0's part in resizes: carries out the effects of ``core.order`` with handler, newcomers and scheduler."""
+"""Place 0's part in resizes: carries out the effects of ``core.order`` with handler, newcomers and scheduler.
+
+The machine of orders is touched under the driver's lock, so that the members and the order that changes them always
+agree. Its effects are carried out under the same lock, in their order, and so none of them may wait:
+
+- a method of the handler, which may take as long as it likes, runs on a thread of the driver's chores, one at a time
+  (``SerialCalls``). Its end is an event of its own, with the token of the call, for the order may have been given up
+  meanwhile;
+- a spawn runs on another thread of the chores, because MPI_Comm_spawn blocks. It cannot be stopped: an order whose time
+  is over ends without it, and its newcomers are dismissed when they come;
+- messages to the scheduler are queued by the communicator.
+"""
 
 from __future__ import annotations
 
@@ -499,6 +510,8 @@ class Resizing:
             self._event(lambda now: self._machine.failed(effect.token, text, now))
             return
         with self.driver.lock:
+            # Newcomers begin in the epoch after the one in which they were numbered, with its members. If a member has
+            # died since, that epoch is another one; they are dismissed, which is simpler than to correct them.
             if self._newcomers.current:
                 wanted = self._event(lambda now: self._machine.spawned(effect.token, added, phases, now))
             else:

@@ -311,7 +311,8 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
         tracing.collect(driver.places())
     driver.close_finish(finish)
     try:
-        tracing.write(resizing.records, resizing.records_began_ns)
+        tracing.add_resizes(resizing.records, resizing.records_began_ns)
+        tracing.write()
     except OSError as error:
         # the program has its result: that must not be lost with a picture of how it came about
         _report(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
@@ -610,5 +611,5 @@ def trace(path: Path | str) -> None:
         raise UsageError("the program is traced already")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"the timeline cannot be written: {path.parent} is no folder that can be written")
-    resizing.tracing = events.Tracing(path, at)
+    resizing.tracing = events.Timeline(path, at)
     resizing.tracing.join(places())

@@ -8,18 +8,11 @@ from typing import Any, Generic, TypeVar, cast
 from apgas.core.identity import Place
 from apgas.core.messages import RefId
 from apgas.errors import PlaceGoneError, UsageError
-from apgas.runtime.driver import Driver, current_driver
+from apgas.runtime.driver import Driver, current_driver, required_driver
 from apgas.runtime.serialization import Carrier, Handle
 
 T = TypeVar("T")
 R = TypeVar("R", bound="_Reference")
-
-
-def _driver() -> Driver:
-    driver = current_driver()
-    if driver is None:
-        raise UsageError("references work inside of apgas.run only")
-    return driver
 
 
 class _Reference(Carrier):
@@ -84,7 +77,7 @@ class GlobalRef(_Reference, Generic[T]):
     """
 
     def __init__(self, value: T) -> None:
-        driver = _driver()
+        driver = required_driver()
         self.place: Place = driver.here
         self._handle = driver.counting.make()
         driver.objects.homed[self._handle.ref] = value
@@ -114,7 +107,7 @@ class GlobalRef(_Reference, Generic[T]):
         self._at_home().objects.homed.pop(self._handle.ref, None)
 
     def _at_home(self) -> Driver:
-        driver = _driver()
+        driver = required_driver()
         if driver.here == self.place:
             return driver
         membership = driver.core.membership
@@ -144,7 +137,7 @@ class PlaceLocal(_Reference, Generic[T]):
     """
 
     def __init__(self, factory: Callable[[], T]) -> None:
-        driver = _driver()
+        driver = required_driver()
         self._handle = driver.counting.make()
         driver.objects.place(self._handle.ref)
         self._factory = factory
@@ -158,7 +151,7 @@ class PlaceLocal(_Reference, Generic[T]):
         Raises:
             Exception: What the factory raised; the next call tries again.
         """
-        objects, ref = _driver().objects, self._handle.ref
+        objects, ref = required_driver().objects, self._handle.ref
         with objects.making(ref):
             if ref not in objects.local:
                 objects.local[ref] = self._factory()
@@ -173,7 +166,7 @@ class PlaceLocal(_Reference, Generic[T]):
         Raises:
             UsageError: Called outside of ``apgas.run``.
         """
-        objects, ref = _driver().objects, self._handle.ref
+        objects, ref = required_driver().objects, self._handle.ref
         with objects.making(ref):
             objects.local[ref] = value
 
@@ -183,4 +176,4 @@ class PlaceLocal(_Reference, Generic[T]):
         Raises:
             UsageError: Called outside of ``apgas.run``.
         """
-        _driver().counting.free_everywhere(self._handle.ref)
+        required_driver().counting.free_everywhere(self._handle.ref)

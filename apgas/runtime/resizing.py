@@ -51,7 +51,7 @@ from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerE
 
 if TYPE_CHECKING:
     from apgas.malleability.communicator import Communicator
-    from apgas.runtime.trace import Tracing
+    from apgas.runtime.trace import Timeline
 
 
 _log = logging.getLogger("apgas.resize")
@@ -83,7 +83,7 @@ class Resizing:
         self.driver = driver
         self.communicator = communicator
         self.records: list[r.ResizeRecord] = []
-        self.tracing: Tracing | None = None
+        self.tracing: Timeline | None = None
         self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
         self.over = False

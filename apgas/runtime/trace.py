@@ -166,12 +166,31 @@ def _timed(tracer: Tracer, name: str, category: str, arguments: Arguments) -> It
 
 
 class Timeline:
-    """(place 0) Collects the events of all places and writes them."""
+    """(place 0) Turns tracing on everywhere, collects the events of all places, and writes them.
 
-    def __init__(self) -> None:
+    Args:
+        path: Where it is written at the end.
+        ask: Calls other places.
+    """
+
+    def __init__(self, path: Path, ask: Ask) -> None:
+        self.path = path
+        self._ask = ask
         self._places: dict[int, str] = {}
         self._offsets_ns: dict[int, int] = {}
         self._events: list[tuple[int, Event]] = []
+
+    def join(self, places: Iterable[Place]) -> None:
+        """Have ``places`` trace; learn their clocks."""
+        for place in places:
+            asked_ns = time.monotonic_ns()
+            clock_ns = self._ask(place, enable)
+            self.meet(place, clock_ns, asked_ns, time.monotonic_ns())
+
+    def collect(self, places: Iterable[Place]) -> None:
+        """Take what happened on ``places`` so far."""
+        for place in places:
+            self.add(place.id, self._ask(place, take))
 
     def meet(self, place: Place, clock_ns: int, asked_ns: int, answered_ns: int) -> None:
         """Learn a place and its clock: ``clock_ns`` was read there between two readings here."""
@@ -212,7 +231,7 @@ class Timeline:
             events.append({"ph": "M", "name": "thread_name", "pid": place, "tid": number, "args": {"name": thread}})
         return {"traceEvents": events, "displayTimeUnit": "ms"}
 
-    def write(self, path: Path) -> None:
+    def write(self) -> None:
         """Write the timeline, atomically.
 
         Raises:
@@ -220,10 +239,10 @@ class Timeline:
         """
         import json
 
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         try:
             part.write_text(json.dumps(self.as_json()), encoding="utf-8")
-            part.replace(path)
+            part.replace(self.path)
         finally:
             part.unlink(missing_ok=True)
 
@@ -236,38 +255,3 @@ class Timeline:
         if event.ended_ns == 0:
             return {**common, "ph": "i", "s": "t", "args": event.arguments}
         return {**common, "ph": "X", "dur": (event.ended_ns - event.began_ns) / 1000, "args": event.arguments}
-
-
-class Tracing:
-    """Place 0's part in a timeline: turns tracing on everywhere, collects, and writes at the end.
-
-    Args:
-        path: Where the timeline is written at the end.
-        ask: How to call other places.
-    """
-
-    def __init__(self, path: Path, ask: Ask) -> None:
-        self.path = path
-        self._ask = ask
-        self._timeline = Timeline()
-
-    def join(self, places: Iterable[Place]) -> None:
-        """Have ``places`` trace; learn their clocks."""
-        for place in places:
-            asked_ns = time.monotonic_ns()
-            clock_ns = self._ask(place, enable)
-            self._timeline.meet(place, clock_ns, asked_ns, time.monotonic_ns())
-
-    def collect(self, places: Iterable[Place]) -> None:
-        """Take what happened on ``places`` so far."""
-        for place in places:
-            self._timeline.add(place.id, self._ask(place, take))
-
-    def write(self, records: Sequence[ResizeRecord], zero_ns: int) -> None:
-        """Write the timeline; ``records``: what became of the orders, ``zero_ns``: the clock when their times began.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
-        self._timeline.add_resizes(records, zero_ns)
-        self._timeline.write(self.path)

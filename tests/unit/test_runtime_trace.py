@@ -52,7 +52,7 @@ def test_a_span_is_noted_even_if_its_block_raises() -> None:
 
 
 def test_places_elsewhere_are_put_on_the_clock_of_place_0() -> None:
-    timeline = trace.Timeline()
+    timeline = trace.Timeline(Path(), lambda *_: None)
     timeline.meet(Place(0, "a"), 500, 400, 600)
     timeline.meet(Place(1, "b"), 1_000_500, 400, 600)
     timeline.add(0, [trace.Event("here", "x", "t", 2_000, 3_000, {})])
@@ -63,17 +63,17 @@ def test_places_elsewhere_are_put_on_the_clock_of_place_0() -> None:
 
 def test_the_phases_of_an_order_follow_one_another() -> None:
     record = ResizeRecord(7, "grow", 2, 1.0, 0.5, {"pre": 0.1, "spawn": 0.4}, "done", "", ("c",))
-    timeline = trace.Timeline()
+    timeline = trace.Timeline(Path(), lambda *_: None)
     timeline.add_resizes([record], 0)
     found = [(event["name"], event["ts"], event["dur"]) for event in _events(timeline) if event["ph"] == "X"]
     assert found == [("grow 2: done", 0.0, 500_000.0), ("pre", 0.0, 100_000.0), ("spawn", 100_000.0, 400_000.0)]
 
 
 def test_the_file_names_places_and_threads(tmp_path: Path) -> None:
-    timeline = trace.Timeline()
+    timeline = trace.Timeline(tmp_path / "trace.json", lambda *_: None)
     timeline.meet(Place(4, "node4"), 1, 0, 2)
     timeline.add(4, [trace.Event("work", "glb", "apgas-4-1", 10, 20, {})])
-    timeline.write(tmp_path / "trace.json")
+    timeline.write()
     names = [
         e["args"]["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "M"
     ]

@@ -137,7 +137,7 @@ class Freed(Message, frozen=True, array_like=True, tag=True):
 
 
 class Members(Message, frozen=True, array_like=True, tag=True):
-    """Place 0 commits a change: ``epoch`` is the new one. ``died``: lost in a resilient job, without a farewell."""
+    """Place 0 commits a change: ``epoch`` is the new one. ``died``: lost in a resilient job, without draining."""
 
     added: tuple[PlaceInfo, ...]
     removed: tuple[int, ...]

@@ -99,7 +99,7 @@ class ResilientPlaceCore(PlaceCore):
             case m.Lost():
                 if message.place == 0:
                     raise ProtocolError(f"place {src} tells place 0 that it has died")
-                # the word of a dead place is not good enough to bury another
+                # the report of a dead place is no proof that another one has died
                 return [] if src in self.membership.dead else self.lost(message.place, message.reason)
             case _:
                 pass
@@ -120,7 +120,7 @@ class ResilientPlaceCore(PlaceCore):
         ]
 
     def cut_off(self, place: int) -> list[Effect]:
-        """Nothing more of the dead ``place`` is taken from now on: say what came of it. Idempotent."""
+        """Nothing more of the dead ``place`` is taken from now on: report what came of it. Idempotent."""
         if self.over or place not in self._dying:
             return []
         self._dying.discard(place)
@@ -165,7 +165,7 @@ class ResilientPlaceCore(PlaceCore):
                 self.cancellations.forget(finish)
         drained = {leaver for order, leaver in self._parted if order == self._shrink}
         self._losses.died(place, set(self.membership.members), drained & self.membership.leaving)
-        # place 0 does not wait for the word of the dead any more
+        # place 0 does not wait for reports of dead places any more
         return [effect for order, leaver in sorted(self._parted) for effect in self._ready(order, leaver)]
 
     def _prepare(self, message: m.Leave) -> list[Effect]:

@@ -436,7 +436,7 @@ def _read_message(lines: BinaryIO) -> wire.ToJob:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Notice within about a minute that the scheduler's machine is gone without a word."""
+    """Notice within about a minute that the scheduler's machine is gone without closing the connection."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):

@@ -21,7 +21,7 @@ from apgas.runtime import exceptions
 from apgas.runtime.serialization import Call, global_names, name_of, travels_by_value
 
 LARGE_BYTES: Final = 2**20
-"""What a function takes along is worth a word from this size on."""
+"""From this size on a warning says that a function takes something along again and again."""
 _DEEPEST: Final = 20
 _MOST_PARTS: Final = 1000
 """Of one thing that are looked at."""

@@ -662,7 +662,7 @@ def set_process_driver(driver: Driver | None) -> None:
 
 
 def keep_driver(driver: Driver) -> None:
-    """Let this thread work for ``driver`` for ever: it may outlive its program, and must not meddle with the next."""
+    """Let this thread work for ``driver`` for good: it may outlive its program, and must not work for the next."""
     this_thread.driver = driver
 
 

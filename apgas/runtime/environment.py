@@ -324,12 +324,12 @@ def _foreign_launcher(launch: Launch, library: str) -> UsageError:
         "slurm": "srun without PMI support",
         "pmix": "a PMIx launcher",
     }
-    culprit = names.get(launch.kind, "an mpiexec that does not fit")
+    launcher = names.get(launch.kind, "an mpiexec that does not fit")
     count = "" if launch.size is None else f" of {launch.size} processes"
     mpiexec = right_mpiexec()
     remedy = f"start it with {mpiexec}" if mpiexec else f"start it with the mpiexec that belongs to {library}"
     return UsageError(
-        f"this program was started by {culprit}, but Python's MPI here is {library}\n"
+        f"this program was started by {launcher}, but Python's MPI here is {library}\n"
         f"each process{count} would be alone in a world of size 1\n"
         f"{remedy}, or activate the virtual environment first: source {sys.prefix}/bin/activate"
     )

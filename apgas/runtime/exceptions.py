@@ -3,8 +3,8 @@
 Pickle makes an error anew by calling its class with ``args``, which fails, or does something else, where a constructor
 takes other arguments than it hands to ``Exception``. Here the object is made by the built-in class that it is an
 instance of, and then gets its ``args``, its attributes, its notes, its cause and its context. A class that says itself
-how it is pickled is believed. What cannot travel stays behind alone, as far as possible: an attribute is left out, an
-argument becomes its text, and a note says so.
+how it is pickled is left to do so. What cannot travel stays behind alone, as far as possible: an attribute is left out,
+an argument becomes its text, and a note says so.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def load(body: Any) -> BaseException:
     except BaseException as unreadable:  # noqa: BLE001 - unpickling runs code of the program, which may raise anything
         return RemoteError(f"an error of another place cannot be read here: {summary(unreadable)}")
     error = found if isinstance(found, BaseException) else RemoteError(reprlib.repr(found))
-    with contextlib.suppress(Exception):  # a class may have an opinion on notes
+    with contextlib.suppress(Exception):  # a class may refuse notes
         error.add_note(note)
     return error
 

@@ -327,7 +327,7 @@ def _end_with_code(number: int, _: FrameType | None) -> NoReturn:
 # The end -------------------------------------------------------------------------------------------------------------
 
 READ_S: Final = 0.1
-"""How long the end of a job may wait for its last words to be read."""
+"""How long the end of a job may wait for its last output to be read."""
 
 ABORT_S: Final = 1.0
 """How long MPI may take to end the job."""

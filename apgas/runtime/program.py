@@ -79,7 +79,7 @@ class Program:
             return self.resizes
 
     def disconnect(self) -> None:
-        """Tell the scheduler, if there is one, that nothing more will be said."""
+        """Disconnect from the scheduler, if there is one."""
         if self.resizes is not None and self.resizes.communicator is not None:
             self.resizes.communicator.close()
 
@@ -93,7 +93,7 @@ class _Job(Program):
         self.interrupts = Interrupts(driver, self._end_by)
 
     def _lost(self, place: int, reason: str) -> None:
-        """A place died: say so and end the job, at once (no lock), before mpiexec does it without a word."""
+        """A place died: report it and end the job, at once (no lock), before mpiexec does so without a message."""
         if self.driver.core.over:
             return
         if place and resilience.wanted():
@@ -109,9 +109,9 @@ class _Job(Program):
         process.abort(1)
 
     def stop(self, by: signal.Signals, error: BaseException) -> NoReturn:
-        """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips.
+        """A signal ended the job: end it before mpiexec, which has had the signal, too, kills the processes.
 
-        Whether what came of it is a defect of the program's clean-up, or of a lock that was taken, cannot be seen.
+        Whether ``error`` is a defect of the program's clean-up, or comes of a lock that was taken, cannot be known.
         """
         self._end_by(by, "" if isinstance(error, KeyboardInterrupt) else f" ({serialization.summary(error)})")
 

@@ -539,7 +539,7 @@ class Newcomers:
 
     @property
     def current(self) -> bool:
-        """Whether the newcomers believe in the members that there are now. Under the driver's lock."""
+        """Whether the members that the newcomers know are those of now. Under the driver's lock."""
         return self._next_epoch == self._driver.core.epoch + 1
 
     def start(self, nodes: tuple[str, ...]) -> tuple[tuple[PlaceInfo, ...], dict[str, float]]:
@@ -725,7 +725,7 @@ def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]
     """Read a schedule; newcomers are placed on ``hosts`` in turn, on this host if there are none.
 
     Raises:
-        UsageError: The text is not a schedule; names the culprit.
+        UsageError: The text is not a schedule; names the part that is wrong.
     """
     orders = []
     names = cycle(hosts)

@@ -1,9 +1,9 @@
-"""Small processes beside a place, which say what it cannot say any more, and end the job with a code.
+"""Small processes beside a place, which report what it cannot report any more, and end the job with a code.
 
 Hydra, the process manager of MPICH, learns of the end of a process by the end of its PMI connection and of its output.
 It then kills all others, at once: before another place could say which one died, and with a code that is 0 if the
 process ended by ``_exit(0)``. So each place has a *second* (``start_second``), a shell that holds the same connection
-and the same output. When the place ends without a word, its second says so and aborts the job by PMI, with a code.
+and the same output. When the place ends without notice, its second reports it and aborts the job by PMI, with a code.
 
 A second is in the process group of its place. Hydra kills such groups as a whole, so that nothing is said of places
 that die because the job is ended.

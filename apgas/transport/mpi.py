@@ -319,7 +319,7 @@ class MpiTransport(OnLoop):
             return self._changed.wait_for(lambda: not self._outgoing_epochs[number], timeout_s)
 
     def _part_from(self, place: int) -> None:
-        """Say the last word to a forgotten place."""
+        """End the connection to a forgotten place, after a BYE."""
         if place in self._talked:
             self._tell([place], BYE)
         self._line.forget(place)

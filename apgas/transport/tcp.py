@@ -414,7 +414,7 @@ class _Handshake:
 
     def end(self, reason: str) -> None:
         """Hang up."""
-        _logger.debug("hung up on a caller: %s", reason)
+        _logger.debug("refused a caller: %s", reason)
         self._leave()
         self._socket.close()
 

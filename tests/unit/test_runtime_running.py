@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
+
+import pytest
 
 from apgas.core import messages as m
 from apgas.core.effects import RunActivity
 from apgas.core.identity import Place
 from apgas.core.membership import Membership
 from apgas.core.place import PlaceCore
+from apgas.runtime import driver
 from apgas.runtime.context import Executor
 from apgas.runtime.driver import Driver
 from apgas.runtime.serialization import Calls
 from apgas.transport.base import Transport
+
+
+@pytest.fixture(autouse=True)
+def every_call_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine that is busy with something else."""
+    monkeypatch.setattr(driver, "INLINE_S", math.inf)
 
 
 class Stub:

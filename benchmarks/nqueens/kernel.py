@@ -37,19 +37,7 @@ if has_numba():
         NAME, expand = "numba, scalar", compiled_scalar()
 
 
-# The oracle: plain recursion over the rows without bits and symmetry, and the kernel run alone -----------------------
-
-
-def count_solutions(size: int, columns: tuple[int, ...] = ()) -> int:
-    """Return the number of solutions that begin with queens in ``columns``, row by row."""
-    row = len(columns)
-    if row == size:
-        return 1
-    return sum(
-        count_solutions(size, (*columns, column))
-        for column in range(size)
-        if all(column != other and abs(column - other) != row - above for above, other in enumerate(columns))
-    )
+# A count without the balancer ----------------------------------------------------------------------------------------
 
 
 def run_kernel(size: int) -> int:

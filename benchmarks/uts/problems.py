@@ -1,14 +1,13 @@
-"""The problems: the published samples, the bag of each tree, the oracle, and the kernel run alone."""
+"""The problems: the published sample trees, the bag of each tree, and the kernel run alone."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from ..levelbag import GIFT_TASKS
 from .bag import UtsBag
 from .binomial import BinomialBag, BinomialTree, HybridBag, HybridTree
-from .tree import ShapedTree, Tree, child_count, last_word
+from .tree import ShapedTree, Tree
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -44,31 +43,7 @@ def bag_of(tree: AnyTree, gift_tasks: int = GIFT_TASKS) -> UtsBag | BinomialBag 
             return UtsBag.of_tree(tree, gift_tasks)
 
 
-# The oracle: a plain search with ``hashlib`` and floating point that hashes every node, and the kernel run alone -----
-
-
-def count_nodes(tree: AnyTree) -> int:
-    """Return the number of nodes, root included; about a million nodes a second."""
-    nodes = 0
-    pending = [(tree.root(), 0)]
-    while pending:
-        state, depth = pending.pop()
-        nodes += 1
-        for child in range(_children(tree, state, depth)):
-            message = state + child.to_bytes(4, "big")
-            pending.append((hashlib.sha1(message, usedforsecurity=False).digest(), depth + 1))
-    return nodes
-
-
-def _children(tree: AnyTree, state: bytes, depth: int) -> int:
-    word = last_word(state)
-    if isinstance(tree, HybridTree):
-        return _children(tree.geometric if depth < tree.turn else tree.binomial, state, depth)
-    if not isinstance(tree, BinomialTree):
-        return child_count(word, tree.mean_children(depth))
-    if depth == 0:
-        return tree.root_children
-    return tree.children if word / (1 << 31) < tree.probability else 0
+# A count without the balancer ----------------------------------------------------------------------------------------
 
 
 def run_kernel(tree: AnyTree) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from support.oracles import count_nodes
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.levelbag import Count
@@ -29,7 +30,7 @@ def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     "tree", [SMALL, BinomialTree(0, 0.3, 2, 1), BinomialTree(3000, 0.0, 2, 1), BinomialTree(7, 0.49, 2, 9)]
 )
 def test_kernels_agree_with_the_oracle(any_kernel: str, tree: BinomialTree) -> None:
-    assert problems.run_kernel(tree) == problems.count_nodes(tree)
+    assert problems.run_kernel(tree) == count_nodes(tree)
 
 
 def test_the_published_tree_t3_is_counted() -> None:
@@ -51,7 +52,7 @@ def test_the_bag_keeps_the_protocol(granularity: int) -> None:
         lambda: BinomialBag.of_tree(tree),
         Count,
         lambda result: result.value,
-        problems.count_nodes(tree),
+        count_nodes(tree),
         granularity=granularity,
     )
 

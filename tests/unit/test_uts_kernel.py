@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.oracles import count_nodes
 
 from benchmarks.levelbag import Count
 from benchmarks.uts import kernel, plain, problems
@@ -65,7 +66,7 @@ def test_the_tree_t1l_of_the_reference_distribution_is_counted() -> None:
     "tree", [Tree(6), Tree(5, 1), Tree(7, 29), Tree(7, 3, 2), Tree(30, 5, 1), Tree(3, 7, 20), Tree(2, 11, 100)]
 )
 def test_kernels_agree_with_the_oracle(any_kernel: str, tree: Tree) -> None:
-    assert problems.run_kernel(tree) == problems.count_nodes(tree)
+    assert problems.run_kernel(tree) == count_nodes(tree)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -74,7 +75,7 @@ def test_kernels_agree_with_the_oracle_on_every_shape(
     any_kernel: str, shape: str, depth: int, seed: int, branching: int
 ) -> None:
     tree = ShapedTree(shape, depth, seed, branching)
-    assert problems.run_kernel(tree) == problems.count_nodes(tree)
+    assert problems.run_kernel(tree) == count_nodes(tree)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_kernels_agree_with_the_oracle_on_every_shape(
     ids=str,
 )
 def test_kernels_agree_with_the_oracle_on_hybrid_trees(any_kernel: str, tree: HybridTree) -> None:
-    expected = problems.count_nodes(tree)
+    expected = count_nodes(tree)
     assert problems.run_kernel(tree) == expected > 1
     check_bag(lambda: HybridBag.of_tree(tree), Count, lambda result: result.value, expected, granularity=50)
 
@@ -106,7 +107,7 @@ def test_the_large_published_trees_have_the_published_counts(name: str) -> None:
 
 @pytest.mark.slow
 def test_plain_search_agrees_on_a_published_tree() -> None:
-    assert problems.count_nodes(SAMPLES["T2"]) == 4117769
+    assert count_nodes(SAMPLES["T2"]) == 4117769
 
 
 def test_most_nodes_are_counted_without_hashing() -> None:

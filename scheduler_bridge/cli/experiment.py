@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoRe
 import typer
 
 from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, due_every, print_json, print_rich
-from scheduler_bridge.experiments.rows import Form
+from scheduler_bridge.experiments.sweep import Form
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from scheduler_bridge.experiments.outcome import Outcome
     from scheduler_bridge.experiments.real_runs.plan import RunKey
-    from scheduler_bridge.experiments.sweep import Standing, Told
+    from scheduler_bridge.experiments.sweep import Reporter, Standing
     from scheduler_bridge.record import RunRecord
 
 ENV_DATA: Final = "MALLEABLE_DATA"
@@ -306,7 +306,7 @@ def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], Outcom
 
 
 @contextmanager
-def _shown() -> Iterator[Told]:
+def _shown() -> Iterator[Reporter]:
     """Show how far a sweep is: a bar on a terminal, a line now and then elsewhere."""
     if not sys.stderr.isatty():
         due = due_every()

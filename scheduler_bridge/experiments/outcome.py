@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from apgas.provenance import commit, cpu_model, version
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.experiments.rows import Origin
-from scheduler_bridge.experiments.sweep import Row
+from scheduler_bridge.experiments.sweep import Origin, Row
 from scheduler_bridge.report.page import Cell, inline, page, part, scrolling, table
 
 if TYPE_CHECKING:

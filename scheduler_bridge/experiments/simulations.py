@@ -1,6 +1,6 @@
 """A sweep on places: simulations are the tasks of a bag, whose rows go to place 0 as soon as they are there.
 
-A simulation takes between milliseconds and minutes, and nobody should wait so long: neither thieves for work nor the
+A simulation takes between milliseconds and minutes, and neither thieves should wait so long for work nor the
 scheduler for nodes. So it runs in a thread beside the worker, which looks often. A place that leaves does not wait for
 its simulation but gives it away with its other tasks, and another place begins it anew; a row is sent by the worker
 only, which has given the simulation up then, so there is never a second one.
@@ -14,13 +14,12 @@ from typing import Final, TypeAlias
 
 import apgas
 import glb
-from scheduler_bridge.experiments.rows import Cell, Found
-from scheduler_bridge.experiments.sweep import Books
+from scheduler_bridge.experiments.sweep import Books, Cell, Row
 
 LOOK_S: Final = 0.02
 """So often a worker looks after its place while a simulation runs."""
-Run: TypeAlias = Callable[[Cell], Found]
-Deliver: TypeAlias = Callable[[Cell, Found], None]
+Run: TypeAlias = Callable[[Cell], Row]
+Deliver: TypeAlias = Callable[[Row], None]
 Task: TypeAlias = tuple[int, Cell]
 
 
@@ -67,7 +66,7 @@ class Simulations:
             if not self._under_way.ended.wait(LOOK_S):
                 return True
             ended, self._under_way = self._under_way, None
-            self._deliver(ended.task[1], ended.row())
+            self._deliver(ended.row())
             self._done.append(ended.task[0])
             self.work += 1
         return not self.is_empty()
@@ -119,16 +118,16 @@ class _UnderWay:
     def __init__(self, task: Task, run: Run) -> None:
         self.task = task
         self.ended = threading.Event()
-        self._found: Found | BaseException | None = None
+        self._found: Row | BaseException | None = None
         threading.Thread(target=self._simulate, args=(run,), name=f"simulation-{task[0]}", daemon=True).start()
 
-    def row(self) -> Found:
+    def row(self) -> Row:
         """What it found.
 
         Raises:
             BaseException: What went wrong in it.
         """
-        if isinstance(self._found, Found):
+        if isinstance(self._found, Row):
             return self._found
         error = self._found or RuntimeError("the simulation has not ended")
         error.add_note(f"in the simulation of {self.task[1]}")
@@ -170,7 +169,7 @@ def on_all_places(books: Books, run: Run) -> None:
         return
     desk.books = books
     bag = Simulations(list(enumerate(cells)), run, _send)
-    config = glb.Config(workers=1, granularity=1, static=True, on_progress=_tell_nothing, warm_up=_grow)
+    config = glb.Config(workers=1, granularity=1, static=True, on_progress=_report_nothing, warm_up=_grow)
     try:
         outcome = glb.compute(bag, Done, config)
     except BaseExceptionGroup as group:
@@ -188,21 +187,21 @@ def _grow() -> None:
         apgas.schedule_orders(f"0:+{missing}")
 
 
-def _send(cell: Cell, found: Found) -> None:
+def _send(row: Row) -> None:
     """(any place) The computation's finish waits for the row, too, and hears of it if it cannot be kept."""
-    apgas.async_at(apgas.place(0), _take, cell, found)
+    apgas.async_at(apgas.place(0), _take, row)
 
 
-def _take(cell: Cell, found: Found) -> None:
+def _take(row: Row) -> None:
     books = _desk.get().books
     if books is None:
-        raise RuntimeError(f"a row of {cell} came when no sweep was running")
-    books.take(cell, found)
+        raise RuntimeError(f"a row of {row.cell} came when no sweep was running")
+    books.take(row)
     apgas.progress(*books.standing(), "simulations")
 
 
-def _tell_nothing(_tasks: int, _places: int, _workers: int) -> None:
-    """The scheduler is told with every row, with the number of all simulations."""
+def _report_nothing(_tasks: int, _places: int, _workers: int) -> None:
+    """Progress is reported with every row, with the number of all simulations."""
 
 
 def _first(error: BaseException) -> BaseException:

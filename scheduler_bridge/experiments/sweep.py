@@ -2,43 +2,33 @@
 
 Within ``apgas.run`` they are tasks that all places share, as many as there are at the time (``simulations``); without
 it they are run one after the other. Rows are the same either way, and are kept as soon as a simulation is over
-(``rows``), so that a sweep that was interrupted, however hard, goes on.
+(``RowFile``), so that a sweep that was interrupted, however hard, goes on.
 """
 
 from __future__ import annotations
 
+import csv
+import fcntl
+import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
+from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, Self, TextIO, TypeAlias, TypeVar
 
-from scheduler_bridge.experiments.rows import (
-    Cell,
-    Figures,
-    Form,
-    Found,
-    Origin,
-    RowFile,
-    SweepFileError,
-    default_form,
-    origin,
-)
+from apgas.provenance import commit, cpu_model, version
 
-__all__ = ["Cell", "Figures", "Origin", "Row", "Scale", "Standing", "SweepFileError", "Sweeping", "Told", "sweep"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 Scale: TypeAlias = Literal["small", "full"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A simulation, what it found, and where; two rows that found the same are alike, whatever they come from."""
-
-    cell: Cell
-    figures: Figures
-    origin: Origin | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +50,7 @@ class Standing:
     places: int = 1
 
 
-Told: TypeAlias = Callable[[Standing], None]
+Reporter: TypeAlias = Callable[[Standing], None]
 
 
 def sweep(
@@ -69,7 +59,7 @@ def sweep(
     columns: Sequence[str],
     *,
     file: Path | None = None,
-    told: Told = lambda _: None,
+    reporter: Reporter = lambda _: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Row]:
     """Simulate the cells of which nothing is known.
@@ -79,7 +69,7 @@ def sweep(
         simulate: Simulates one and gives a number for each column; has to travel to other places.
         columns: The names of the numbers.
         file: Where rows are kept, and from where known ones come, in the form that its ending names; None: nowhere.
-        told: Is told how far it is, by one thread at a time.
+        reporter: Called with how far it is, by one thread at a time.
         clock: Seconds, for the time that a simulation takes; has to travel likewise.
 
     Returns:
@@ -92,12 +82,12 @@ def sweep(
     wanted = list(dict.fromkeys(cells))
     with ExitStack() as stack:
         kept = None if file is None else stack.enter_context(RowFile(file, columns))
-        books = Books(wanted, {} if kept is None else kept.found, kept, told)
+        books = Books(wanted, {} if kept is None else kept.found, kept, reporter)
         run = Simulate(simulate, clock)
         if (count := _places()) is None:
             books.begin()
             for cell in books.open():
-                books.take(cell, run(cell))
+                books.take(run(cell))
         else:
             from scheduler_bridge.experiments.simulations import on_all_places
 
@@ -105,7 +95,7 @@ def sweep(
             books.begin()
             on_all_places(books, run)
         books.close()
-    return [Row(cell, (found := books.found[cell]).figures, found.origin) for cell in wanted]
+    return [books.found[cell] for cell in wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +105,11 @@ class Simulate:
     simulate: Callable[[Cell], Figures]
     clock: Callable[[], float]
 
-    def __call__(self, cell: Cell) -> Found:
+    def __call__(self, cell: Cell) -> Row:
         """Simulate ``cell``."""
         began = self.clock()
         figures = self.simulate(cell)
-        return Found(figures, origin(self.clock() - began))
+        return Row(cell, figures, origin(self.clock() - began))
 
 
 class Books:
@@ -129,20 +119,22 @@ class Books:
         wanted: All cells, in order.
         found: What is known from before.
         file: Where rows are kept; None: nowhere.
-        told: Is told how far it is.
+        reporter: Called with how far it is.
 
     Attributes:
         found: What is known.
         places: Returns how many places simulate at a time.
     """
 
-    def __init__(self, wanted: Sequence[Cell], found: dict[Cell, Found], file: RowFile | None, told: Told) -> None:
+    def __init__(
+        self, wanted: Sequence[Cell], found: dict[Cell, Row], file: RowFile | None, reporter: Reporter
+    ) -> None:
         self.found = dict(found)
         self.places: Callable[[], int] = lambda: 1
         self._wanted = wanted
         self._open = dict.fromkeys(cell for cell in wanted if cell not in found)
         self._file = file
-        self._told = told
+        self._reporter = reporter
         self._took: dict[str, list[float]] = {}
         self._lock = threading.Lock()
 
@@ -151,25 +143,27 @@ class Books:
         return list(self._open)
 
     def begin(self) -> None:
-        """Tell what is known from before."""
-        self._tell(None)
+        """Report what is known from before."""
+        self._report(None)
 
-    def take(self, cell: Cell, found: Found) -> None:
+    def take(self, row: Row) -> None:
         """Take and keep a row.
 
         Raises:
             RuntimeError: There is one of that cell already.
             OSError: It cannot be kept.
         """
+        cell = row.cell
         with self._lock:
             if cell not in self._open:
-                raise RuntimeError(f"{cell} was simulated twice, or nobody asked for it")
+                raise RuntimeError(f"{cell} was simulated twice, or was not asked for")
             if self._file is not None:
-                self._file.append(cell, found)
+                self._file.append(row)
             del self._open[cell]
-            self.found[cell] = found
-            self._took.setdefault(cell.trace, []).append(found.origin.seconds)
-            self._tell(cell)
+            self.found[cell] = row
+            if row.origin is not None:
+                self._took.setdefault(cell.trace, []).append(row.origin.seconds)
+            self._report(cell)
 
     def standing(self) -> tuple[int, int]:
         """How many cells are known, of how many."""
@@ -188,8 +182,8 @@ class Books:
         if self._file is not None:
             self._file.finish(self._wanted)
 
-    def _tell(self, cell: Cell | None) -> None:
-        self._told(Standing(cell, *self.standing(), self._left_s(), self.places()))
+    def _report(self, cell: Cell | None) -> None:
+        self._reporter(Standing(cell, *self.standing(), self._left_s(), self.places()))
 
     def _left_s(self) -> float | None:
         """A cell takes as long as those of its trace did on average, or as all did where none was simulated."""
@@ -218,14 +212,14 @@ class Sweeping:
     Attributes:
         scale: How much of it.
         out: The folder of its file, ``cells-SCALE`` with an ending; None: nothing is kept.
-        told: Is told how far it is.
+        reporter: Called with how far it is.
         form: Of the finished file; None: Parquet where it can be written, else CSV.
         seeds: Other seeds than those of the plan.
     """
 
     scale: Scale
     out: Path | None = None
-    told: Told = lambda _: None
+    reporter: Reporter = lambda _: None
     form: Form | None = None
     seeds: tuple[int, ...] | None = None
 
@@ -241,7 +235,7 @@ class Sweeping:
             OSError: It cannot be read or written.
         """
         file = None if self.out is None else self.out / f"cells-{self.scale}.{self.form or default_form()}"
-        return sweep(cells, simulate, columns, file=file, told=self.told)
+        return sweep(cells, simulate, columns, file=file, reporter=self.reporter)
 
 
 # A sweep whose cells are simulated on workloads that are read or drawn once, by their names --------------------------
@@ -273,3 +267,235 @@ class OnTraces(Generic[_Trace]):
     def __call__(self, cell: Cell) -> Figures:
         """Simulate ``cell``."""
         return self.simulate(self.traces[cell.trace], cell)
+
+
+# The file of a sweep: a row for each simulation, on disk as soon as the simulation is over ---------------------------
+#
+# Rows are appended to a CSV, of which a process that is killed leaves whole lines and at most one that is cut off. A
+# sweep that has all its rows puts them in order, into a Parquet file if that is asked for; then there is no CSV any
+# more.
+
+
+class SweepFileError(ValueError):
+    """The file of an earlier sweep cannot be gone on with; the text names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One simulation.
+
+    Attributes:
+        trace: The name of the workload; another cut of it has another name.
+        policy: Of this project.
+        share: Malleable jobs in percent.
+        seed: Determines what is drawn.
+    """
+
+    trace: str
+    policy: str
+    share: int
+    seed: int
+
+
+Number: TypeAlias = int | float | None
+Figures: TypeAlias = Mapping[str, Number]
+"""What a simulation found, by column; None: there is no such number."""
+Form: TypeAlias = Literal["parquet", "csv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a row comes from.
+
+    Attributes:
+        seconds: How long the simulation took, in wall time.
+        version: Of this project.
+        commit: That was checked out; empty: none.
+        python: Its version.
+        cpu: Name of the processor.
+    """
+
+    seconds: float
+    version: str
+    commit: str
+    python: str
+    cpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A simulation, what it found, and where; two rows that found the same are alike, whatever they come from."""
+
+    cell: Cell
+    figures: Figures
+    origin: Origin | None = field(default=None, compare=False)
+
+
+_KEY: Final = tuple(field.name for field in fields(Cell))
+_ORIGIN: Final = tuple(field.name for field in fields(Origin))
+_PARQUET_NEEDS: Final = ("pandas", "pyarrow")
+
+
+def origin(seconds: float) -> Origin:
+    """Tell where a row comes from that took ``seconds`` here and now."""
+    return Origin(seconds, *_machine())
+
+
+@lru_cache(maxsize=1)
+def _machine() -> tuple[str, str, str, str]:
+    ours = version("malleable-apgas") or ""
+    return ours, commit(Path(__file__).parent) or "", platform.python_version(), cpu_model()
+
+
+def default_form() -> Form:
+    """Parquet where what it needs is installed, else CSV."""
+    return "parquet" if all(find_spec(name) for name in _PARQUET_NEEDS) else "csv"
+
+
+class RowFile:
+    """The rows of one sweep. Use it in a ``with`` block, within which no other process may write it.
+
+    Args:
+        path: Ends in ``.parquet`` or ``.csv``, which is the form of the finished file; rows in the other form are gone
+            on with, too. The folder is made.
+        columns: The names of the figures.
+
+    Attributes:
+        found: What is known.
+
+    Raises:
+        SweepFileError: (on entering) It holds another sweep, another one writes it, or it cannot be read.
+        OSError: It cannot be read or written.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.found: dict[Cell, Row] = {}
+        self._parquet, self._csv = path.with_suffix(".parquet"), path.with_suffix(".csv")
+        self._finished = path
+        self._columns = tuple(columns)
+        self._header = [*_KEY, *columns, *_ORIGIN]
+        self._open = ExitStack()
+        self._journal: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        self._finished.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as undone:
+            journal = undone.enter_context(self._csv.open("a+", encoding="utf-8", newline=""))
+            try:
+                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SweepFileError(f"{self._csv} is being written by another sweep") from None
+            if self._finished == self._parquet or self._parquet.exists():
+                _need_pyarrow(self._parquet)
+            rows = [*(self._read_parquet() if self._parquet.exists() else ()), *self._read_csv(journal)]
+            self.found |= {row.cell: row for row in rows}
+            self._open, self._journal = undone.pop_all(), journal
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._journal = None
+        self._open.close()
+
+    def append(self, row: Row) -> None:
+        """Keep a row; it is with the operating system when this returns."""
+        if self._journal is None:
+            raise ValueError(f"{self._csv} is not open")
+        self.found[row.cell] = row
+        csv.writer(self._journal, lineterminator="\n").writerow(self._line(row))
+        self._journal.flush()
+
+    def finish(self, order: Iterable[Cell]) -> None:
+        """Write all rows into one file, those of ``order`` first; an interruption leaves them where they were."""
+        cells = [*order, *self.found]
+        partial = self._finished.with_name(f".{self._finished.name}.{os.getpid()}")
+        try:
+            if self._finished == self._parquet:
+                self._frame(dict.fromkeys(cells)).to_parquet(partial, engine="pyarrow", index=False)
+            else:
+                with partial.open("w", encoding="utf-8", newline="") as stream:
+                    writer = csv.writer(stream, lineterminator="\n")
+                    writer.writerow(self._header)
+                    writer.writerows(self._line(self.found[cell]) for cell in dict.fromkeys(cells))
+            partial.replace(self._finished)
+        finally:
+            partial.unlink(missing_ok=True)
+        other = self._csv if self._finished == self._parquet else self._parquet
+        other.unlink(missing_ok=True)
+
+    def _line(self, row: Row) -> list[object]:
+        return ["" if value is None else value for value in self._values_of(row)]
+
+    def _values_of(self, row: Row) -> tuple[object, ...]:
+        if row.origin is None:
+            raise ValueError(f"a row of {row.cell} that does not say where it comes from cannot be kept")
+        return (*astuple(row.cell), *(row.figures[column] for column in self._columns), *astuple(row.origin))
+
+    def _read_csv(self, journal: TextIO) -> list[Row]:
+        """What whole lines say; what is cut off is cut off the file, too."""
+        journal.seek(0)
+        whole = [line for line in journal if line.endswith("\n")]
+        journal.truncate(sum(len(line.encode()) for line in whole))
+        journal.seek(0, os.SEEK_END)
+        if not whole:
+            csv.writer(journal, lineterminator="\n").writerow(self._header)
+            journal.flush()
+            return []
+        lines = csv.reader(whole)
+        self._check(self._csv, next(lines))
+        return [self._row(line) for line in lines if len(line) == len(self._header)]
+
+    def _row(self, line: Sequence[str]) -> Row:
+        key, figures, where = self._divided(line)
+        trace, policy, share, seed = key
+        seconds, *others = where
+        numbers = dict(zip(self._columns, map(_number, figures), strict=True))
+        return Row(Cell(trace, policy, int(share), int(seed)), numbers, Origin(float(seconds), *others))
+
+    def _read_parquet(self) -> list[Row]:
+        import pandas as pd
+
+        try:
+            table = pd.read_parquet(self._parquet, engine="pyarrow", dtype_backend="numpy_nullable")
+        except ValueError as error:  # pyarrow's errors on files that are none
+            raise SweepFileError(f"{self._parquet} cannot be read: {error}") from None
+        self._check(self._parquet, list(table.columns))
+        rows = table.astype(object).where(table.notna(), None).itertuples(index=False, name=None)
+        return [
+            Row(Cell(*key), dict(zip(self._columns, figures, strict=True)), Origin(*where))
+            for key, figures, where in map(self._divided, rows)
+        ]
+
+    def _divided(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """A row of the file: which cell, its figures, where it comes from."""
+        return values[: len(_KEY)], values[len(_KEY) : -len(_ORIGIN)], values[-len(_ORIGIN) :]
+
+    def _frame(self, cells: Iterable[Cell]) -> DataFrame:
+        import pandas as pd
+
+        rows = [self._values_of(self.found[cell]) for cell in cells]
+        columns = dict(zip(self._header, zip(*rows, strict=True), strict=True)) if rows else {}
+        return pd.DataFrame({name: pd.array(values, dtype=_kind(values)) for name, values in columns.items()})
+
+    def _check(self, file: Path, header: list[str]) -> None:
+        if header != self._header:
+            raise SweepFileError(f"{file} holds another sweep: its columns are {', '.join(header)}")
+
+
+def _need_pyarrow(file: Path) -> None:
+    if default_form() != "parquet":
+        needs = " and ".join(_PARQUET_NEEDS)
+        raise SweepFileError(f"{file} is, or would be, a Parquet file, and {needs} are not installed")
+
+
+def _number(text: str) -> Number:
+    if not text:
+        return None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _kind(values: Iterable[object]) -> str:
+    """The type of a column: one with a fraction, or a number that came as one, is a float."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {str}:
+        return "string"
+    return "Int64" if kinds <= {int} else "Float64"

@@ -14,8 +14,7 @@ from support.outlines import fetches, outline
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments import outcome
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, listed, of_rows, render
-from scheduler_bridge.experiments.rows import Cell, Origin
-from scheduler_bridge.experiments.sweep import Row, sweep
+from scheduler_bridge.experiments.sweep import Cell, Origin, Row, sweep
 
 HOSTILE = "</td><script>alert(1)</script>"
 

@@ -14,9 +14,8 @@ from scheduler_bridge.experiments.outcome import write_outcome
 from scheduler_bridge.experiments.real_workloads import cells
 from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Plan, Trace, simulated, timeline
 from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, judged, printed, run
-from scheduler_bridge.experiments.rows import default_form
 from scheduler_bridge.experiments.study import change
-from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
+from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping, default_form
 from scheduler_bridge.workloads import TraceJob, Workload
 
 JOBS = tuple(TraceJob(number, submit, 100.0, 125.0, 4) for number, submit in ((1, 0.0), (2, 10.0), (3, 20.0)))

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.experiments import rows
-from scheduler_bridge.experiments.rows import Cell, Figures, SweepFileError, default_form
-from scheduler_bridge.experiments.sweep import Sweeping, sweep
+from scheduler_bridge.experiments.sweep import Cell, Figures, SweepFileError, Sweeping, default_form, origin, sweep
 
 CELLS = [Cell("a", "easy", 0, 1), Cell("a", "min", 60, 1), Cell("b", "easy", 0, 1)]
 COLUMNS = ("wait_s", "jobs", "shrinks")
@@ -30,7 +28,7 @@ def test_a_finished_sweep_is_one_parquet_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["cells.parquet"]
     assert sweep(CELLS, _not_again, COLUMNS, file=file) == first
     table = pd.read_parquet(file)
-    assert list(table.columns) == [*("trace", "policy", "share", "seed"), *COLUMNS, *rows.origin(0).__slots__]
+    assert list(table.columns) == [*("trace", "policy", "share", "seed"), *COLUMNS, *origin(0).__slots__]
     assert [str(table.dtypes[name]) for name in ("wait_s", "jobs", "seconds")] == ["Float64", "Int64", "Float64"]
     assert [type(value) for value in sweep(CELLS, _not_again, COLUMNS, file=file)[0].figures.values()] == [
         float, int, type(None),
@@ -75,7 +73,7 @@ def test_a_file_that_is_no_parquet_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_without_pyarrow_rows_are_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_PARQUET_NEEDS", ("pandas", "no_such_package"))
+    monkeypatch.setattr("scheduler_bridge.experiments.sweep._PARQUET_NEEDS", ("pandas", "no_such_package"))
     assert default_form() == "csv"
     Sweeping("small", tmp_path).rows(CELLS, _figures, COLUMNS)
     assert [path.name for path in tmp_path.iterdir()] == ["cells-small.csv"]

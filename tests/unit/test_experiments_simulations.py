@@ -14,9 +14,8 @@ import apgas
 import glb
 from apgas.testing.pytest_plugin import MakeJob
 from glb.testing import check_bag
-from scheduler_bridge.experiments.rows import Cell, Figures, Found, origin
 from scheduler_bridge.experiments.simulations import Done, Simulations, start_places
-from scheduler_bridge.experiments.sweep import Row, Standing, sweep
+from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Standing, origin, sweep
 
 CELLS = [Cell("trace", "easy", share, seed) for share in range(5) for seed in range(8)]
 COLUMNS = ("wait_s",)
@@ -26,11 +25,11 @@ def _figures(cell: Cell) -> Figures:
     return {"wait_s": 1 / (1 + cell.share + 7 * cell.seed)}
 
 
-def _found(cell: Cell) -> Found:
-    return Found(_figures(cell), origin(0.0))
+def _found(cell: Cell) -> Row:
+    return Row(cell, _figures(cell), origin(0.0))
 
 
-def _nowhere(_cell: Cell, _found: Found) -> None:
+def _nowhere(_row: Row) -> None:
     """Takes a row."""
 
 
@@ -95,7 +94,7 @@ def test_rows_are_those_of_a_plain_loop_while_places_come_and_go(apgas_job: Make
     told: list[Standing] = []
 
     def main() -> list[Row]:
-        return sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", told=told.append)
+        return sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", reporter=told.append)
 
     job = apgas_job(main, places=2)
     job.grow(2, at_progress=5)
@@ -161,7 +160,7 @@ def test_what_fails_is_named_and_ends_the_sweep(apgas_job: MakeJob, tmp_path: Pa
         assert any(f"in the simulation of {CELLS[20]}" in note for note in caught.value.__notes__)
         kept = len((tmp_path / "cells.csv").read_text().splitlines()) - 1
         told: list[Standing] = []
-        sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", told=told.append)
+        sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", reporter=told.append)
         assert told[0].done == kept
 
     apgas_job(main, places=2).run()
@@ -174,6 +173,6 @@ def test_a_row_that_cannot_be_kept_ends_the_sweep(apgas_job: MakeJob) -> None:
 
     def main() -> None:
         with pytest.raises(OSError, match="No space left"):
-            sweep(CELLS, _figures, COLUMNS, told=full)
+            sweep(CELLS, _figures, COLUMNS, reporter=full)
 
     apgas_job(main, places=2).run()

@@ -75,7 +75,7 @@ def main(file: str, orders: str) -> None:
 
     print(f"pid {os.getpid()}", flush=True)
     glb.set_user_handler(Counting(orders.count(":")))
-    sweep(CELLS, last_wait, COLUMNS, file=Path(file), told=tell)
+    sweep(CELLS, last_wait, COLUMNS, file=Path(file), reporter=tell)
     apgas.disable_malleable_handler()
     resizes = [(record.kind, record.n, record.outcome, record.reason) for record in apgas.resizes()]
     print(json.dumps({"resizes": resizes, "counts": sorted(counts), "places": len(apgas.places())}))

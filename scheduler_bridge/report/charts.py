@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # Sheets and axes -----------------------------------------------------------------------------------------------------
 
 WIDTH_IN: Final = 11.0
+RUN_WIDTH_IN: Final = 12.0
+GREY: Final = "#6b6b6b"
+"""Of what is said beside a picture."""
 
 
 def sheet(height_in: float, width_in: float = WIDTH_IN) -> Figure:
@@ -36,6 +39,45 @@ def sheet(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     figure = Figure(figsize=(width_in, height_in), dpi=120, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+class RunSheet:
+    """A figure for the picture of a run: boxes one below the other, a title above them, notes below them.
+
+    Args:
+        height_in: Its height; sizes are in inches.
+        left_in: From its left edge to the boxes.
+        right_in: From the boxes to its right edge.
+    """
+
+    def __init__(self, height_in: float, left_in: float, right_in: float) -> None:
+        self.figure = Figure(figsize=(RUN_WIDTH_IN, height_in), dpi=130, facecolor="white")
+        FigureCanvasAgg(self.figure)
+        self.left = left_in / RUN_WIDTH_IN
+        self._wide = (RUN_WIDTH_IN - left_in - right_in) / RUN_WIDTH_IN
+        self._height_in = height_in
+
+    def box(self, top_in: float, tall_in: float) -> Axes:
+        """Axes of that height, so far below the upper edge."""
+        bottom, tall = 1 - (top_in + tall_in) / self._height_in, tall_in / self._height_in
+        return self.figure.add_axes((self.left, bottom, self._wide, tall))
+
+    def say(self, finding: str, below: str) -> None:
+        """Write the finding above all, and a line below it."""
+        top = 1 - 0.36 / self._height_in
+        self.figure.text(self.left, top, drawable(finding), fontsize=15, fontweight="bold", parse_math=False)
+        top = 1 - 0.60 / self._height_in
+        self.figure.text(self.left, top, drawable(below), fontsize=9, color=GREY, parse_math=False)
+
+    def note(self, lines: Sequence[str]) -> None:
+        """Write lines at the lower edge."""
+        for line, text in enumerate(reversed(lines)):
+            above = self.above(0.12 + 0.17 * line)
+            self.figure.text(self.left, above, text, fontsize=8, color=GREY, parse_math=False)
+
+    def above(self, up_in: float) -> float:
+        """How high that is above the lower edge, as a share of the figure."""
+        return up_in / self._height_in
 
 
 def png(figure: Figure) -> bytes:

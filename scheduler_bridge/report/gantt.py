@@ -10,7 +10,6 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
@@ -27,7 +26,7 @@ from scheduler_bridge.record import (
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import drawable, narrow, png, time_ticks
+from scheduler_bridge.report.charts import RunSheet, drawable, narrow, png, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, MINUS, OKABE_ITO, lanes, looks, runs_of
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from scheduler_bridge.report.looks import Lane, Look
 
 
-WIDTH_IN = 12.0
 STRIP_IN = 0.62
 GAP_IN = 0.10
 BLOCK_GAP_IN = 0.50
@@ -49,7 +47,6 @@ LEFT_IN = 0.95
 RIGHT_IN = 0.35
 NOTE_CHARACTERS = 185
 LINE_PT = 1.2
-GREY = "#6b6b6b"
 BUSY = "#4d4d4d"
 
 
@@ -72,20 +69,14 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
     head_in, foot_in = 1.02 if titled else 0.34, 0.92 + 0.17 * len(notes)
     blocks_in = [rows + 2 * (STRIP_IN + GAP_IN) for rows in rows_in]
     height_in = head_in + sum(blocks_in) + BLOCK_GAP_IN * (len(records) - 1) + foot_in
-    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=130, facecolor="white")
-    FigureCanvasAgg(figure)
-
-    def at(top_in: float, tall_in: float) -> Axes:
-        left, width = LEFT_IN / WIDTH_IN, (WIDTH_IN - LEFT_IN - RIGHT_IN) / WIDTH_IN
-        return figure.add_axes((left, 1 - (top_in + tall_in) / height_in, width, tall_in / height_in))
-
+    sheet = RunSheet(height_in, LEFT_IN, RIGHT_IN)
     end_s = max(makespan_s(record) for record in records) or 1.0
     styles = looks(records)
     top_in = head_in
     for index, (record, rows) in enumerate(zip(records, rows_in, strict=True)):
-        strip = at(top_in, STRIP_IN)
-        nodes = at(top_in + STRIP_IN + GAP_IN, rows)
-        waiting = at(top_in + STRIP_IN + rows + 2 * GAP_IN, STRIP_IN)
+        strip = sheet.box(top_in, STRIP_IN)
+        nodes = sheet.box(top_in + STRIP_IN + GAP_IN, rows)
+        waiting = sheet.box(top_in + STRIP_IN + rows + 2 * GAP_IN, STRIP_IN)
         for axes in (strip, nodes, waiting):
             axes.set_xlim(-0.006 * end_s, 1.08 * end_s)
         _draw_utilization(strip, record)
@@ -101,14 +92,11 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
         _mark_end((strip, nodes, waiting), record)
         top_in += rows + 2 * (STRIP_IN + GAP_IN) + BLOCK_GAP_IN
     if titled:
-        _title(figure, records, height_in, finding or words.headline(records))
+        sheet.say(finding or words.headline(records), _subtitle(records))
     down = any(taken.job_id is None for record in records for taken in record.reserved)
-    draw_key(figure, at=(LEFT_IN / WIDTH_IN, (0.22 + 0.17 * len(notes)) / height_in), any_down=down)
-    for line, note in enumerate(reversed(notes)):
-        figure.text(
-            LEFT_IN / WIDTH_IN, (0.12 + 0.17 * line) / height_in, note, fontsize=8, color=GREY, parse_math=False
-        )
-    return figure
+    draw_key(sheet.figure, at=(sheet.left, sheet.above(0.22 + 0.17 * len(notes))), any_down=down)
+    sheet.note(notes)
+    return sheet.figure
 
 
 def render_png(records: Sequence[RunRecord]) -> bytes:
@@ -137,21 +125,15 @@ def _notes(records: Sequence[RunRecord]) -> list[str]:
     return [line for note in words.notes(records) for line in textwrap.wrap(drawable(note), NOTE_CHARACTERS)]
 
 
-def _title(figure: Figure, records: Sequence[RunRecord], height_in: float, finding: str) -> None:
+def _subtitle(records: Sequence[RunRecord]) -> str:
     shown = records[-1]
-    left = LEFT_IN / WIDTH_IN
-    figure.text(left, 1 - 0.36 / height_in, drawable(finding), fontsize=15, fontweight="bold", parse_math=False)
     same = "The same batch of" if len(records) > 1 else "A batch of"
     shares = any(min(part.shares, default=part.share) < 1 for r in records for j in r.jobs for part in j.segments)
+    above = ", one policy above the other on one time axis" if len(records) > 1 and not shares else ""
     lanes = " Jobs that share a node have a part of its row each." if shares else ""
-    figure.text(
-        left,
-        1 - 0.60 / height_in,
-        f"{same} {words.plural(len(shown.jobs), 'job')} on {words.plural(len(shown.nodes), 'node')}"
-        f"{', one policy above the other on one time axis' if len(records) > 1 and not lanes else ''}. "
-        f"Busy = share of all nodes x makespan that jobs held.{lanes}",
-        fontsize=9,
-        color=GREY,
+    return (
+        f"{same} {words.plural(len(shown.jobs), 'job')} on {words.plural(len(shown.nodes), 'node')}{above}. "
+        f"Busy = share of all nodes x makespan that jobs held.{lanes}"
     )
 
 

@@ -15,7 +15,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
@@ -24,7 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import drawable, narrow, png, time_ticks
+from scheduler_bridge.report.charts import RunSheet, drawable, narrow, png, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, runs_of
 
 if TYPE_CHECKING:
@@ -39,13 +38,12 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 
-_WIDTH_IN: Final = 12.0
 _LEFT_IN, _RIGHT_IN = 0.95, 1.25
 _STRIP_IN: Final = 0.95
 _GAP_IN: Final = 0.16
 _NODES_IN: Final = 4.4
 _COLUMNS, _ROWS = 1500, 720
-_GREY, _BUSY, _BLUE, _ORANGE = "#6b6b6b", "#4d4d4d", "#0072B2", "#a84300"
+_BUSY, _BLUE, _ORANGE = "#4d4d4d", "#0072B2", "#a84300"
 _NOTE_CHARACTERS: Final = 170
 _RESERVED: Final = "#cfcfcf"
 _MOST_NAMES: Final = 60
@@ -96,14 +94,8 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
     notes = [line for note in course.notes for line in textwrap.wrap(drawable(note), _NOTE_CHARACTERS)]
     head_in, between_in, foot_in = 0.86 if titled else 0.3, 0.95, 0.82 + 0.17 * len(notes)
     height_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in + _NODES_IN + foot_in
-    figure = Figure(figsize=(_WIDTH_IN, height_in), dpi=130, facecolor="white")
-    FigureCanvasAgg(figure)
-    left, wide = _LEFT_IN / _WIDTH_IN, (_WIDTH_IN - _LEFT_IN - _RIGHT_IN) / _WIDTH_IN
-
-    def at(top_in: float, tall_in: float) -> Axes:
-        return figure.add_axes((left, 1 - (top_in + tall_in) / height_in, wide, tall_in / height_in))
-
-    strips = [at(head_in + index * (_STRIP_IN + _GAP_IN), _STRIP_IN) for index in range(3)]
+    sheet = RunSheet(height_in, _LEFT_IN, _RIGHT_IN)
+    strips = [sheet.box(head_in + index * (_STRIP_IN + _GAP_IN), _STRIP_IN) for index in range(3)]
     _busy(strips[0], course)
     _queue(strips[1], course)
     _waits(strips[2], course)
@@ -117,19 +109,16 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
         fontsize=8, va="top", annotation_clip=False,
     )  # fmt: skip
     top_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in
-    nodes = at(top_in, _NODES_IN)
-    is_gathered = _nodes(figure, nodes, course, part, window)
+    nodes = sheet.box(top_in, _NODES_IN)
+    is_gathered = _nodes(sheet.figure, nodes, course, part, window)
     if window.to_s - window.from_s < course.makespan_s:
-        _lead(figure, strips, nodes, window)
+        _lead(sheet.figure, strips, nodes, window)
     if titled:
-        finding, below = drawable(headline(course)), drawable(_subtitle(course))
-        figure.text(left, 1 - 0.36 / height_in, finding, fontsize=15, fontweight="bold", parse_math=False)
-        figure.text(left, 1 - 0.60 / height_in, below, fontsize=9, color=_GREY, parse_math=False)
+        sheet.say(headline(course), _subtitle(course))
     rows = "a job's rows lie together: how many nodes it has, not which" if is_gathered else "a row is a node"
     lines = [f"An area is a job, and {rows}; colours repeat. Grey: held without use, or down. White: idle.", *notes]
-    for line, text in enumerate(reversed(lines)):
-        figure.text(left, (0.12 + 0.17 * line) / height_in, text, fontsize=8, color=_GREY, parse_math=False)
-    return figure
+    sheet.note(lines)
+    return sheet.figure
 
 
 def write_png(course: Course, part: RunRecord, window: Window, path: Path) -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.report.charts import plain, png, sheet
+from scheduler_bridge.report.charts import GREY, plain, png, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.workloads.workload import busy_nodes, describe_workload
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _HOUR_S = 3600
 _DAY_S = 86_400
-_GREY = "#6b6b6b"
 _BLUE, _ORANGE = OKABE_ITO[4], OKABE_ITO[1]
 
 
@@ -117,4 +116,4 @@ def _use(axes: Axes, workload: Workload) -> None:
 
 def _plain(axes: Axes) -> None:
     plain(axes)
-    axes.tick_params(labelsize=9, colors=_GREY)
+    axes.tick_params(labelsize=9, colors=GREY)

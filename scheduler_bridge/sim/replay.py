@@ -25,7 +25,7 @@ from scheduler_bridge.sim.measures import Measures, Power, bounded_slowdown, mea
 from scheduler_bridge.sim.scaling import Cost, Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload, in_order
 from scheduler_bridge.workloads.source import Findings
-from scheduler_bridge.workloads.workload import After, Dependencies, Status, dependencies
+from scheduler_bridge.workloads.workload import After, Dependencies, dependencies, status_of
 
 # From jobs of workloads to simulated jobs ----------------------------------------------------------------------------
 
@@ -240,8 +240,6 @@ def replay(
 
 Value: TypeAlias = str | int | float | None
 
-_STATUS: Final[dict[str, Status]] = {"completed": "completed", "cancelled": "cancelled"}
-
 COLUMNS: Final = (
     "workload", "policy", "job", "name", "user", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "submit_s",
     "start_s", "end_s", "wait_s", "runtime_s", "turnaround_s", "slowdown", "bounded_slowdown", "node_s",
@@ -314,7 +312,7 @@ def _as_it_ran(job: TraceJob, record: JobRecord, findings: Findings) -> TraceJob
         job,
         runtime_s=runtime_s,
         wait_s=max(0.0, start_s - record.spec.submit_s),
-        status=_STATUS.get(record.outcome or "", "failed"),
+        status=status_of(record.outcome),
         allocations=tuple((time_s - start_s, nodes) for time_s, nodes in sizes),
     )
 

@@ -185,19 +185,12 @@ class RawTrace:
         return self.columns.machine_nodes.get(self.kind.lower(), self.columns.machine_nodes[""])
 
 
-def read_csv(
-    paths: Sequence[Source | Path],
-    findings: Findings,
-    columns: ColumnMap | None = None,
-    *,
-    keep_cut_off: bool = False,
-) -> RawTrace:
+def read_csv(files: Sequence[Source], findings: Findings, *, keep_cut_off: bool = False) -> RawTrace:
     """Read files of one machine, in their order.
 
     Args:
-        paths: Files with the same columns; ``-``: standard input.
+        files: Files with the same columns.
         findings: Counts what is left out.
-        columns: How to read them; None: found by the columns' names.
         keep_cut_off: Use the beginning of compressed files that are cut off.
 
     Raises:
@@ -206,7 +199,8 @@ def read_csv(
     """
     records: list[RawRecord] = []
     kinds: dict[str, Source] = {}
-    for path in map(Source.of, paths):
+    columns: ColumnMap | None = None
+    for path in files:
         lines = enumerate(path.lines(findings, keep_cut_off=keep_cut_off), start=1)
         header = next((line for _, line in lines if line.strip() and is_text(line)), "")
         names = tuple(name.strip() for name in _split(header) or ())
@@ -356,13 +350,11 @@ class Cleaning:
         nodes: The machine's nodes; None: as the columns' map says.
         merge_split: Merge records of one job, where the file has one for every day.
         drop_shared: Drop jobs that shared their nodes.
-        drop_gpus: Drop jobs that asked for GPUs.
     """
 
     nodes: int | None = None
     merge_split: bool = True
     drop_shared: bool = True
-    drop_gpus: bool = True
 
 
 def read_clean_csv(
@@ -375,17 +367,8 @@ def read_clean_csv(
         OSError: A file cannot be read.
     """
     files = [Source.of(path) for path in paths]
-    findings = Findings()
-    return clean(read_csv(files, findings, keep_cut_off=keep_cut_off), files, findings, cleaning)
-
-
-def clean(trace: RawTrace, files: list[Source], findings: Findings, cleaning: Cleaning | None = None) -> Workload:
-    """Make a workload of raw records.
-
-    Raises:
-        TraceError: No job is left.
-    """
-    cleaning = cleaning or Cleaning()
+    findings, cleaning = Findings(), cleaning or Cleaning()
+    trace = read_csv(files, findings, keep_cut_off=keep_cut_off)
     records = trace.records
     if cleaning.merge_split and trace.columns.split_days:
         records = list(merge_split(records, findings))
@@ -539,7 +522,7 @@ def _jobs(
 
 
 def _why_not(record: RawRecord, nodes: int, cleaning: Cleaning) -> str | None:
-    if cleaning.drop_gpus and record.gpus:
+    if record.gpus:
         return "on nodes with GPUs"
     if cleaning.drop_shared and record.shared:
         return "shared its nodes"

@@ -91,18 +91,15 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
 def read_elastisim(
     jobs: Source | Path | str,
     *,
-    model: Path | str | None = None,
-    platform: Path | str | None = None,
     nodes: int | None = None,
     flops_per_s: float | None = None,
 ) -> Workload:
-    """Read jobs.json.
+    """Read jobs.json, with SimGrid's platform (``crossbar.xml``) beside it.
+
+    Of jobs that name an application model that is not there, it is ``application_model.json`` beside the file.
 
     Args:
         jobs: The file.
-        model: The application model of jobs that name a file which is not there; None: ``application_model.json``
-            beside the file.
-        platform: SimGrid's platform; None: ``crossbar.xml`` beside the file, if there.
         nodes: The machine's nodes; None: as in the platform.
         flops_per_s: Speed of a node; None: as in the platform.
 
@@ -114,7 +111,7 @@ def read_elastisim(
     path, content = source.path, _json(source)
     if not isinstance(content, dict) or not isinstance(content.get("jobs"), list) or not content["jobs"]:
         raise TraceError(f"{path}: no jobs", "jobs.json has a list `jobs`", "give the jobs file of ElastiSim")
-    machine = _platform(Path(platform) if platform else path.with_name(_PLATFORM))
+    machine = _platform(path.with_name(_PLATFORM))
     nodes, speed = nodes or machine[0], flops_per_s or machine[1]
     if not speed:
         hint = f"put ElastiSim's platform beside it, as {_PLATFORM}"
@@ -126,7 +123,7 @@ def read_elastisim(
         try:
             phases = models.setdefault(str(entry["application_model"]), [])
             if not phases:
-                phases += _phases(_model_path(path, str(entry["application_model"]), model))
+                phases += _phases(_model_path(path, str(entry["application_model"])))
             read.append(_job(index, entry, phases, speed, nodes or _MOST_NODES))
         except TraceError:
             raise
@@ -181,11 +178,11 @@ def _json(path: Source | Path) -> Any:
         raise TraceError(f"{path}: not JSON: {error}", "ElastiSim's inputs are JSON", "give its jobs file") from None
 
 
-def _model_path(jobs: Path, named: str, given: Path | str | None) -> Path:
+def _model_path(jobs: Path, named: str) -> Path:
     for path in (jobs.parent / named, jobs.parent / Path(named).name):
         if path.is_file():
             return path
-    return Path(given) if given else jobs.with_name("application_model.json")
+    return jobs.with_name("application_model.json")
 
 
 def _phases(path: Path) -> list[Any]:

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.swf import SwfOptions, read_swf
-from scheduler_bridge.workloads.workload import Status, TraceJob, Workload, in_order
+from scheduler_bridge.workloads.workload import TraceJob, Workload, in_order, status_of
 
 if TYPE_CHECKING:
     from scheduler_bridge.record import JobRecord, RunRecord, Segment
@@ -124,8 +124,6 @@ def _read_json(source: Source, nodes: int | None) -> Workload:
 # of their cores that it could use where it shared them: the work that was done is the same. How malleable jobs scale is
 # an assumption: as the scheduler believed, unless another law is given.
 
-_STATUS: dict[str, Status] = {"completed": "completed", "cancelled": "cancelled"}
-
 
 @dataclass(frozen=True, slots=True)
 class Law:
@@ -194,7 +192,7 @@ def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[Tr
             user=job.user,
             name=job.name,
             wait_s=max(0.0, job.start_s - job.submit_s),
-            status=_STATUS.get(job.state, "failed"),
+            status=status_of(job.state),
             rho=job.rho,
             speedup=assumed.text,
             allocations=tuple((part.from_s - job.start_s, len(part.nodes)) for part in _last_run(job)),

@@ -18,6 +18,7 @@ from scheduler_bridge.workloads.source import Findings, TraceError
 
 Status: TypeAlias = Literal["completed", "failed", "cancelled", "unknown"]
 """How a job ended where the trace comes from."""
+_OF_OUTCOMES: Final[dict[str | None, Status]] = {"completed": "completed", "cancelled": "cancelled"}
 MAX_ID: Final = 2**63 - 1
 """Of a job: what JSON, SQLite and tables of columns hold."""
 
@@ -158,6 +159,11 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
             rho=self.rho,
             overhead=self.overhead,
         )
+
+
+def status_of(outcome: str | None) -> Status:
+    """How a job ended of which the scheduler says so."""
+    return _OF_OUTCOMES.get(outcome, "failed")
 
 
 @dataclass(frozen=True, slots=True)

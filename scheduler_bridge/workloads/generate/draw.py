@@ -50,10 +50,10 @@ def arrivals(rng: np.random.Generator, count: int, intensity: Sequence[float], s
     return times
 
 
-def day_cycle(days: int, *, depth: float = 0.6, peak_hour: float = 14.0) -> Floats:
-    """Rates by hour: more by day than by night, a cosine with its peak at ``peak_hour``."""
+def day_cycle(days: int, *, depth: float = 0.6) -> Floats:
+    """Rates by hour: more by day than by night, a cosine with its peak at 14 h."""
     hours = np.arange(24 * days)
-    result: Floats = 1 + depth * np.cos((hours % 24 + 0.5 - peak_hour) * np.pi / 12)
+    result: Floats = 1 + depth * np.cos((hours % 24 + 0.5 - 14) * np.pi / 12)
     return result
 
 

@@ -24,7 +24,6 @@ import threading
 from pathlib import Path
 
 import emulated_slurm
-import slurm_install
 
 MOST_HOSTS = 250
 NOT_SET_UP = 125
@@ -64,7 +63,7 @@ def main(arguments: list[str]) -> int:
         "--slurm",
         action="store_true",
         help="start a real Slurm on the hosts, and run COMMAND on a host of its own, login; installed at the first use "
-        f"into {slurm_install.folder()} (in MALLEABLE_CACHE if that is set)",
+        f"into {emulated_slurm.install_folder()} (in MALLEABLE_CACHE if that is set)",
     )
     parser.add_argument(
         "--no-expansion", action="store_true", help="a Slurm without permit_job_expansion, as most sites have it"
@@ -87,8 +86,8 @@ def main(arguments: list[str]) -> int:
         if options.slurm:
             if "--user" in way:
                 raise ClusterError("Slurm's daemons need root: in a user namespace they cannot change their groups")
-            slurm = f"{slurm_install.install(slurm_install.folder())}:{int(not options.no_expansion)}"
-    except (ClusterError, slurm_install.InstallError) as error:
+            slurm = f"{emulated_slurm.install(emulated_slurm.install_folder())}:{int(not options.no_expansion)}"
+    except (ClusterError, emulated_slurm.InstallError) as error:
         print(f"emulated-cluster: {error}", file=sys.stderr)
         return NOT_SET_UP
     return _call(way, options.hosts, slurm, options.command)
@@ -99,8 +98,8 @@ def _install_slurm(command: list[str]) -> int:
         print("emulated-cluster: --install-slurm runs no COMMAND", file=sys.stderr)
         return USAGE
     try:
-        print(f"Slurm's commands are in {slurm_install.install(slurm_install.folder())}")
-    except slurm_install.InstallError as error:
+        print(f"Slurm's commands are in {emulated_slurm.install(emulated_slurm.install_folder())}")
+    except emulated_slurm.InstallError as error:
         print(f"emulated-cluster: {error}", file=sys.stderr)
         return NOT_SET_UP
     return 0

@@ -6,10 +6,14 @@ host of the controller is called `login`: users' commands run there, as on a rea
 
 from __future__ import annotations
 
+import fcntl
 import os
+import platform
 import secrets
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -163,3 +167,158 @@ def _last_words(folder: Path, name: str) -> str:
         if path.exists() and path.stat().st_size:
             return " | ".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN_LINES:])
     return "it said nothing"
+
+
+# Slurm in a folder of its own -----------------------------------------------------------------------------------------
+#
+# The packages are Debian's, of one release, whatever release this machine has: they are unpacked, not installed, and
+# use the loader and the libraries that come with them. The mirror, proxies and keys are those of the machine's own apt
+# configuration. The folder is made once and found again; a second caller waits for the first.
+
+RELEASE = "trixie"
+RELEASES = {"bullseye", "bookworm", "trixie", "forky", "oldstable", "stable", "testing", "unstable", "sid"}
+"""Of which a machine may have one in its apt configuration: the mirror has the others, too."""
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "patchelf")
+DEADLINE_S = 600.0
+TRIES = 3
+COMMANDS = ("squeue", "scontrol", "salloc", "sbatch", "srun", "scancel", "sinfo", "sacct", "sattach", "sbcast", "sdiag")
+DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
+KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
+
+
+class InstallError(Exception):
+    """Slurm cannot be installed here; the text says why and what to do."""
+
+
+def install_folder() -> Path:
+    """Return where Slurm is, or will be: in MALLEABLE_CACHE, or in the user's folder for caches."""
+    base = os.environ.get("MALLEABLE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(base) / "malleable" / f"slurm-{RELEASE}-{platform.machine()}"
+
+
+def install(where: Path) -> Path:
+    """Make sure that Slurm is in `where`, and return its folder of commands.
+
+    Raises:
+        InstallError: It is not, and cannot be brought there.
+    """
+    commands = where / "bin"
+    if (where / "ready").exists():
+        return commands
+    for tool in ("apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise InstallError(f"Slurm is unpacked from Debian's packages, and there is no {tool} on this machine")
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        with (where / "lock").open("w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (where / "ready").exists():
+                _install(where)
+    except OSError as error:
+        raise InstallError(
+            f"Slurm cannot be installed in {where}: {error}; choose a folder with MALLEABLE_CACHE"
+        ) from error
+    return commands
+
+
+def _install(where: Path) -> None:
+    began = time.monotonic()
+    _say(f"Slurm is not in {where} yet")
+    for part in ("apt", "root", "bin"):
+        shutil.rmtree(where / part, ignore_errors=True)
+    apt = where / "apt"
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (apt / part).mkdir(parents=True)
+    (apt / "status").touch()
+    mirror = _mirror()
+    keys = next((f"[signed-by={path}] " for path in KEYRINGS if Path(path).exists()), "")
+    (apt / "sources.list").write_text(f"deb {keys}{mirror} {RELEASE} main\n", encoding="utf-8")
+    options = _options(apt)
+    _say(f"reading the list of packages of Debian {RELEASE} from this machine's mirror")
+    _apt([*options, "update", "-qq"], f"the packages of Debian {RELEASE} cannot be listed")
+    _say(f"downloading {', '.join(PACKAGES)} and what they need")
+    _apt([*options, "install", "-qq", "-y", "--download-only", *PACKAGES], "Slurm cannot be downloaded")
+    archives = sorted((apt / "cache" / "archives").glob("*.deb"))
+    _say(f"unpacking {len(archives)} packages")
+    for archive in archives:
+        _run(["dpkg-deb", "-x", str(archive), str(where / "root")], f"{archive.name} cannot be unpacked")
+    version = _bind(where)
+    shutil.rmtree(apt)
+    (where / "ready").write_text(f"{version}\n", encoding="utf-8")
+    _say(f"{version} is in {where} after {time.monotonic() - began:.0f} s")
+
+
+def _mirror() -> str:
+    """Return where this machine gets Debian's packages from."""
+    # --no-release-info: as configured, whether or not `apt-get update` was ever called
+    shown = ["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]
+    for line in _run(shown, "apt-get cannot say where packages come from").splitlines():
+        uri, release, component = [*line.split(), "", "", ""][:3]
+        if component == "main" and release in RELEASES:
+            return uri
+    raise InstallError(f"this machine's apt configuration has no release of Debian ({', '.join(sorted(RELEASES))})")
+
+
+def _options(apt: Path) -> list[str]:
+    """What lets apt work in a folder of its own, as if nothing were installed."""
+    chosen = {
+        "Dir::Etc::sourcelist": apt / "sources.list",
+        "Dir::Etc::sourceparts": apt / "none",
+        "Dir::Etc::preferences": apt / "none",
+        "Dir::Etc::preferencesparts": apt / "none",
+        "Dir::State": apt / "state",
+        "Dir::State::status": apt / "status",
+        "Dir::Cache": apt / "cache",
+        "APT::Install-Recommends": "false",
+        "APT::Sandbox::User": "",
+        "Acquire::Languages": "none",
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
+        "Acquire::Retries": TRIES,
+    }
+    return [word for name, value in chosen.items() for word in ("-o", f"{name}={value}")]
+
+
+def _bind(where: Path) -> str:
+    """Make Slurm's programs use the loader and the libraries that came with them, and link them into one folder.
+
+    Returns:
+        What Slurm says about its version.
+    """
+    (where / "bin").mkdir()
+    loader = next((where / "root").glob("usr/lib/*/ld-linux-*.so.*"), None)
+    if loader is None:
+        raise InstallError(f"the packages of Debian {RELEASE} have no loader for {platform.machine()}")
+    libraries = f"{loader.parent}:{loader.parent / 'slurm-wlm'}"
+    # of this release, too: it may not run by itself
+    patch = [str(loader), "--library-path", libraries, str(where / "root" / "usr" / "bin" / "patchelf")]
+    patch += ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath", libraries]
+    for name in (*COMMANDS, *DAEMONS):
+        program = where / "root" / "usr" / ("sbin" if name in DAEMONS else "bin") / name
+        # /usr/bin/squeue is a link of update-alternatives, which was not run
+        program = program if program.is_file() else program.with_name(f"{name}-wlm")
+        _run([*patch, str(program)], f"{name} cannot be made to use its own libraries")
+        (where / "bin" / name).symlink_to(program)
+    return _run([str(where / "bin" / "slurmctld"), "-V"], "Slurm does not run on this machine").strip()
+
+
+def _apt(arguments: list[str], failure: str) -> None:
+    _run(["apt-get", *arguments], failure)
+
+
+def _run(command: list[str], failure: str) -> str:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=DEADLINE_S,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"{failure}: no end after {DEADLINE_S:.0f} s") from None
+    if done.returncode:
+        last = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()][-4:]
+        raise InstallError(f"{failure}: {' | '.join(last) or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def _say(text: str) -> None:
+    print(f"slurm: {text}", file=sys.stderr, flush=True)

@@ -191,7 +191,7 @@ def test_a_full_disk_is_found_before_pip_starts(venv: Path) -> None:
     ],
 )
 def test_pips_failures_are_shortened(output: str, why: str) -> None:
-    code = "import sys, pip_failures; print(pip_failures.explain(sys.argv[1])[0])"
+    code = "import sys, setup_venv; print(setup_venv.explain_failure(sys.argv[1])[0])"
     assert why in launch("-c", code, output, PYTHONPATH=str(SETUP.parent)).stdout
 
 

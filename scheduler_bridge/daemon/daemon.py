@@ -76,7 +76,7 @@ class Daemon:
         self._driver: Driver | None = None
         self._store: Store | None = None
         self._restored: Restored | None = None
-        self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
+        self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors], self)
 
     @staticmethod
     def start_in_thread(

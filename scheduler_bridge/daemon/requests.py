@@ -367,7 +367,7 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
 
 
 Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode | LimitUsers | Unreserve
-"""What only a scheduler can do, not whoever runs a single program."""
+"""What an operator asks of a scheduler; a session with one program has nothing of it."""
 AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Reserve | Explain | Report | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Kept | Explained | Recorded | Failure
 

@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,12 +39,8 @@ from scheduler_bridge.daemon.jobs.template import check_command, find_mpiexec, l
 from scheduler_bridge.daemon.requests import (
     JobRequest,
     JobStatus,
-    Manage,
     NodeStatus,
-    ReservationStatus,
-    Reserve,
     Snapshot,
-    SubmitError,
 )
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.jobrunner import processes
@@ -188,29 +184,10 @@ class Session:
 
     # what users ask for -----------------------------------------------------------------------------------------------
 
-    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:  # noqa: ARG002 - the protocol's
-        """Refuse: a session has its one program.
-
-        Raises:
-            SubmitError: Always.
-        """
-        raise SubmitError(
-            f"{request.name} is not taken: this session runs one program",
-            hint="run the embedded scheduler in the allocation: malleable serve --backend slurm",
-        )
-
     def cancel(self, job_id: int) -> None:
         """End the program, and with it the session."""
         self._require(job_id)
         self.request_stop()
-
-    def leave_jobs(self) -> None:
-        """Refuse: nobody else could look after the program.
-
-        Raises:
-            ValueError: Always.
-        """
-        raise ValueError("this ends with its program")
 
     def request_stop(self) -> None:
         """Begin to end. Slurm may kill us soon, so the companion jobs end at once, together with the program."""
@@ -271,26 +248,6 @@ class Session:
         """
         self._require(job_id)
         return explanation(job_id, self._config.request, self._now, self._now_s())
-
-    def manage(self, request: Manage) -> str:
-        """Refuse: there is no policy here, and the nodes are Slurm's.
-
-        Raises:
-            ValueError: Always.
-        """
-        what = type(request).__name__.lower()
-        raise ValueError(f"{what}: this is one program in a Slurm job; it has no policy, and its nodes are Slurm's")
-
-    def reserve(self, request: Reserve) -> ReservationStatus:
-        """Refuse, as ``manage`` does.
-
-        Raises:
-            ValueError: Always.
-        """
-        raise ValueError(f"{request.name or 'this'} is for a scheduler; this is one program in a Slurm job")
-
-    async def durable(self) -> None:
-        """Return at once: a session ends with its program, and remembers nothing beyond that."""
 
     # resizes ----------------------------------------------------------------------------------------------------------
 

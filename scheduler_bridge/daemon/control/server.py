@@ -62,22 +62,13 @@ _LINGER_S = 1.0
 
 
 class Controlled(Protocol):
-    """What users may ask of a daemon."""
-
-    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
-        """Queue a job, or one for each number of ``array``; raises ``SubmitError``."""
+    """What users may ask of anything that runs jobs: of a daemon, or of a session with its one program."""
 
     def cancel(self, job_id: int) -> None:
         """End a job; raises ``KeyError`` if there is none, ``ValueError`` if it has ended."""
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a job resized; return the change ordered; raises ``KeyError`` or ``ValueError``."""
-
-    def manage(self, request: Manage) -> str:
-        """Carry out what an operator wants; say what was done; raises ``ValueError`` if that cannot be."""
-
-    def reserve(self, request: Reserve) -> ReservationStatus:
-        """Keep nodes for a time to come; raises ``ValueError`` if that cannot be."""
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is; raises ``KeyError``."""
@@ -88,30 +79,47 @@ class Controlled(Protocol):
     def record(self) -> RunRecord:
         """Give the record of the run so far."""
 
-    async def durable(self) -> None:
-        """Wait until everything so far outlasts the daemon."""
-
     def standing(self, job_id: int) -> Standing | None:
         """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
 
     def request_stop(self) -> None:
         """Begin to end."""
 
+
+class Scheduler(Controlled, Protocol):
+    """What they may ask of a daemon only: it has a queue, a policy, and a log that outlasts it."""
+
+    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
+        """Queue a job, or one for each number of ``array``; raises ``SubmitError``."""
+
+    def manage(self, request: Manage) -> str:
+        """Carry out what an operator wants; say what was done; raises ``ValueError`` if that cannot be."""
+
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Keep nodes for a time to come; raises ``ValueError`` if that cannot be."""
+
     def leave_jobs(self) -> None:
         """Begin to end alone; raises ``ValueError`` if that cannot be."""
+
+    async def durable(self) -> None:
+        """Wait until everything so far outlasts the daemon."""
 
 
 class ControlServer:
     """Answers requests, one line each, in order.
 
     Args:
-        target: Whom the requests concern.
+        target: What the requests concern.
         limits: What one connection may cost.
         doors: Where users come in who are not the scheduler's own.
+        scheduler: The target, if it is a scheduler.
     """
 
-    def __init__(self, target: Controlled, limits: Limits, doors: Sequence[Door] = ()) -> None:
+    def __init__(
+        self, target: Controlled, limits: Limits, doors: Sequence[Door] = (), scheduler: Scheduler | None = None
+    ) -> None:
         self._target = target
+        self._scheduler = scheduler
         self._limits = limits
         self._wanted = doors
         self._listeners: list[Listener] = []
@@ -174,7 +182,8 @@ class ControlServer:
                 flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
                 return await _finish(reader, writer, flood)
             reply = self._reply(caller, line)
-            await self._target.durable()  # What is answered holds, whatever happens next.
+            if self._scheduler is not None:
+                await self._scheduler.durable()  # What is answered holds, whatever happens next.
             writer.write(_encode(reply))
             async with asyncio.timeout(_IDLE_S):
                 await writer.drain()
@@ -196,40 +205,52 @@ class ControlServer:
 
     def _carry_out(self, request: AnyRequest) -> AnyReply:
         match request:
-            case Submit(job=job, array=array):
-                try:
-                    ids = self._target.submit_array(job, array)
-                    return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
-                except SubmitError as error:
-                    return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
             case Status():
                 return self._target.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
-            case Use() | Hold() | Prioritise() | ChangeNode() | LimitUsers() | Unreserve():
-                return self._manage(request)
-            case Reserve():
-                try:
-                    return Kept(reservation=self._target.reserve(request))
-                except ValueError as error:
-                    return Failure(reason=f"nothing is reserved: {error}")
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
             case Shutdown(keep_jobs=False):
                 self._target.request_stop()
                 return Done(text="the scheduler ends")
+            case _ if self._scheduler is None:
+                return Failure(
+                    reason="one program runs here, without a scheduler: its nodes are Slurm's",
+                    hint="run the scheduler in the allocation: malleable serve --backend slurm",
+                )
+            case _:
+                return self._schedule(self._scheduler, request)
+
+    def _schedule(self, scheduler: Scheduler, request: Submit | Manage | Reserve | Shutdown) -> AnyReply:
+        """Carry out what takes a scheduler."""
+        match request:
+            case Submit(job=job, array=array):
+                try:
+                    ids = scheduler.submit_array(job, array)
+                    return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
+                except SubmitError as error:
+                    return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
+            case Use() | Hold() | Prioritise() | ChangeNode() | LimitUsers() | Unreserve():
+                return self._manage(scheduler, request)
+            case Reserve():
+                try:
+                    return Kept(reservation=scheduler.reserve(request))
+                except ValueError as error:
+                    return Failure(reason=f"nothing is reserved: {error}")
             case Shutdown():
                 try:
-                    self._target.leave_jobs()
+                    scheduler.leave_jobs()
                 except ValueError as error:
                     return Failure(reason=str(error))
                 return Done(text="the scheduler ends, its jobs go on")
             case _:
                 assert_never(request)
 
-    def _manage(self, request: Manage) -> AnyReply:
+    @staticmethod
+    def _manage(scheduler: Scheduler, request: Manage) -> AnyReply:
         try:
-            return Done(text=self._target.manage(request))
+            return Done(text=scheduler.manage(request))
         except UnknownPolicyError as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
         except KeyError as error:

@@ -21,7 +21,6 @@ from .graph import Generated, Instance, keep
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .bag import Centrality
     from .graph import Graph
 
 
@@ -55,7 +54,6 @@ def build(
     """
 
     def value(result: Centrality) -> object:
-
         return summary(instance.graph(), result)
 
     def verify(result: Centrality) -> tuple[bool, str]:
@@ -65,7 +63,6 @@ def build(
         return check(instance.graph(), solver.zeros() if result.totals is None else result.totals)
 
     def publish(result: Centrality) -> list[tuple[str, str]]:
-
         scores = Scores.of(instance.graph(), result)
         if output is not None:
             output.write_text(scores.as_csv())

@@ -17,7 +17,7 @@ from .errors import BadUsage
 from .options import CommonOptions, parse_hosts, parse_slow_resizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from glb.bag import Bag, Result
 

@@ -19,7 +19,6 @@ from .progress import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from apgas import ResizeRecord
     from glb import Statistics

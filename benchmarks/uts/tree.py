@@ -128,11 +128,6 @@ class Law(NamedTuple):
     of_level: NDArray[np.int64]
     root_children: int
 
-    def children(self, word: int, level: int) -> int:
-        """Return the number of children that a 31-bit hash word gives, for an entry of ``level``."""
-        row = self.thresholds[self.of_level[level]]
-        return int(np.searchsorted(row, np.uint32(word), side="right")) - 1
-
 
 def child_count(word: int, branching: float) -> int:
     """Return the number of children for a 31-bit hash word by the original rule, in floating point."""

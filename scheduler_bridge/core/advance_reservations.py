@@ -1,6 +1,6 @@
 """Advance reservations: the book of them, and decisions beside them.
 
-A reservation gets its nodes when it is made: such as nobody can hold any more at its start, if every walltime holds, so
+A reservation gets its nodes when it is made: such as no job can hold any more at its start, if every walltime holds, so
 no job has to go for it. Until its start they are lent to jobs that end before it. A node that goes out of service is
 replaced, unless nodes were named.
 """
@@ -99,8 +99,8 @@ def next_turn_s(state: SchedulerState) -> float | None:
 def begin_and_end(state: SchedulerState, now: float) -> list[Effect]:
     """Begin and end the reservations that are due.
 
-    Whoever holds nodes of one that begins was to be gone. A job that its walltime binds goes on until that is over: its
-    start was late, or it is being killed. One that nothing binds is told to end.
+    A job that holds nodes of one that begins was to have ended. One that its walltime binds goes on until that is over:
+    its start was late, or it is being killed. One that nothing binds is ordered to end.
     """
     effects: list[Effect] = []
     for name, booking in list(state.bookings.items()):
@@ -193,15 +193,15 @@ def _pick(state: SchedulerState, ranks: int, count: int) -> int:
 
 
 def _why_taken(state: SchedulerState, spec: AdvanceReservation, ranks: int, now: float) -> str:
-    """Who has those nodes then."""
+    """Which jobs and reservations have those nodes then."""
     by_s = max(now, spec.start_s)
     jobs = [job for job in state.active.values() if job.allocation.ranks & ranks and not _is_gone(state, job, by_s)]
-    told = [f"job {job.spec.job_id} may run until {wording.seconds(job.expected_end_s)}" for job in jobs]
+    reasons = [f"job {job.spec.job_id} may run until {wording.seconds(job.expected_end_s)}" for job in jobs]
     others = [other.spec.name for other in state.bookings.values() if other.ranks & ranks and other.spec.meets(spec)]
-    told += [f"reservation {name} has some" for name in others]
+    reasons += [f"reservation {name} has some" for name in others]
     if down := (ranks & state.pool.down_ranks).bit_count():
-        told.append(f"{wording.are(down)} out of service")
-    return _some(told) or "there are no more"
+        reasons.append(f"{wording.are(down)} out of service")
+    return _some(reasons) or "there are no more"
 
 
 def _some(texts: Iterable[str]) -> str:
@@ -250,7 +250,7 @@ def decide(state: SchedulerState, policy: Policy, now: float) -> list[Effect]:
 
 
 def explainer(state: SchedulerState, policy: Policy, now: float) -> WhyWaiting:
-    """What says why a job waits, at this moment."""
+    """A function that says why a job waits, as things are now."""
     policy = limits.under(state, policy)
     if not state.bookings:
         view = state.view()
@@ -459,7 +459,7 @@ def _view(
 
 
 def _time_s(state: SchedulerState, spec: JobSpec, nodes: int) -> float:
-    """How long a job may take on so many nodes."""
+    """How long a job may take on this number of nodes."""
     return spec.walltime_at_s(nodes) if state.settings.walltime == "scaled" else spec.walltime_s
 
 

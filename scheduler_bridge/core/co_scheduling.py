@@ -1,8 +1,8 @@
 """Starting jobs on nodes of others: mates make room, the newcomer starts, and what comes free goes to the host.
 
-A newcomer claims the nodes of its mates; each is told to use fewer cores. When all have done so, the newcomer is told
-to start. If one of them cannot, or ends first, the newcomer waits again, and the others get their cores back. Cores
-that a job is told to take are its when it has taken them; nobody else is given them meanwhile.
+A newcomer claims the nodes of its mates; each is ordered to use fewer cores. When all have done so, the newcomer is
+ordered to start. If one of them cannot, or ends first, the newcomer waits again, and the others get their cores back.
+Cores that a job is ordered to take are its when it has taken them; no other job is given them meanwhile.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     state.reservations.pop(decision.job_id, None)
     job_id = decision.job_id
     job.step(Step.CLAIM)
-    job.starts, job.told_to_start_s = 1, now
+    job.starts, job.start_ordered_s = 1, now
     state.sharing.claims[job_id] = Claim(decision.cores, set(decision.mates), decision.mates, decision.reason)
     chunks, effects = [], []
     for mate in mates:
@@ -77,11 +77,11 @@ def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason:
     nodes, core_ids = by_node(state, job, changes)
     cores = _counts(core_ids)
     order = PendingOrder(state.next_order, "workers", nodes, job.allocation.ranks, min(cores), core_ids=core_ids)
-    state.sharing.told[job_id] = changes
+    state.sharing.ordered[job_id] = changes
     job.step(Step.ADJUST)
     job.order = order
     which = _which(core_ids, " ({})")
-    job.note = Because("told to use {} of {} cores of each node{}: {}", (order.count, all_cores, which, reason))
+    job.note = Because("ordered to use {} of {} cores of each node{}: {}", (order.count, all_cores, which, reason))
     state.next_order += 1
     state.note(job)
     return [SendOrder(job_id, order.order, "workers", nodes, order.count, cores, core_ids)]
@@ -106,14 +106,14 @@ def _which(core_ids: tuple[int, ...], text: str) -> str:
 
 
 def takes(state: SchedulerState, job: TrackedJob) -> bool:
-    """Whether the job is told to use more cores."""
-    return any(change.takes for change in state.sharing.told.get(job.spec.job_id, ()))
+    """Whether the job is ordered to use more cores."""
+    return any(change.takes for change in state.sharing.ordered.get(job.spec.job_id, ()))
 
 
 def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: float) -> list[Effect]:
-    """The job uses the cores that it was told to; if it was the last to make room, the newcomer starts."""
+    """The job uses the cores that it was ordered to; if it was the last to make room, the newcomer starts."""
     sharing, job_id = state.sharing, job.spec.job_id
-    for change in sharing.told.pop(job_id, ()):
+    for change in sharing.ordered.pop(job_id, ()):
         sharing.stacks.change(job_id, change)
     which = _which(order.core_ids, " ({})")
     job.note = Because("uses {} of {} cores of each node{}", (order.count, sharing.stacks.all_cores, which))
@@ -130,7 +130,7 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
     del sharing.claims[job_id]
     sharing.stacks.seat(job_id, waiting.cores)
     job.step(Step.START)
-    job.told_to_start_s = now
+    job.start_ordered_s = now
     state.expect(job)
     nodes, core_ids = by_node(state, job)
     mates = " and ".join(f"job {mate}" for mate in waiting.mates)
@@ -144,7 +144,7 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
 def refused(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     """The job goes on with the cores that it had; if it was to make room, the newcomer waits again."""
     job_id = job.spec.job_id
-    state.sharing.told.pop(job_id, None)
+    state.sharing.ordered.pop(job_id, None)
     _unsettle(state, (job_id,))
     for newcomer, waiting in list(state.sharing.claims.items()):
         if job_id in waiting.mates:
@@ -162,7 +162,7 @@ def left(state: SchedulerState, job: TrackedJob, ranks: int) -> None:
             abandon(state, state.jobs[newcomer], f"job {job_id} gives nodes back")
     _unsettle(state, sharing.stacks.leave(job_id, ranks))
     if ranks == job.allocation.ranks:
-        sharing.told.pop(job_id, None)
+        sharing.ordered.pop(job_id, None)
         sharing.stacks.forget(job_id)
         sharing.unsettled.discard(job_id)
         sharing.moved.discard(job_id)
@@ -178,7 +178,7 @@ def abandon(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     state.pool.release(job_id, job.allocation.ranks)
     job.step(Step.RETURN)
     job.allocation, job.shares = Allocation(), None
-    job.starts, job.told_to_start_s = 0, None
+    job.starts, job.start_ordered_s = 0, None
     job.note = f"waits again: {reason}"
     state.active.pop(job_id)
     state.requeue(job)
@@ -218,7 +218,7 @@ def _predict(state: SchedulerState, now: float) -> None:
     jobs = [state.active[job_id] for job_id in ids if job_id in state.active]
     for job in jobs:
         sharing.stacks.run_on(job, now)
-    growing = {job_id for job_id, told in sharing.told.items() if any(change.takes for change in told)}
+    growing = {job_id for job_id, changes in sharing.ordered.items() if any(change.takes for change in changes)}
     for job_id, shares in sharing.stacks.shares(jobs, now, growing).items():
         job = state.active[job_id]
         changes, job.shares = shares != job.shares, shares

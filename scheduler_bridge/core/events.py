@@ -117,7 +117,7 @@ class NodeDrained(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeRemoved(msgspec.Struct, frozen=True, tag=True):
-    """The node is to leave the cluster for good: it takes no further jobs, and is forgotten when nobody holds it."""
+    """The node is to leave the cluster for good: it takes no further jobs, and is forgotten when no job holds it."""
 
     node: str
 
@@ -135,7 +135,7 @@ class ReservationCancelled(msgspec.Struct, frozen=True, tag=True):
 
 
 class UserNodesLimited(msgspec.Struct, frozen=True, tag=True):
-    """The jobs of one user may hold so many nodes together from now on; None: any number."""
+    """The jobs of one user may hold this number of nodes together from now on; None: any number."""
 
     user_nodes: int | None
 
@@ -273,7 +273,7 @@ class KeepNodes(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeLeft(msgspec.Struct, frozen=True, tag=True):
-    """A node that was to leave the cluster is none of it any more: nobody holds it."""
+    """A node that was to leave the cluster is none of it any more: no job holds it."""
 
     node: str
 

@@ -252,7 +252,7 @@ def _ranks(state: SchedulerState, order: PendingOrder, nodes: tuple[str, ...]) -
 
 
 def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
-    """End a job that used or released other nodes than ordered: nobody knows any more where it runs."""
+    """End a job that used or released other nodes than ordered: it is not known any more where it runs."""
     state.anomalies.append(f"job {job.spec.job_id}: {story}")
     return state.kill(job, "failed", f"the job broke the protocol: {story}")
 
@@ -309,9 +309,9 @@ def _without(order: PendingOrder, nodes: tuple[str, ...], ranks: int) -> Pending
 
 
 def evolving_request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[Effect]:
-    """Take an offer at once, or note a wish for after the pass: queued jobs come first.
+    """Take an offer at once, or note a request for more for after the pass: queued jobs come first.
 
-    An offer also lowers the job's maximum, so that it is not given the nodes back right away; a wish raises it.
+    An offer also lowers the job's maximum, so that it is not given the nodes back right away; a request raises it.
     """
     job = state.jobs.get(event.job_id)
     if job is None or job.state is JobState.QUEUED:
@@ -399,7 +399,7 @@ def _ask_anew(state: SchedulerState, node: str) -> None:
 
 
 def vacate(state: SchedulerState, now: float) -> list[Effect]:
-    """Let nodes leave that are to do so and that nobody holds; ask malleable jobs for those that they hold.
+    """Let nodes leave that are to do so and that no job holds; ask malleable jobs for those that they hold.
 
     A job is asked under every policy, for an operator wants it. It is not asked for its first node, where its place 0
     is, nor below its minimum, and for each node only once, unless it refuses altogether: the nodes that it releases are

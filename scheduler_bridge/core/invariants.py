@@ -90,7 +90,7 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
             return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
     elif size > 0:
         return "holds nodes in a state without nodes"
-    if job.starts != (job.told_to_start_s is not None):
+    if job.starts != (job.start_ordered_s is not None):
         return f"started {job.starts} times"
     return ""
 
@@ -102,7 +102,7 @@ def _order_contradiction(job: TrackedJob) -> str:
     if order is None:
         return "its order is lost" if resizing else ""
     if not resizing and state is not JobState.ENDING:
-        return "has an order that nobody waits for"
+        return "has an order that is not under way"
     if resizing and order.kind != _ORDER_OF[state]:
         return "has an order of the other kind"
     if not job.spec.is_malleable:

@@ -2,7 +2,7 @@
 
 What a policy must not do it is not shown: a job that would take its user above the limit is not in its queue, and a
 malleable one appears with as many nodes at most as its user may still have. So whatever the policy decides for others
-it decides as if that job had not been submitted yet: it holds no reservation, and nobody waits for it [D, as Slurm does
+it decides as if that job had not been submitted yet: it holds no reservation, and no job waits for it [D, as Slurm does
 with jobs that a limit of their QOS holds back].
 
 Each job may be within the limit where several are not, so what the policy decides is judged, user by user, in the order
@@ -71,7 +71,7 @@ class Limited(Around):
     limit: int
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
-        """Decide, and again with less to decide about until nobody gets too much."""
+        """Decide, and again with less to decide about until no user gets too much."""
         rooms = {user: self.limit - nodes for user, nodes in used(self.state).items()}
         caps: dict[int, int] = {}
         while True:
@@ -174,7 +174,7 @@ def _excess(claims: Sequence[_Claim], room: int) -> dict[int, int]:
 
 
 def _smaller(spec: JobSpec, most: int, *, scaled: bool) -> JobSpec:
-    """The job as if its user had asked for at most so many nodes."""
+    """The job as if its user had asked for at most this number of nodes."""
     if spec.nodes <= most:
         return structs.replace(spec, max_nodes=most)
     walltime_s = spec.walltime_at_s(most) if scaled else spec.walltime_s

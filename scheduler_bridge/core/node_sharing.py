@@ -1,7 +1,7 @@
 """Nodes that several jobs share: who may use which cores of which, and how long that makes the jobs take.
 
 Cores have ids, from 0 on, and a set of them is a bitset. The paper counts cores; which ones they are is ours [D]: a job
-that makes room keeps its lowest ids and gives its highest, a newcomer takes the highest of those that nobody may use,
+that makes room keeps its lowest ids and gives its highest, a newcomer takes the highest of those that no job may use,
 and what comes back is added. So with two jobs on a node each has one range, the same one on all nodes that they share.
 
 Predictions follow the worst model [2019 paper, section 3.4; D, for its equations give totals]: a job is as fast as on
@@ -34,7 +34,7 @@ class Stack:
     Attributes:
         ranks: Which nodes.
         cores: Which cores of each of them a job may use, by job, in the order in which they came. The first is the
-            host: cores that nobody else may use are its as soon as it can take them.
+            host: cores that no other job may use are its as soon as it can take them.
     """
 
     ranks: int
@@ -53,7 +53,7 @@ class Stack:
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True, eq=False)
 class Change:
-    """What a job is told to do with its part of a stack: take these cores, which nobody else may use, or give them."""
+    """What a job is ordered to do with its part of a stack: take these cores, which no other may use, or give them."""
 
     stack: Stack
     cores: int
@@ -75,7 +75,7 @@ class _Progress:
     total_s: float
     """What it is to take with all cores: its walltime, or what is expected for its size."""
     soon: tuple[float, float] | None = None
-    """From when on it is expected to be how fast, once it has taken the cores that it is told to."""
+    """From when on it is expected to be how fast, once it has taken the cores that it is ordered to."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -106,7 +106,7 @@ class Stacks:
         return (1 << self.all_cores) - 1
 
     def spare(self, stack: Stack) -> int:
-        """Which cores of each node of a stack nobody may use."""
+        """Which cores of each node of a stack no job may use."""
         used = 0
         for cores in stack.cores.values():
             used |= cores
@@ -158,7 +158,7 @@ class Stacks:
         return list(stacks)
 
     def seat(self, job_id: int, count: int) -> None:
-        """Let a job that has joined use so many of the spare cores of its nodes.
+        """Let a job that has joined use this number of the spare cores of its nodes.
 
         Raises:
             InvariantError: There are not as many.
@@ -170,7 +170,7 @@ class Stacks:
             stack.cores[job_id] = highest(spare, count)
 
     def change(self, job_id: int, change: Change) -> None:
-        """The job has done what it was told to; of the cores to take, those that are still spare are its."""
+        """The job has done what it was ordered to; of the cores to take, those that are still spare are its."""
         stack = change.stack
         if job_id in stack.cores:
             taken = self.spare(stack) if change.takes else 0
@@ -192,7 +192,7 @@ class Stacks:
         return stay
 
     def _split(self, stack: Stack, ranks: int) -> Stack:
-        """Return another stack of ``ranks`` with the same jobs; what they are told about the rest still holds."""
+        """Return another stack of ``ranks`` with the same jobs; their orders about the rest still hold."""
         part = Stack(ranks, dict(stack.cores))
         stack.ranks &= ~ranks
         for job_id in part.cores:
@@ -238,7 +238,7 @@ class Stacks:
             self._end(job, by_id, ends)
         found = {}
         for job_id, job in by_id.items():
-            start_s = job.started_s if job.started_s is not None else job.told_to_start_s
+            start_s = job.started_s if job.started_s is not None else job.start_ordered_s
             late_s = ends[job_id] - ((start_s or 0.0) + self._progress[job_id].total_s)
             stacks = self.of(job_id)
             fewest = self.fewest(job_id)
@@ -252,7 +252,7 @@ class Stacks:
         return found
 
     def _soon(self, job_id: int) -> float:
-        """How fast a job is with all cores that nobody else may use."""
+        """How fast a job is with all cores that no other job may use."""
         stacks = self.of(job_id)
         cores = [s.count(job_id) + (self.spare(s).bit_count() if s.host == job_id else 0) for s in stacks]
         return min(cores, default=self.all_cores) / self.all_cores
@@ -322,7 +322,7 @@ class Sharing:
         nodes: Which nodes it lets jobs share.
         every_node: These are all nodes.
         claims: The newcomers that wait for their mates.
-        told: What jobs are told to take or give, by job.
+        ordered: What jobs are ordered to take or give, by job.
         unsettled: Jobs to which spare cores may have to be given.
         moved: Jobs whose cores or neighbours have changed since the last predictions.
     """
@@ -332,12 +332,12 @@ class Sharing:
     nodes: NodeFilter = EVERY_NODE
     every_node: bool = True
     claims: dict[int, Claim] = field(default_factory=dict)
-    told: dict[int, list[Change]] = field(default_factory=dict)
+    ordered: dict[int, list[Change]] = field(default_factory=dict)
     unsettled: set[int] = field(default_factory=set)
     moved: set[int] = field(default_factory=set)
 
     def declare(self, jobs_per_node: int, nodes: NodeFilter) -> None:
-        """Let so many jobs share a node, or as many as do so already, and these nodes be shared from now on."""
+        """Let this number of jobs share a node, or as many as do so already, and these nodes be shared from now on."""
         self.jobs_per_node = max([jobs_per_node, *(len(stack.cores) for stack in self.stacks)])
         self.nodes, self.every_node = nodes, nodes.is_all
 

@@ -61,7 +61,7 @@ class NodePool:
 
     A node's rank is its place among the names; sets of nodes are bitsets of ranks. A node is held by the job in whose
     set it is, out of service if it is among those that are down, and free if neither. One that is to leave is down as
-    well; when it has left it keeps its rank, but nobody is told of it.
+    well; when it has left it keeps its rank, but is not reported any more.
 
     Args:
         nodes: All nodes, in the order of preference.
@@ -286,7 +286,7 @@ class NodePool:
         self._free_count += back.bit_count()
 
     def _part(self, ranks: int) -> int:
-        """Those of the nodes that a job gave back that nobody holds any more; note who is alone now."""
+        """Those of the nodes that a job gave back that no other holds; note which nodes one job alone has now."""
         once = twice = 0
         for held in self.holdings.values():
             twice |= once & held
@@ -311,7 +311,7 @@ class NodePool:
         self.leaving |= self._bit(node)
 
     def vacated(self) -> tuple[str, ...]:
-        """Forget the nodes that are to leave and that nobody holds; return their names."""
+        """Forget the nodes that are to leave and that no job holds; return their names."""
         left = self.leaving
         for ranks in self.holdings.values():
             left &= ~ranks

@@ -67,7 +67,7 @@ def are_known(state: SchedulerState, decisions: Sequence[Decision]) -> bool:
 
 
 def _check_limit(state: SchedulerState, decision: Start | Share | Grow, job: TrackedJob | None) -> None:
-    """See that the job's user may have so many nodes more."""
+    """See that the job's user may have as many nodes more as are decided."""
     if state.settings.user_nodes is not None and job is not None and decision.nodes > (room := limits.left(state, job)):
         raise InfeasibleDecisionError(f"{decision}: {job.spec.user or 'its user'} may have {room} nodes more")
 
@@ -84,7 +84,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> Effect:
         )
     job.step(Step.START)
     job.starts += 1
-    job.told_to_start_s = now
+    job.start_ordered_s = now
     job.allocation = Allocation((state.pool.take(spec.job_id, decision.nodes),))
     state.expect(job)
     job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
@@ -129,7 +129,7 @@ def send_shrink(
 def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: Reason) -> list[Effect]:
     job.step(Step.GROW if order.kind == "grow" else Step.SHRINK)
     job.order = order
-    job.note = Because("told to {} by {}: {}", (order.kind, wording.nodes(order.count), reason))
+    job.note = Because("ordered to {} by {}: {}", (order.kind, wording.nodes(order.count), reason))
     state.next_order += 1
     state.note(job)
     return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]

@@ -62,7 +62,7 @@ class WaitingIndex:
     Args:
         need: The nodes that a job needs.
         queue: The jobs that wait now.
-        walltime_s: How long a job may take on so many nodes.
+        walltime_s: How long a job may take on a number of nodes.
 
     Attributes:
         blocks: The jobs, in order.
@@ -161,7 +161,7 @@ class IndexedLine:
     def next_fitting(self, least: int, most: int, spare: int, now: float, by_s: float) -> JobSpec | None:
         """The next job that needs ``least`` to ``most`` nodes, and at most ``spare`` of them unless it ends in time."""
         blocks, start = self._blocks, self._index
-        behind = len(blocks) if self._least_need <= most else 0  # else nobody's turn comes
+        behind = len(blocks) if self._least_need <= most else 0  # else no job's turn comes
         for position in range(self._block, behind):
             block = blocks[position]
             lowest = block.least_need
@@ -281,7 +281,7 @@ class QueueByUser(RankedQueue):
 
 _Kept = TypeVar("_Kept")
 _MOST_KEPT: Final = 8
-"""So many indices of a kind are kept. Policies ask with fewer keys, unless they make new ones in each pass."""
+"""The most indices of a kind that are kept. Policies ask with fewer keys, unless they make new ones in each pass."""
 
 
 class Lookups:

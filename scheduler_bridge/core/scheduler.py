@@ -70,7 +70,7 @@ class SchedulerCore:
         policy: What decides.
         settings: Intervals and pauses.
         remember: The jobs whose histories are kept, for ``explanation``; it costs time and memory.
-        prompt_starts: Jobs run in the moment in which they are told to start, and nobody reports ``JobStarted`` for
+        prompt_starts: Jobs run at the instant at which they are ordered to start, and no ``JobStarted`` is reported for
             them; those that share nodes report it all the same.
         skip_idle_passes: Leave periodic passes out that would decide nothing, as far as the policy knows
             (``policies.base.stands_until``). The driver then reports each wake-up at its very time.
@@ -157,7 +157,7 @@ class SchedulerCore:
         return self._state.settings.user_nodes
 
     def is_leaving(self, node: str) -> bool:
-        """Whether a node leaves the cluster when nobody holds it."""
+        """Whether a node leaves the cluster when no job holds it."""
         return bool((self._state.pool.rank((node,)) or 0) & self._state.pool.leaving)
 
     def node_state(self, node: str) -> NodeState:
@@ -289,14 +289,14 @@ class SchedulerCore:
                 limits.change(self._state, event.user_nodes)
                 return []
             case WakeUp():
-                self._state.armed_s = None  # whoever woke us early has forgotten the time asked for
+                self._state.armed_s = None  # a caller that wakes the core early has forgotten the time asked for
                 return []
             case _:
                 assert_never(event)
 
     @property
     def alarm_s(self) -> float | None:
-        """When the core is to be woken, as things are; None: never. What it was last told may be out of date."""
+        """When the core is to be woken, as things are; None: never. What it asked for last may be out of date."""
         return earliest_due_s(self._state)
 
     @property
@@ -335,7 +335,7 @@ class SchedulerCore:
         return found
 
     def snapshot(self, most_waiting: int | None = None) -> Snapshot:
-        """A read-only picture of all nodes and jobs; of those that wait, of so many, the first ones, or of all."""
+        """A read-only picture of all nodes and jobs; of those that wait, only the first ``most_waiting``, or all."""
         return snapshot.take(self._state, self._policy, self._now, most_waiting)
 
     def explain(self, job_id: int) -> str:

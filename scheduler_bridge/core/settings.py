@@ -22,7 +22,7 @@ class Settings:
         walltime: ``fixed``: as submitted, whatever the size. ``scaled``: at another size than that asked for, a job is
             expected to take as much longer or shorter as its ``rho`` says, for what is left of its walltime when its
             size changes. [D] That is a prediction, so a job that has had another size is not killed for it.
-        user_nodes: The jobs of one user hold so many nodes together at most; None: any number.
+        user_nodes: The most nodes that the jobs of one user hold together; None: any number.
 
     Raises:
         ValueError: One of them is out of range.

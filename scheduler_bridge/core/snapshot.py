@@ -90,7 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | None = None) -> Snapshot:
-    """Take a picture of ``state``, with so many of the waiting jobs, the first ones; None: all."""
+    """Take a picture of ``state``, with the first ``most_waiting`` of the waiting jobs; None: all."""
     near = None if most_waiting is None else set(islice(state.queue, most_waiting))
     why = advance_reservations.explainer(state, policy, now)
     jobs = []

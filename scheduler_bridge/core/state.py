@@ -51,7 +51,7 @@ class SchedulerState:
     Attributes:
         settings: The parameters.
         pool: The nodes.
-        prompt_starts: Jobs run in the moment in which they are told to start.
+        prompt_starts: Jobs run at the instant at which they are ordered to start.
         jobs: Every job ever accepted.
         queue: The waiting ones, in the order of their places: as submitted, unless they were moved.
         active: Those that hold nodes, in the order of their starts.
@@ -62,7 +62,7 @@ class SchedulerState:
         accuracy: Per user, their mean.
         next_order: Number of the next order.
         next_place: Place in the queue of the next job that is submitted.
-        next_turn: Place among the starts of the next job that is told to start.
+        next_turn: Place among the starts of the next job that is ordered to start.
         changed: Something happened since the last pass that may allow a decision, besides submissions.
         arrived: The jobs submitted since the last pass.
         calm: Since the last pass, and in it, nothing happened to any job but submissions.
@@ -138,7 +138,7 @@ class SchedulerState:
                 job.seen, self.stale[job.spec.job_id] = None, job
 
     def _filter(self, job: TrackedJob) -> None:
-        """See whether the job has nodes that nobody may share."""
+        """See whether the job has nodes that jobs may not share."""
         nodes = self.sharing.nodes
         job.may_share = self.sharing.every_node or all(node in nodes for node in self.pool.name(job.allocation))
 
@@ -245,12 +245,12 @@ class SchedulerState:
         self.changed = True
 
     def activate(self, job: TrackedJob) -> None:
-        """Let a job that was told to start be the last one of those that hold nodes."""
+        """Let a job that was ordered to start be the last one of those that hold nodes."""
         self.active[job.spec.job_id] = job
         job.turn, self.next_turn = self.next_turn, self.next_turn + 1
 
     def run(self, job: TrackedJob, now: float) -> None:
-        """Let the walltime of a job that was told to start begin."""
+        """Let the walltime of a job that was ordered to start begin."""
         job.step(Step.STARTED)
         job.started_s = now
         self.note(job)
@@ -261,12 +261,12 @@ class SchedulerState:
         heapq.heappush(self.deadlines, (time_s, job.spec.job_id))
 
     def kill(self, job: TrackedJob, outcome: Outcome, reason: str) -> list[Effect]:
-        """Tell a job that holds nodes to end; a job on its way out keeps its first reason."""
+        """Order a job that holds nodes to end; a job on its way out keeps its first reason."""
         if job.state is JobState.ENDING:
             return []
         job.step(Step.KILL)
         job.kill = (outcome, reason)
-        job.note = f"told to end: {reason}"
+        job.note = f"ordered to end: {reason}"
         self.touch(job)
         return [KillJob(job.spec.job_id, reason)]
 

@@ -1,10 +1,10 @@
 """A job as the scheduler core keeps it, the only mutable record of it, and its life as a transition table.
 
-A job waits (queued), is told to start (starting), runs, and takes one order at a time (growing, shrinking, adjusting:
-another number of cores). One that is to share nodes waits for its mates to make room before it is told to start
-(claiming). Once it is told to end (ending) nothing but its end counts: reports that cross the kill on their way change
-nothing. ``ready``, whether a malleable handler is registered, is a flag beside the state, because handlers come and go
-during orders.
+A job waits (queued), is ordered to start (starting), runs, and takes one order at a time (growing, shrinking,
+adjusting: another number of cores). One that is to share nodes waits for its mates to make room before it is ordered to
+start (claiming). Once it is ordered to end (ending) nothing but its end counts: reports that cross the kill on their
+way change nothing. ``ready``, whether a malleable handler is registered, is a flag beside the state, because handlers
+come and go during orders.
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ class TrackedJob:
     order: PendingOrder | None = None
     max_nodes: int = 0
     """Its largest size now: below the one it was submitted with after it offered nodes back."""
-    told_to_start_s: float | None = None
+    start_ordered_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
     later_s: float = 0.0
     """How much later than by its walltime it is expected to end, for it runs or ran at other sizes than asked for."""
     bound: bool = True
-    """Its walltime is the user's word: it is told to end when it is over."""
+    """Its walltime is the user's word: it is ordered to end when it is over."""
     resizable_from_s: float = 0.0
     kill: tuple[Outcome, str] | None = None
     outcome: Outcome | None = None
@@ -154,7 +154,7 @@ class TrackedJob:
     @property
     def expected_end_s(self) -> float:
         """Start plus walltime, in seconds, as predicted for its sizes and sharing; at first from the decision on."""
-        start_s = self.started_s if self.started_s is not None else self.told_to_start_s
+        start_s = self.started_s if self.started_s is not None else self.start_ordered_s
         end_s = (start_s if start_s is not None else self.spec.submit_s) + self.spec.walltime_s + self.later_s
         return end_s if self.shares is None else end_s + self.shares.extension_s
 
@@ -165,7 +165,7 @@ class TrackedJob:
             self.seen = RunningJob(  # by position, which is quicker
                 self.spec,
                 self.allocation.size,
-                started_s if started_s is not None else self.told_to_start_s or 0.0,
+                started_s if started_s is not None else self.start_ordered_s or 0.0,
                 self.expected_end_s,
                 self.max_nodes,
                 self.ready and self.state in LIVE and started_s is not None,

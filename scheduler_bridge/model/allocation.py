@@ -146,7 +146,7 @@ def members(ranks: int) -> Iterator[int]:
 
 
 def listed(cores: int) -> str:
-    """Write a bitset of core ids as a list, as jobs are told it: ``0-3,8``."""
+    """Write a bitset of core ids as a list, as jobs are sent it: ``0-3,8``."""
     return core_ids.listed(members(cores))
 
 

@@ -20,14 +20,14 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         spec: What was submitted.
         nodes: Nodes that it holds, those on order to arrive and those still to be released included.
-        start_s: When it started (when it was told to, while it is starting).
+        start_s: When it started (when it was ordered to, while it is starting).
         expected_end_s: Start plus walltime; where walltimes are scaled, as predicted for the sizes that it had.
         max_nodes: Largest size now; below ``spec.max_nodes`` after the job offered nodes back.
         ready: Whether it takes orders at all (malleable handler registered, not ending).
         resizable_from_s: Earliest time of its next order (cooldown, or a failed order before).
         order: The kind of the order under way, if any.
         order_nodes: How many nodes that order moves.
-        deferred: The job put the order off: nobody knows when it will be carried out.
+        deferred: The job put the order off: it is not known when it will be carried out.
         last_resize: The kind of its last completed order that moved nodes, if any.
         turn: Its place among the starts: the one that started later has the larger one.
         cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
@@ -82,7 +82,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
         return self.ready and self.order is None and self.resizable_from_s <= now
 
     def resizable(self, now: float) -> bool:
-        """Whether it may be told to grow or to shrink at ``now``."""
+        """Whether it may be ordered to grow or to shrink at ``now``."""
         return self.takes_orders(now) and not self.shares
 
 
@@ -131,7 +131,7 @@ class ClusterView:
 
     Attributes:
         total_nodes: Nodes in service.
-        free_nodes: Nodes in service that nobody holds.
+        free_nodes: Nodes in service that no job holds.
         queue: Waiting jobs in the order of their submission.
         running: Jobs that hold nodes, in the order of their starts.
         reservations: What the last pass promised to jobs, or left standing; some may have left the queue since.
@@ -219,7 +219,7 @@ class ClusterView:
 # Walks along the queue, and the search for the next job that may start ------------------------------------------------
 
 Need: TypeAlias = Callable[[JobSpec, int], int]
-"""The fewest nodes that a job starts with while so many are in service: a pure function."""
+"""The fewest nodes that a job starts with, given the number of nodes in service: a pure function."""
 
 
 class Line(Protocol):
@@ -249,7 +249,7 @@ class PlainLine:
         queue: The jobs, the most urgent first.
         need: What they need.
         total_nodes: Nodes in service.
-        walltime_s: How long they may take on so many nodes.
+        walltime_s: How long they may take on a number of nodes.
     """
 
     def __init__(

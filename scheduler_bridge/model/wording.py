@@ -13,7 +13,7 @@ def nodes(count: int) -> str:
 
 
 def are(count: int) -> str:
-    """Word that so many (nodes) are: ``1 is``, ``2 are``."""
+    """Word that this number (of nodes) are: ``1 is``, ``2 are``."""
     return f"{count} {'is' if count == 1 else 'are'}"
 
 

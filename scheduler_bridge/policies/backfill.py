@@ -14,10 +14,10 @@ IN_ORDER = "first in the queue"
 
 
 class InOrder:
-    """Nobody overtakes: the pass stops at the first job that does not fit."""
+    """No job overtakes: the pass stops at the first job that does not fit."""
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
-        """Start jobs in order until one does not fit; that one's reservation is only told, it protects nothing."""
+        """Start jobs in order until one does not fit; that one's reservation is only reported, it protects nothing."""
         if (standing := _standing(plan, queue)) is not None:
             plan.reservations.append(standing)
             return
@@ -64,7 +64,7 @@ class Easy:
     """The first blocked job holds a reservation; later jobs start if they do not delay it.
 
     A later job starts if by its walltime it ends before the reservation begins, or if it fits into the nodes that the
-    reservation leaves spare. [D] A job that the nodes in service cannot hold (nodes are down) blocks nobody.
+    reservation leaves spare. [D] A job that the nodes in service cannot hold (nodes are down) blocks no other.
 
     Attributes:
         floor: Nodes of a ready malleable job above this size count as available for the reservation. Set it if a
@@ -152,7 +152,7 @@ def _standing(plan: Plan, queue: Sequence[JobSpec]) -> Reservation | None:
 
 
 def first_end_s(view: ClusterView, now: float) -> float:
-    """When the first running job is expected to end, which nobody resizes meanwhile: until then reservations stay."""
+    """When the first running job is expected to end, if no job is resized meanwhile: until then reservations stay."""
     if view.releasing_nodes:
         return now
     times_s = view.index(endings(None, view.scaled)).times_s

@@ -109,7 +109,7 @@ class Shrink(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Start a waiting job on all nodes of running ones, the mates, which give it so many cores of each.
+    """Start a waiting job on all nodes of running ones, the mates, which give it ``cores`` of each.
 
     Attributes:
         job_id: The waiting job.
@@ -129,7 +129,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Reserve(msgspec.Struct, frozen=True, gc=False):
-    """Nobody may start in a way that delays this reservation; it holds until the next pass, or longer: ``Stand``."""
+    """No job may start in a way that delays this reservation; it holds until the next pass, or longer: ``Stand``."""
 
     reservation: Reservation
 

@@ -91,7 +91,7 @@ class Plan:
         now: Time of the pass, in seconds.
         free: Free nodes that no decision of this pass uses.
         releasing: Nodes that were about to be released at the beginning of the pass.
-        soon: Nodes that are free or about to be released, and promised to nobody.
+        soon: Nodes that are free or about to be released, and promised to no job.
         reservations: Those made in this pass, the first blocked job's first.
         spare: Nodes that jobs running beyond the reservation may still take.
         stands: What the last pass promised stands, but for the reservations of this one.
@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def usable(self) -> int:
-        """Nodes that are free now and promised to nobody."""
+        """Nodes that are free now and promised to no job."""
         return max(0, min(self.free, self.soon))
 
     @property

@@ -112,7 +112,7 @@ class Profile:
         self._times[0] = now
 
     def raise_by(self, nodes: int) -> None:
-        """Let so many more nodes be free, always; a negative number makes them fewer."""
+        """Let this number of nodes more be free, always; a negative number makes them fewer."""
         self._levels[:-2] = [level + nodes for level in self._levels[:-2]]
 
     def room(self, start_s: float, end_s: float) -> int:

@@ -68,7 +68,7 @@ class Priority:
     """Who gives first (the highest) and who gets first (the lowest).
 
     Attributes:
-        of: The priority of a job that holds so many nodes.
+        of: The priority of a job that holds a number of nodes.
         lowest: Who gets first, in words.
     """
 
@@ -271,7 +271,7 @@ def givable_nodes(plan: Plan, floor: Floor) -> int:
 
 @cache
 def _givable(floor: Floor) -> Callable[[RunningJob], int]:
-    """Measure what a job could be told to give, if it is not on pause."""
+    """Measure what a job could be ordered to give, if it is not on pause."""
     return lambda job: job.reclaimable_nodes(floor(job.spec)) if job.order is None else 0
 
 

@@ -133,7 +133,7 @@ class Sharing:
         for spec in islice(queue, self.tested):
             need = size.need(spec, plan.view.total_nodes)
             if profile is None and need <= plan.usable:
-                plan.start(spec, need, reason)  # nobody is in its way
+                plan.start(spec, need, reason)  # no other job is in its way
                 continue
             profile = profile or plan.profile()
             start_s = profile.earliest(need, spec.walltime_s)
@@ -166,7 +166,7 @@ class Sharing:
         return hosts
 
     def terms(self, limit: float, all_cores: int) -> Terms:
-        """Who may be a mate if penalties stay below ``limit`` and nodes have so many cores."""
+        """Who may be a mate if penalties stay below ``limit`` and nodes have ``all_cores`` cores."""
         return Terms(limit, self.factor, self.cores_per_rank, self.jobs_per_node, all_cores)
 
     def _share(
@@ -200,7 +200,7 @@ class Sharing:
     def _search(
         self, hosts: Hosts, need: int, cores: int, duration_s: float, now: float, free_nodes: int
     ) -> tuple[Mate, ...]:
-        """The best mates that give so many cores for so long, if there are any."""
+        """The best mates that give ``cores`` cores for ``duration_s``, if there are any."""
         pairs = self.mates == 2 and free_nodes == 0
         if pairs and not hosts.partners(need):
             return ()
@@ -217,7 +217,7 @@ class Sharing:
         return found
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
-        """Too few nodes, and nobody to share some with."""
+        """Too few nodes, and no job to share some with."""
         text = too_few(need, view, reservation)
         if need <= view.free_nodes and reservation is not None and reservation.job_id != job.job_id:
             text = f"it would delay others: {reservation}, {wording.are(reservation.spare_nodes)} spare"

@@ -53,7 +53,7 @@ class Terms:
     Attributes:
         limit: A host's penalty stays below it.
         factor: The part of its cores that a host gives.
-        cores_per_rank: A host keeps at least so many cores of each node.
+        cores_per_rank: The fewest cores of each node that a host keeps.
         jobs_per_node: How many jobs may share a node.
         all_cores: Cores of a node.
     """
@@ -174,7 +174,7 @@ class Hosts:
         return False
 
     def partners(self, nodes: int) -> list[int]:
-        """The sizes of hosts that have so many nodes alone or together with another one."""
+        """The sizes of hosts that have ``nodes`` nodes alone or together with another one."""
         if (found := self._partners.get(nodes)) is None:
             sizes = self._sizes
             found = [
@@ -188,17 +188,17 @@ class Hosts:
     def candidates(
         self, cores: int, duration_s: float, now: float, sizes: Collection[int] | None, most_nodes: int
     ) -> list[Mate]:
-        """Those that could give so many cores for so long: a new job ends before they do, and they bear it.
+        """Those that could give ``cores`` cores for ``duration_s``: a new job ends before they do, and they bear it.
 
         Args:
             cores: What they give of each node.
             duration_s: How long, from ``now`` on.
             now: When it begins.
-            sizes: Only hosts with so many nodes; None: all sizes.
-            most_nodes: Only hosts with at most so many.
+            sizes: Only hosts with such numbers of nodes; None: all sizes.
+            most_nodes: Only hosts with at most this number.
         """
         part, limit, end_s = cores / self._terms.all_cores, self.limit, now + duration_s
-        longest_s = duration_s * self._terms.factor  # nobody is delayed by more
+        longest_s = duration_s * self._terms.factor  # no job is delayed by more
         found = []
         for offer, by_size in self._by_offer.items():
             if offer < cores:
@@ -289,7 +289,7 @@ def choose(mates: Iterable[Mate], nodes: int, *, at_most: int, free_nodes: int =
         free_nodes: So many free nodes may make up for missing ones; at least one mate gives its nodes all the same.
 
     Returns:
-        The mates, smallest penalty first; nobody if no choice fits. Among equal choices, the one whose mates come
+        The mates, smallest penalty first; none if no choice fits. Among equal choices, the one whose mates come
         first by penalty and id.
     """
     by_nodes = _useful(mates, nodes, at_most)

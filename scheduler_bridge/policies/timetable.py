@@ -69,7 +69,7 @@ class Timetable:
             self.candidates = Candidates()
 
     def _run(self, job_id: int, after: tuple[float, int] | None) -> None:
-        """Let the job run until then on so many nodes, or not at all."""
+        """Let the job run until a time on a number of nodes, or not at all."""
         before = self._running.get(job_id)
         if after == before:
             return
@@ -183,7 +183,7 @@ class Timetable:
         self.candidates.freed.append((start_s, end_s, room - nodes))
 
     def start(self, slot: Slot, end_s: float, nodes: int) -> None:
-        """Let the job, which is promised nothing, run from now until ``end_s`` on so many nodes."""
+        """Let the job, which is promised nothing, run from now until ``end_s`` on ``nodes`` nodes."""
         self._run(slot.spec.job_id, (end_s, nodes))
         self._started.append(slot)
 
@@ -226,7 +226,7 @@ _CLASSES: Final = 100
 _MOST: Final = 2.0 ** (_CLASSES / 4)
 _PART: Final = 4
 _PARTS: Final = 256
-"""Jobs are told from each other by their starts in parts of so many; more where there would be more parts."""
+"""Jobs are distinguished by their starts in parts of this number; larger ones where there would be more parts."""
 _ROUNDING_S: Final = 1e-3
 """Sums of times are off by less."""
 _START: Final = attrgetter("start_s")
@@ -268,7 +268,7 @@ class Candidates:
     many jobs wait. They are a little too large: whether a candidate can start earlier is found in the profile.
 
     Attributes:
-        freed: From when until when (seconds) nodes came free that nobody has looked at, and no more than how many were
+        freed: From when until when (seconds) nodes came free that no pass has looked at, and no more than how many were
             free all that time before.
     """
 

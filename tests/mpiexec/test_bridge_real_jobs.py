@@ -104,9 +104,9 @@ def test_two_jobs_share_their_nodes(serving: Running, tmp_path: Path, leftovers:
     assert _cores(serving.mark, 1) == CORES
     _until("the first has all cores again", lambda: "uses 2 of 2 cores of each node" in _told(tmp_path, 1)[-1])
     assert [text.partition(":")[0] for text in _told(tmp_path, 1)[-4:]] == [
-        "told to use 1 of 2 cores of each node (0)",
+        "ordered to use 1 of 2 cores of each node (0)",
         "uses 1 of 2 cores of each node (0)",
-        "told to use 2 of 2 cores of each node (0-1)",
+        "ordered to use 2 of 2 cores of each node (0-1)",
         "uses 2 of 2 cores of each node (0-1)",
     ]
     assert _report(tmp_path)[1]["state"] == "completed"

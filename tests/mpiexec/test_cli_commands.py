@@ -271,7 +271,7 @@ def test_resizing_by_hand(serving: Serving, malleable: Malleable) -> None:
     assert told == [
         "submitted",
         "started on 3 nodes: first in the queue; larger because nodes are idle",
-        "told to shrink by 1 node: the job offered them back",
+        "ordered to shrink by 1 node: the job offered them back",
         "shrank by 1 to 2 nodes",
         "completed",
     ]

@@ -79,7 +79,7 @@ class Cluster:
     def grow(self, job_id: int, *nodes: str, took_s: float = 0.0) -> None:
         order = next(self._orders)
         self._recorder.observe(self.now_s, ev.WakeUp(), [events.SendOrder(job_id, order, "grow", nodes, len(nodes))])
-        told = f"told to grow by {len(nodes)} nodes: idle nodes, job {job_id} is the smallest"
+        told = f"ordered to grow by {len(nodes)} nodes: idle nodes, job {job_id} is the smallest"
         self._moments.setdefault(job_id, []).append(Moment(self.now_s, 1, told))
         self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
         job = self._jobs[job_id]

@@ -109,7 +109,7 @@ def test_jobs_share_nodes_with_cores(tmp_path: Path, capsys: pytest.CaptureFixtu
     for model in ("ideal", "worst"):
         assert run([*options, "--cores", "4", "--sharing", model, "--explain", "1", "--explain", "2"]) == 0
         shown = capsys.readouterr().out
-        assert "told to use 2 of 4 cores of each node (0-1): makes room for job 2 on its nodes" in shown
+        assert "ordered to use 2 of 4 cores of each node (0-1): makes room for job 2 on its nodes" in shown
         assert "\n110.0      0  completed" in shown
         assert "\n1050.0      0  completed" in shown
         assert "--cores" not in shown

@@ -35,11 +35,11 @@ def test_the_history_of_a_job_that_is_resized_for_others() -> None:
     assert [(moment.time_s, moment.nodes, moment.text) for moment in found.moments] == [
         (0.0, 0, "submitted"),
         (0.0, 4, "started on 4 nodes: first in the queue; larger because nodes are idle"),
-        (5.0, 4, "told to shrink by 3 nodes: so that job 1 can start on 3 nodes"),
+        (5.0, 4, "ordered to shrink by 3 nodes: so that job 1 can start on 3 nodes"),
         (6.0, 1, "shrank by 3 to 1 node"),
-        (16.0, 3, "told to grow by 2 nodes: idle nodes go to the smallest malleable job"),
+        (16.0, 3, "ordered to grow by 2 nodes: idle nodes go to the smallest malleable job"),
         (18.0, 3, "grew by 2 to 3 nodes"),
-        (21.0, 4, "told to grow by 1 node: idle nodes go to the smallest malleable job"),
+        (21.0, 4, "ordered to grow by 1 node: idle nodes go to the smallest malleable job"),
         (23.0, 4, "grew by 1 to 4 nodes"),
         (26.0, 0, "completed"),
     ]
@@ -112,7 +112,7 @@ def test_two_changes_of_one_instant_are_both_told() -> None:
     core.handle_batch([JobStarted(0), JobStarted(1), MalleableReady(1)], 1.0)
     core.handle(JobEnded(0, "failed", "exit 3"), 2.0)
     assert [moment.text for moment in core.explanation(0).moments][-1] == "failed: exit 3"
-    grown = "told to grow by 1 node: idle nodes go to the smallest malleable job"
+    grown = "ordered to grow by 1 node: idle nodes go to the smallest malleable job"
     assert core.explanation(1).moments[-1] == Moment(2.0, 2, grown)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
@@ -257,12 +258,12 @@ MOST: Final = 64
 _AFTER_THE_END: Final = "post"
 
 
-class Sample(msgspec.Struct, frozen=True):
+class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A resize that was carried out: its kind, how many places came or went, and the seconds of its phases."""
 
     kind: Kind
-    places: int
-    phases: dict[str, float]
+    places: Annotated[int, Meta(ge=1)]
+    phases: dict[str, Annotated[float, Meta(ge=0.0, le=1e9)]]
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -12,22 +12,16 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from apgas.core.resize import Kind, ResizeRecord, Sample, newest, samples_of
+from apgas.core.resize import ResizeRecord, Sample, newest, samples_of
 from apgas.runtime.environment import ENV_CALIBRATION
 
 _MOST_BYTES: Final = 1 << 20
 _log = logging.getLogger("apgas.resize")
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kind: Kind
-    places: Annotated[int, Meta(ge=1)]
-    phases: dict[str, Annotated[float, Meta(ge=0.0, le=1e9)]]
-
-
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Annotated[int, Meta(ge=1, le=1)]
-    samples: list[_Line]
+    samples: list[Sample]
 
 
 class Calibration:
@@ -49,7 +43,7 @@ class Calibration:
         if not new:
             return
         kept = newest([*self._read(), *new])
-        file = _File(1, [_Line(sample.kind, sample.places, sample.phases) for sample in kept])
+        file = _File(1, kept)
         part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         try:
             try:
@@ -67,13 +61,12 @@ class Calibration:
                 text = stream.read(_MOST_BYTES + 1)
             if len(text) > _MOST_BYTES:
                 raise ValueError(f"more than {_MOST_BYTES} bytes")
-            file = msgspec.json.decode(text, type=_File)
+            return msgspec.json.decode(text, type=_File).samples
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
             _log.warning("the calibration %s is ignored: %s", self.path, error)
             return []
-        return [Sample(line.kind, line.places, line.phases) for line in file.samples]
 
 
 def from_environment(environ: Mapping[str, str]) -> Calibration | None:

@@ -130,7 +130,7 @@ def safe_point() -> None:
     Example:
         >>> apgas.safe_point()  # nothing to be done
     """
-    resizing = program().resizes
+    resizing = program().resizing_if_any
     if resizing is not None:
         resizing.safe_point()
 

@@ -61,12 +61,12 @@ class Program:
 
     Attributes:
         driver: Its place.
-        resizes: What ``resizing`` returns, once it has been asked for.
+        resizing_if_any: What ``resizing`` returns, once it has been asked for.
     """
 
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
         self.driver = driver
-        self.resizes: Resizing | None = None
+        self.resizing_if_any: Resizing | None = None
         self._make = make
         self._making = threading.Lock()
 
@@ -74,14 +74,14 @@ class Program:
     def resizing(self) -> Resizing:
         """Its orders."""
         with self._making:
-            if self.resizes is None:
-                self.resizes = self._make()
-            return self.resizes
+            if self.resizing_if_any is None:
+                self.resizing_if_any = self._make()
+            return self.resizing_if_any
 
     def disconnect(self) -> None:
         """Disconnect from the scheduler, if there is one."""
-        if self.resizes is not None and self.resizes.communicator is not None:
-            self.resizes.communicator.close()
+        if self.resizing_if_any is not None and self.resizing_if_any.communicator is not None:
+            self.resizing_if_any.communicator.close()
 
 
 class _Job(Program):
@@ -265,8 +265,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     try:
         _prepare_resizing(this)
         value = run_main(this, main, *args, **kwargs)
-        if this.resizes is not None and this.resizes.calibration is not None:
-            this.resizes.calibration.store(this.resizes.records)
+        if this.resizing_if_any is not None and this.resizing_if_any.calibration is not None:
+            this.resizing_if_any.calibration.store(this.resizing_if_any.records)
     except BaseException as error:
         by = this.interrupts.signalled
         if by is not None and _came_of_an_interrupt(error) and not _outlives(by):
@@ -294,9 +294,9 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
         value = main(*args, **kwargs)
     at_end()
     errors = this.driver.close_finish(finish)
-    if this.resizes is not None:
-        this.resizes.end()
-        _write_timeline(this.driver, this.resizes)
+    if this.resizing_if_any is not None:
+        this.resizing_if_any.end()
+        _write_timeline(this.driver, this.resizing_if_any)
     if errors:
         raise BaseExceptionGroup("activities failed", errors)
     return value
@@ -387,7 +387,7 @@ def _end(this: _Job, error: BaseException | None) -> None:
         _unfinished = this, others
         atexit.register(_wait_for_the_last, this, others)
         return
-    if this.resizes is not None and _spawning():
+    if this.resizing_if_any is not None and _spawning():
         # a host has ceased to answer, say; an order that waited for it has been given up long ago
         if error is not None:
             _end_by_force(this, error)
@@ -419,7 +419,7 @@ def _finish_last_end() -> None:
     global _unfinished  # noqa: PLW0603 - of the process
     assert _unfinished is not None
     this, others = _unfinished
-    if not all_gone(this.driver, others, LINGER_S) or (this.resizes is not None and _spawning()):
+    if not all_gone(this.driver, others, LINGER_S) or (this.resizing_if_any is not None and _spawning()):
         raise UsageError(f"the last program has not ended: of its places {others} one still runs, or is being started")
     atexit.unregister(_wait_for_the_last)
     atexit.unregister(process.abort)
@@ -465,8 +465,8 @@ def end_places(this: Program, reason: str) -> list[int]:
     """Tell every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
     driver = this.driver
     # newcomers that are just being spawned could not be notified of the end: let that order finish
-    if this.resizes is not None:
-        this.resizes.end(SETTLE_S)
+    if this.resizing_if_any is not None:
+        this.resizing_if_any.end(SETTLE_S)
     with driver.lock:
         if driver.core.over:
             return []

@@ -359,11 +359,11 @@ def end_hard_soon() -> None:
     timer.start()
 
 
-def leave_failed(code: int = 1) -> None:
+def leave_failed() -> None:
     """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
     flush()
     watchdog.dismiss_second()
-    os._exit(code)
+    os._exit(1)
 
 
 def finalize() -> None:

@@ -14,7 +14,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from apgas.errors import UsageError
 from apgas.runtime import at_once, environment
@@ -132,19 +132,6 @@ class Location(NamedTuple):
     node: str
 
 
-class Network(Protocol):
-    """What a machine knows of its network; ``None`` where it knows nothing."""
-
-    def interface_address(self, name: str) -> str | None:
-        """The address of an interface of this machine."""
-
-    def resolve(self, name: str) -> str | None:
-        """The address of a host."""
-
-    def source_towards(self, address: str) -> str | None:
-        """The address of ours that ``address`` sees."""
-
-
 def machine() -> tuple[str, ...]:
     """Tell this machine from others, emulated ones included: its name, its boot, and the network it is in."""
     boot, network = "", ""
@@ -165,6 +152,30 @@ def is_loopback(host: str) -> bool:
     import ipaddress  # a newcomer on this machine does without
 
     return ipaddress.ip_address(host).is_loopback
+
+
+class Network:
+    """The network of this machine as the kernel and the resolver know it; None where they know nothing."""
+
+    def interface_address(self, name: str) -> str | None:
+        """The IPv4 address of an interface."""
+        request = struct.pack("256s", name.encode()[:15])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # it has none
+            return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
+        return None
+
+    def resolve(self, name: str) -> str | None:
+        """The IPv4 address of a host."""
+        with suppress(OSError, UnicodeError):  # unknown, or no name at all
+            return socket.gethostbyname(name)
+        return None
+
+    def source_towards(self, address: str) -> str | None:
+        """The address of ours that ``address`` sees: packets there would go out from it; none is sent."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # no way there
+            sock.connect((address, 9))
+            return str(sock.getsockname()[0])
+        return None
 
 
 def listening_host(chosen: str, towards: str, own_name: str, network: Network) -> str:
@@ -212,37 +223,13 @@ def _chosen_host(chosen: str, network: Network) -> str:
     return address
 
 
-class ThisMachine:
-    """The network as the kernel and the resolver know it."""
-
-    def interface_address(self, name: str) -> str | None:
-        """The IPv4 address of an interface."""
-        request = struct.pack("256s", name.encode()[:15])
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # it has none
-            return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
-        return None
-
-    def resolve(self, name: str) -> str | None:
-        """The IPv4 address of a host."""
-        with suppress(OSError, UnicodeError):  # unknown, or no name at all
-            return socket.gethostbyname(name)
-        return None
-
-    def source_towards(self, address: str) -> str | None:
-        """The address from which packets to ``address`` would go out; none is sent."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # no way there
-            sock.connect((address, 9))
-            return str(sock.getsockname()[0])
-        return None
-
-
 def listen_where(towards: str) -> str:
     """Return the address on which this process must listen so that ``towards`` reaches it; empty: this machine only.
 
     Raises:
         UsageError: There is none; see ``listening_host``.
     """
-    return listening_host(os.environ.get(ENV_BIND_HOST, ""), towards, os.uname().nodename, ThisMachine())
+    return listening_host(os.environ.get(ENV_BIND_HOST, ""), towards, os.uname().nodename, Network())
 
 
 def asked_for() -> str:

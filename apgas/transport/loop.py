@@ -37,7 +37,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 _logger = logging.getLogger(__name__)
 _ROUND_S: Final = 0.001
@@ -636,15 +636,8 @@ class Poller:
 # Forked children -----------------------------------------------------------------------------------------------------
 
 
-class Loop(Protocol):
-    """What a forked child must not go on with."""
-
-    def abandon(self) -> None:
-        """(child) Let go of it, without a lock, for another thread of the parent may have held it."""
-
-
-loops: Final[weakref.WeakSet[Loop]] = weakref.WeakSet()
-"""Those of this process."""
+loops: Final[weakref.WeakSet[EventLoop]] = weakref.WeakSet()
+"""Those of this process; a forked child must not go on with them."""
 
 
 def _abandon_all() -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from apgas.errors import UsageError
-from apgas.runtime.joining import LOOPBACK, Location, ThisMachine, listening_host, machine, node_elsewhere
+from apgas.runtime.joining import LOOPBACK, Location, Network, listening_host, machine, node_elsewhere
 
 
 @dataclass
-class Tables:
+class Tables(Network):
     """A machine's network as tables."""
 
     interfaces: dict[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def test_a_machine_in_a_network_of_its_own_is_another_one() -> None:
 
 
 def test_this_machine_knows_its_loopback() -> None:
-    network = ThisMachine()
+    network = Network()
     assert network.interface_address("lo") == LOOPBACK
     assert network.interface_address("no-such-interface-at-all") is None
     assert network.resolve("localhost") == LOOPBACK

@@ -1,4 +1,9 @@
-"""Handlers, orders, and where orders come from."""
+"""The malleable job towards its program and its scheduler.
+
+``handler`` is what a program registers to be called around each resize. ``orders`` are the messages that jobs and
+schedulers exchange (protocol v2), ``core_ids`` the lists of cores in them, and ``communicator`` is the job's connection
+to its scheduler; ``v1`` translates the older protocol.
+"""
 
 from typing import Final
 

@@ -237,7 +237,7 @@ def _environment() -> dict[str, str]:
 
 
 def _start_slurm(hosts: list[str], slurm: str) -> dict[str, str]:
-    """Start Slurm; what mpiexec is told is left to the batch system."""
+    """Start Slurm; mpiexec's options are left to the batch system."""
     commands, expansion = slurm.rsplit(":", 1)
     folder = FOLDER / "slurm"
     # the init's own network namespace becomes a host, too
@@ -262,7 +262,7 @@ def _enter(host: str, command: list[str]) -> list[str]:
 
 
 def _namespaces(host: str) -> list[str]:
-    # by the IPC namespace, UCX tells whether two processes are on one host and may use shared memory
+    # by the IPC namespace, UCX knows whether two processes are on one host and may use shared memory
     return [f"--net={NETWORKS / host}", f"--uts={NAMES / host}", f"--ipc={SHARED_MEMORY / host}"]
 
 
@@ -285,7 +285,7 @@ def _ssh(arguments: list[str]) -> str:
     if not (NETWORKS / host).exists():
         return f"could not resolve hostname {host}: Name or service not known"
     try:
-        # Nobody listens there: a host that can be reached refuses, one without a network does not answer.
+        # No process listens there: a host that can be reached refuses, one without a network does not answer.
         socket.create_connection((host, 22), REACH_S).close()
     except ConnectionRefusedError:
         entered = _enter(host, ["/bin/sh", "-c", " ".join(command)])

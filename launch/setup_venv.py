@@ -270,7 +270,7 @@ def pip_install(venv: Path, what: list[str], **variables: str) -> None:
 def keep_bytecode(python: Path) -> None:
     """Compiles what has changed of the project, as pip does with all that it does not install editable.
 
-    Every process of a job would do that anew, a third of its start, where Python is told to write no bytecode
+    Every process of a job would do that anew, a third of its start, where Python is set to write no bytecode
     (PYTHONDONTWRITEBYTECODE) or other people's processes may not write here. If it cannot be kept, all works as well.
     """
     folders = [str(ROOT / package) for package in PACKAGES]

@@ -50,7 +50,7 @@ class StandIn:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What mpiexec is told."""
+        """The options for mpiexec."""
         return ("-launcher", "ssh", "-launcher-exec", str(self.program))
 
     def write(self) -> None:
@@ -68,7 +68,7 @@ class StandIn:
 
 
 def replace_file(path: Path, text: str, mode: int) -> None:
-    """Write a file such that whoever reads it, a shell that runs it included, sees the old or the new one."""
+    """Write a file such that every reader, a shell that runs it included, sees the old or the new one."""
     partial = path.with_name(f"{path.name}.part")
     partial.write_text(text, encoding="utf-8")
     partial.chmod(mode)

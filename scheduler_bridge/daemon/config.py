@@ -130,7 +130,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
         self.check_binding(self.cores_per_node)
 
     def check_binding(self, cores: int) -> None:
-        """See that jobs can be bound to the cores of their nodes, of which each has so many, if that is asked for.
+        """See that jobs can be bound to the cores of their nodes, if that is asked for; each node has ``cores``.
 
         Only the cores of this machine can be looked at: on other hosts each place refuses cores that are not there.
 

@@ -1,4 +1,7 @@
-"""The daemon: everything of one live scheduler, from its lock to its last breath."""
+"""The daemon: one live scheduler, from the lock on its state folder to its end.
+
+``Daemon`` is used in an asyncio program, ``DaemonThread`` in any other.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
 _LAST_WORD_S: Final = 0.2
-"""Whoever asked for the end hears of it meanwhile."""
+"""Time for the answer to reach the caller that asked for the end."""
 
 
 class Daemon:
@@ -57,7 +60,7 @@ class Daemon:
     Args:
         config: Settings.
         executor: Makes what runs the jobs' processes; a stand-in, where only the daemon is to be measured.
-        timed: Told how long steps took.
+        timed: Called with how long steps took.
 
     Raises:
         DaemonError: On entering: the folder is served by another daemon, or the MPI launcher is missing.
@@ -190,7 +193,7 @@ class Daemon:
         """Queue a job for each number of ``array``, or one if there is none; return their ids.
 
         Raises:
-            SubmitError: It cannot run here, or not so many; then none of them is queued.
+            SubmitError: It cannot run here, or the array is too long; then no job is queued.
         """
         if self._stop_requested.is_set():
             raise SubmitError("the scheduler is ending")
@@ -343,7 +346,7 @@ class Daemon:
         self._leave = leave
 
     def leave_jobs(self) -> None:
-        """Ask whoever awaits ``stopping`` to call ``leave``.
+        """Have ``stopping`` return, after which the daemon's owner calls ``leave``.
 
         Raises:
             ValueError: This process is not the daemon's alone.
@@ -363,11 +366,11 @@ class Daemon:
         self._leave()
 
     def request_stop(self) -> None:
-        """Ask whoever awaits ``stopping`` to leave the daemon's context."""
+        """Have ``stopping`` return, after which the daemon's owner leaves its context."""
         self._stop_requested.set()
 
     async def stopping(self) -> None:
-        """Wait until somebody wants the daemon to end."""
+        """Wait until the daemon is to end."""
         await self._stop_requested.wait()
 
     async def changed(self) -> None:
@@ -375,7 +378,7 @@ class Daemon:
         await self._serving().changed()
 
     async def idle(self) -> None:
-        """Wait until no job waits or runs (or the daemon is told to end)."""
+        """Wait until no job waits or runs (or the daemon is to end)."""
         driver = self._serving()
         while not driver.is_idle() and not self._stop_requested.is_set():
             await driver.changed()
@@ -549,7 +552,7 @@ class DaemonThread:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the start or the end
+        except BaseException as error:  # noqa: BLE001 - raised again where the start or the end is awaited
             if not self._serving.done():
                 self._serving.set_exception(error)
             else:

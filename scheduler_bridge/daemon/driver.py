@@ -163,7 +163,7 @@ class Driver:
         held_node_s = ledger.busy_node_s + ledger.core.held_nodes * since_s
         node_s = ledger.node_s + len(picture.nodes) * since_s
         kept = self.submissions.why_kept()
-        told = snapshot(
+        seen = snapshot(
             picture,
             now_s,
             (held_node_s, node_s),
@@ -175,7 +175,7 @@ class Driver:
             far,
         )
         self._timed("picture", perf_counter() - began_s)
-        return told
+        return seen
 
     def reservations(self) -> tuple[ReservationStatus, ...]:
         """The advance reservations that are not over, the next one first."""
@@ -322,6 +322,8 @@ class Driver:
         if self._thaw_rows < self._freeze_rows:
             return
         self._thaw_rows = 0
+        # On the event loop, because the state changes with the next event. A large state therefore delays all else; the
+        # longer it takes, the more rows come before the next one.
         began_s = self._loop.time()
         self._journal.freeze(VERSION, self._ledger.freeze())
         self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
@@ -335,10 +337,10 @@ class Driver:
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
                     what = f"use {effect.count} {'core' if effect.count == 1 else 'cores'} of each node"
-                _logger.info("job %d is told to %s", effect.job_id, what)
+                _logger.info("job %d is ordered to %s", effect.job_id, what)
                 self.job_orders.order(effect)
             case KillJob(job_id=job_id, reason=reason):
-                _logger.info("job %d is told to end: %s", job_id, reason)
+                _logger.info("job %d is ended: %s", job_id, reason)
                 self.executor.end(job_id)
             case NodeLeft(node=node):
                 _logger.info("node %s has left the cluster", node)

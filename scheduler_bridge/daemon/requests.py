@@ -11,7 +11,7 @@ from scheduler_bridge.core import Explanation
 
 CONTROL_VERSION: Final = 1
 ARRAY_MOST: Final = 10_000
-"""An array has at most so many jobs."""
+"""The most jobs that an array has."""
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
 Launch: TypeAlias = Literal["auto", "mpiexec", "direct"]
@@ -185,7 +185,7 @@ class ChangeNode(Request, frozen=True, tag="node", kw_only=True):
 
 
 class LimitUsers(Request, frozen=True, tag="limit", kw_only=True):
-    """Let the jobs of one user hold so many nodes together at most from now on, or any number; answered by ``Done``."""
+    """Limit how many nodes the jobs of one user hold together from now on, None: not at all; answered by ``Done``."""
 
     nodes: NodeCount | None
 
@@ -194,7 +194,7 @@ class Reserve(Request, frozen=True, tag="reserve", kw_only=True):
     """Keep nodes for some jobs from a time on; answered by ``Kept``.
 
     Attributes:
-        in_s: Begins so many seconds from now.
+        in_s: Seconds from now to its beginning.
         duration_s: Lasts so long.
         nodes: How many nodes; None: those that are named.
         named: Which ones; empty: any.

@@ -1,7 +1,8 @@
 """Protocol v1's lines for administrators: a line each, no answers, and nothing that proves who speaks.
 
 ``FILE.sh`` submits that job script, ``Add Node a,b`` adds nodes, ``shutdown`` ends the scheduler. Scripts are taken
-from one folder only, which the operator names: whoever reaches the port may run what is in there. Off unless asked for.
+from one folder only, which the operator names: any peer that reaches the port may run what is in there.
+Off unless asked for.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class AdminServer:
     """Takes the lines; an async context manager, to be entered where the daemon serves.
 
     Args:
-        daemon: Whom they concern.
+        daemon: What they concern.
         config: Where to listen, and limits.
 
     Raises:

@@ -94,7 +94,7 @@ def draw(
     relative odds.
 
     Raises:
-        ValueError: No batch fitted in so many ``attempts``.
+        ValueError: No batch fitted in ``attempts`` draws.
     """
     for _ in range(attempts):
         jobs = _draw_once(random, shape)
@@ -105,7 +105,7 @@ def draw(
 
 
 def fits(batch: Sequence[Drawn], shape: Shape) -> bool:
-    """Tell whether ``batch`` is of this ``shape``."""
+    """Whether ``batch`` is of this ``shape``."""
     classes = Counter(drawn.spec.job_class for drawn in batch)
     least, most = shape.work_node_s
     return (
@@ -163,7 +163,7 @@ END_S: Final = 0.3
 
 
 def shows_resizing(batch: Sequence[Drawn], nodes: Sequence[str], least: int) -> bool:
-    """Tell whether a batch will see ``least`` grows and shrinks under malleable, and one more if all goes as usual."""
+    """Whether a batch will see ``least`` grows and shrinks under malleable, and one more if all goes as usual."""
     for start_s in STARTS_S:
         total = metrics(forecast(batch, nodes, "malleable", start_s=start_s))
         if min(total.grows, total.shrinks) < least + (start_s == START_S):

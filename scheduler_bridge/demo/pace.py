@@ -57,7 +57,7 @@ def pace_of(benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> Pa
     Args:
         benchmark: Its name.
         result: The JSON document of its run at full speed on one core.
-        cpu_s: CPU seconds of the computation; where they are too few to tell, its duration counts.
+        cpu_s: CPU seconds of the computation; where they are too few to count, its duration counts.
     """
     core_rate = result["tasks"] / (cpu_s if cpu_s > TOO_SHORT_S else result["seconds"])
     return Pace(
@@ -71,7 +71,7 @@ def pace_of(benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> Pa
 
 
 def calibrate(
-    batch: Sequence[Drawn], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+    batch: Sequence[Drawn], folder: Path, environment: Mapping[str, str], report: Callable[[str], None]
 ) -> dict[str, Pace]:
     """Run every benchmark at full speed on one place, one after the other.
 
@@ -82,7 +82,7 @@ def calibrate(
         batch: The jobs that come; every ``COMPARED`` benchmark has one problem in it.
         folder: Where the results are written.
         environment: For the runs, in addition to this process's.
-        tell: Called with a line about each benchmark.
+        report: Called with a line about each benchmark.
 
     Raises:
         CalibrationError: One of them failed, or its result is wrong.
@@ -92,14 +92,14 @@ def calibrate(
     own = {problem.benchmark: problem.arguments for problem in problems if problem.benchmark in COMPARED}
     for benchmark, arguments in {**CALIBRATION, **own}.items():
         path = folder / f"calibration-{benchmark}.json"
-        # The first one may compile its kernel; that takes a second or many, so its duration does not tell.
+        # The first one may compile its kernel; that takes a second or many, so its duration says nothing.
         start_cpu_s = min(run_benchmark(benchmark, TRIFLES[benchmark], path, environment)[1] for _ in range(2))
         repeats = 1 if benchmark in COMPARED else REPEATS
         result, all_cpu_s = run_benchmark(benchmark, (*arguments, "--repeat", str(repeats)), path, environment)
         computed = repeats + (benchmark in COMPARED)  # the sequential run that checks it is one more
         pace = paces[benchmark] = pace_of(benchmark, result, (all_cpu_s - start_cpu_s) / computed)
         unit = UNITS[benchmark]
-        tell(
+        report(
             f"{benchmark}: one core does {words.large(pace.core_rate)} {unit}/s, "
             f"a node is held to {words.large(pace.rate)} ({words.percent(pace.share)})"
         )

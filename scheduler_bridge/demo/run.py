@@ -188,7 +188,7 @@ def worst_lags(record: RunRecord) -> dict[str, float]:
 
 
 def lagged(record: RunRecord) -> bool:
-    """Tell whether the cores were the bottleneck: a node was not equal to the others."""
+    """Whether the cores were the bottleneck: a node was not equal to the others."""
     return any(lag_s > LAG_LIMIT_S for lag_s in worst_lags(record).values())
 
 

@@ -93,7 +93,7 @@ def view(snapshot: Snapshot, record: RunRecord, batch: int) -> Group:
     )
     waiting = [job for job in snapshot.jobs if job.state not in ENDED and not job.nodes]
     queue = Text("waiting  ", style="dim")
-    queue.append(", ".join(f"{job.name} ({_accepts(job)})" for job in waiting) or "nobody")
+    queue.append(", ".join(f"{job.name} ({_accepts(job)})" for job in waiting) or "no job")
     return Group(head, Text(), _strips(snapshot, record, styles), Text(), _running(snapshot, styles), Text(), queue)
 
 

@@ -1,4 +1,4 @@
-"""Entry point of a runner: the launch comes on standard input, news go to standard output while somebody listens."""
+"""Entry point of a runner: the launch comes on standard input, news go to standard output while the daemon listens."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ needs no room on a full disk as long as it is short; the folder is synchronised,
 ======================  ===================================================================================
 note                    text
 ======================  ===================================================================================
-``JOB.ATTEMPT.claim``   identity of the runner; whoever makes it runs the job, any other runner gives up
+``JOB.ATTEMPT.claim``   identity of the runner; the one that makes it runs the job, any other gives up
 ``JOB.ATTEMPT.start``   identity of the job's first process
 ``JOB.ATTEMPT.end``     exit status (negative: a signal; ``-`` if it could not be started), a space, the reason
 ======================  ===================================================================================
@@ -32,7 +32,7 @@ class Ending:
     Attributes:
         status: The exit status (negative: a signal), None if none could be started.
         reason: The story.
-        lost: Nobody saw the end: not the job's doing.
+        lost: No runner saw the end: not the job's doing.
     """
 
     status: int | None

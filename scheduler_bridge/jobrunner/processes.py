@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 
 
 def boot() -> str:
-    """What tells this start of the machine from all others."""
+    """Return what distinguishes this start of the machine from all others."""
     return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -118,7 +118,7 @@ def shared_segments(mark: str) -> set[str]:
 
 
 def remove_segments(names: Iterable[str]) -> list[str]:
-    """Remove those of the files that nobody maps any more; return the names of the removed ones."""
+    """Remove those of the files that no process maps any more; return the names of the removed ones."""
     present = {name for name in names if (_SHARED_MEMORY / name).exists()}
     if not present:
         return []

@@ -20,7 +20,7 @@ from scheduler_bridge.jobrunner.notes import Ending, Notes
 
 _TERM_AGAIN_S = 0.25
 _LEFTOVER_S = 0.5
-"""Time for processes that outlive their launcher to end by themselves once told to."""
+"""Time for processes that outlive their launcher to end by themselves after a TERM."""
 _HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 
 
@@ -80,12 +80,12 @@ class JobRun:
 
     Args:
         launch: What to run.
-        tell: Called with "claimed" and "started".
+        report: Called with "claimed" and "started".
     """
 
-    def __init__(self, launch: Launch, tell: Callable[[str], None]) -> None:
+    def __init__(self, launch: Launch, report: Callable[[str], None]) -> None:
         self._launch = launch
-        self._tell = tell
+        self._report = report
         self._notes = Notes(Path(launch.notes), launch.key)
         self._segments: set[str] = set()
         self._to_end = False
@@ -100,13 +100,14 @@ class JobRun:
         signal.set_wakeup_fd(self._awake, warn_on_full_buffer=False)
         if not self._notes.claim(processes.identity(os.getpid())):
             return False
-        if time.monotonic() > self._launch.until_s:  # Asked last: the claim of whoever ran it may be gone by now.
+        # Asked after the claim: an earlier runner may have run the attempt, and its claim may have been removed since.
+        if time.monotonic() > self._launch.until_s:
             self._notes.forget()
             return False
-        self._tell("claimed")
+        self._report("claimed")
         try:
             ending = self._execute()
-        except Exception as error:  # noqa: BLE001 - whoever waits for the end is told, whatever it was
+        except Exception as error:  # noqa: BLE001 - whatever it was is the reason of the job's end
             ending = Ending(None, f"{type(error).__name__}: {error}")
         self._notes.end(ending)
         return True
@@ -135,7 +136,7 @@ class JobRun:
             return Ending(None, f"could not be started: {error}")
         try:
             self._notes.start(processes.identity(process.pid) or f"{process.pid}.0.{processes.boot()}")
-            self._tell("started")
+            self._report("started")
             late = self._wait(process)
         finally:
             self._clean()

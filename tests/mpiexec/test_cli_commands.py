@@ -264,7 +264,7 @@ def test_resizing_by_hand(serving: Serving, malleable: Malleable) -> None:
     while not await_state(malleable, job, "running")["ready"]:
         pass
     assert "not resized" in malleable("resize", job, "--grow", "1", code=1)
-    assert malleable("resize", job, "--shrink", "1") == f"job {job} is told to shrink by 1\n"
+    assert malleable("resize", job, "--shrink", "1") == f"job {job} is ordered to shrink by 1\n"
     assert await_state(malleable, job, "completed")["shrinks"] == 1
     assert f"job {job} (fake_job) is over: completed" in malleable("explain", job)
     told = [moment["text"] for moment in json.loads(malleable("explain", job, "--json"))["moments"]]

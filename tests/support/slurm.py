@@ -89,7 +89,7 @@ class Cluster(Console):
     def resize(self, job: int, change: str) -> None:
         """Order a resize as soon as the program of ``job`` takes orders, and none is under way."""
         words = ("malleable", "slurm", "resize", str(job), change)
-        self.until(lambda: "is told to" in self.run(*words, code=None), f"job {job} takes orders")
+        self.until(lambda: "is ordered to" in self.run(*words, code=None), f"job {job} takes orders")
 
     def until_nodes(self, count: int) -> list[str]:
         """Wait until jobs hold so many nodes in all; return them."""

@@ -115,7 +115,7 @@ def test_where_slurm_is_silent_nothing_follows(caplog: pytest.LogCaptureFixture)
     slurm = Played()
     slurm.silent = True
     assert look(slurm, "host1", "host3") == [None, None]
-    assert [record.message for record in caplog.records] == ["Slurm does not tell how the nodes are: no controller"]
+    assert [record.message for record in caplog.records] == ["Slurm does not say how the nodes are: no controller"]
 
 
 def test_nodes_of_a_job_that_failed_have_to_be_fit_beyond_doubt() -> None:

@@ -63,7 +63,7 @@ class NodesBackend(ABC):
 
     @abstractmethod
     def _introduce(self) -> None:
-        """Tell what mpiexec needs of the nodes; its files are there."""
+        """Write down what mpiexec needs of the nodes; its files are there."""
 
     @abstractmethod
     def _lacks(self, node: str) -> str:

@@ -36,7 +36,7 @@ class Host:
 
     Attributes:
         name: Its name, as the scheduler and jobs use it.
-        address: What the launcher is told; by default the name.
+        address: The launcher's name for it; by default its name.
         cores: How many cores it has for jobs; None: it is not said.
     """
 
@@ -194,8 +194,8 @@ def _for_shell(word: str, address: str, command: str) -> str:
 #
 # The first is called like ssh and starts a command through the launcher. The second runs there around every command of
 # a job: when that has ended, because it was done or because mpiexec is gone, it ends all processes that came of it. So
-# every host cleans up after itself, whoever was killed with -9. They are found by a mark in their environment that
-# every call has for itself, for a job may come back to a host before all of it has left.
+# every host cleans up after itself, whichever process was killed with -9. They are found by a mark in their
+# environment that every call has for itself, for a job may come back to a host before all of it has left.
 
 ENV_REACHED: Final = "MALLEABLE_REACHED"
 

@@ -185,7 +185,7 @@ def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
 # answered       serving, or out by wish     nothing
 # failed         serving, below the limit    suspect: it gets no further jobs, those that it has go on
 # failed         at the limit                lose: its jobs are ended, but not those that can go on without it
-# failed         serving, above the limit    lose: somebody has put it back into service, and it does not answer
+# failed         serving, above the limit    lose: an operator has put it back into service, and it is silent
 # failed         for too long a time         end: all of its jobs are ended, once
 # failed         else                        nothing
 # =============  ==========================  ==========================================================================
@@ -213,13 +213,13 @@ class Rules:
     Attributes:
         every_s: Time between looks at a host that answers.
         deadline_s: Time for it to answer.
-        failures: After so many looks in a row without an answer it is lost.
+        failures: The number of looks in a row without an answer after which it is lost.
         again_s: Time until the next look at one that has just not answered.
         spared_s: Jobs that can go on without a host have so much time, since the first failure, to notice that it is
             lost; TCP needs a minute.
         slowest_s: Looks at a lost one become rarer, down to one in this time.
         at_once: How many hosts are looked at at the same time.
-        together: Whether one look tells of all hosts, so that they are best looked at in the same moment.
+        together: Whether one look covers all hosts, so that they are best looked at at the same time.
     """
 
     every_s: float = 15.0

@@ -35,7 +35,7 @@ class Allocation:
     """The nodes of the Slurm job that we run in.
 
     Args:
-        slurm: Whom to ask.
+        slurm: Gives and takes nodes.
         job: The number of the job.
         grow_by: How it grows.
         changed: Called with the holdings whenever they change.
@@ -78,7 +78,7 @@ class Allocation:
             wait_s: How long Slurm may look for each of them.
 
         Raises:
-            SlurmError: Slurm has not so many for us now.
+            SlurmError: Slurm does not have them for us now.
         """
         with self._lock:
             before = self.holdings
@@ -111,7 +111,7 @@ class Allocation:
                 (node,) = self._slurm.job(companion).nodes
                 self._hold(self.holdings.lent(node, companion))
         except (SlurmError, ValueError) as error:
-            with suppress(SlurmError):  # the first error is told
+            with suppress(SlurmError):  # the first error is what is reported
                 self._slurm.run(cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
 
@@ -119,7 +119,7 @@ class Allocation:
         """Return which ``count`` nodes a program had best leave.
 
         Raises:
-            SlurmError: So many could not be given back.
+            SlurmError: They could not be given back.
         """
         try:
             return self.holdings.wish_to_release(count, self._slurm.limits())
@@ -174,7 +174,7 @@ class Allocation:
         self._slurm.interrupt()
 
     def close(self) -> None:
-        """End all companion jobs: also those that nobody has heard of yet. Idempotent."""
+        """End all companion jobs: also those that no call has returned yet. Idempotent."""
         self.stop()
         try:
             self._slurm.run(cancel_companions(self.holdings.job, str(os.getuid())))

@@ -54,7 +54,7 @@ class SlurmBackend(NodesBackend):
 
     Args:
         allocation: The allocation.
-        slurm: Whom to ask about it.
+        slurm: Answers about it.
         reach: What mpiexec reaches the nodes with.
         every_s: Time between looks at the nodes.
     """
@@ -132,7 +132,7 @@ class Looker:
     """Looks at nodes.
 
     Args:
-        slurm: Whom to ask.
+        slurm: Answers about them.
         job: The number of the job.
         names: Returns the nodes that there are.
     """
@@ -170,16 +170,16 @@ class Looker:
             return dict.fromkeys(names, FIT)
         try:
             job = await asyncio.to_thread(self._slurm.job, self._job)
-            told = await asyncio.to_thread(self._slurm.nodes, tuple(dict.fromkeys(names)))
+            infos = await asyncio.to_thread(self._slurm.nodes, tuple(dict.fromkeys(names)))
         except (SlurmError, ReadingError) as error:
             if self._stopped.is_set():  # that is why
                 return dict.fromkeys(names, FIT)
             if not self._silent:
-                _logger.warning("Slurm does not tell how the nodes are: %s", error)
+                _logger.warning("Slurm does not say how the nodes are: %s", error)
             self._silent = True
-            return dict.fromkeys(names, doubtful(f"Slurm does not tell how it is: {error}"))
+            return dict.fromkeys(names, doubtful(f"Slurm does not say how it is: {error}"))
         self._silent = False
-        return judge_nodes(names, job, told)
+        return judge_nodes(names, job, infos)
 
 
 # Verdicts on nodes. Pure ---------------------------------------------------------------------------------------------
@@ -220,17 +220,17 @@ def doubtful(complaint: str) -> Sight:
     return Sight(Sign.DOUBTFUL, complaint)
 
 
-def judge_nodes(names: Iterable[str], job: JobInfo, told: Iterable[NodeInfo]) -> dict[str, Sight]:
+def judge_nodes(names: Iterable[str], job: JobInfo, infos: Iterable[NodeInfo]) -> dict[str, Sight]:
     """Say how nodes are.
 
     Args:
         names: The nodes.
         job: Whose they were.
-        told: What Slurm says of those that it knows.
+        infos: What Slurm says of those that it knows.
     """
     if not job.nodes:
         return dict.fromkeys(names, doubtful(f"job {job.job} is {job.state.lower()}"))
-    known = {info.node: info for info in told}
+    known = {info.node: info for info in infos}
     own = frozenset(job.nodes)
     return {name: _judge(name in own, job.job, known.get(name)) for name in names}
 

@@ -60,7 +60,7 @@ class Slurm:
         self._running: set[subprocess.Popen[str]] = set()
 
     def give_up(self) -> None:
-        """Wait no longer for any command that runs now: they are killed, and whoever called them hears of it."""
+        """Wait no longer for any command that runs now: they are killed, and their callers get an error."""
         for process in tuple(self._running):
             if process.poll() is None:
                 signal_group(process.pid, signal.SIGKILL)
@@ -132,7 +132,7 @@ class Slurm:
     def _revoke(self, text: str) -> None:
         number = reading.read_allocation(text)
         if number is not None:
-            with suppress(SlurmError):  # the refusal is told
+            with suppress(SlurmError):  # the refusal is what is reported
                 self._call(holdings.cancel(number))
 
     def _call(self, words: holdings.Words) -> Said:

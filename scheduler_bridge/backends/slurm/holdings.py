@@ -93,7 +93,7 @@ class Holdings:
         """Return which ``count`` nodes are best given back: those that came last, of companion jobs first.
 
         Raises:
-            HoldingsError: So many cannot be given back.
+            HoldingsError: They cannot be given back.
         """
         if count > len(self.companions):
             self._check_once(limits)

@@ -106,7 +106,7 @@ def job_of_json(text: str) -> JobInfo | None:
 
 
 def _moment(value: Any) -> float | None:
-    """A moment of the JSON output: a number, or what says whether there is one."""
+    """A time of the JSON output: a number, or an object that says whether there is one."""
     if isinstance(value, dict):
         return float(value["number"]) if value.get("set") and not value.get("infinite") and value["number"] else None
     return float(value) if value else None
@@ -170,8 +170,8 @@ def read_nodes(text: str) -> tuple[NodeInfo, ...]:
     """
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        name, _, told = line.partition("|")
-        state, bar, reason = told.partition("|")
+        name, _, rest = line.partition("|")
+        state, bar, reason = rest.partition("|")
         if not (name and state and bar):
             raise ReadingError(f"a line of sinfo is not understood: {line!r}")
         plain = state.rstrip(_FLAGS)

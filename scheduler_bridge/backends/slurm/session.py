@@ -82,7 +82,7 @@ class Session:
 
     Args:
         config: Settings.
-        slurm: Whom to ask for nodes.
+        slurm: Gives and takes nodes.
     """
 
     def __init__(self, config: SessionConfig, slurm: Slurm | None = None) -> None:
@@ -198,7 +198,7 @@ class Session:
             self._closing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._allocation.close))
 
     def resize(self, job_id: int, delta: int) -> int:
-        """Begin to resize the program; return the change. How it ended is told by ``malleable queue``.
+        """Begin to resize the program; return the change. ``malleable queue`` says how it ended.
 
         Raises:
             KeyError: There is no such job.
@@ -449,7 +449,7 @@ class Orders:
 
     def answer(self, request: int, granted: int, reason: str = "") -> None:
         """Answer a request of the program's for nodes."""
-        self.server.tell(self._job, wire.Answer(request=request, granted=granted, reason=reason[:4000]))
+        self.server.send(self._job, wire.Answer(request=request, granted=granted, reason=reason[:4000]))
 
     def _heard(self, heard: Heard | Trespassed) -> None:
         if isinstance(heard, Trespassed):
@@ -542,9 +542,9 @@ class Program:
 
     async def _wait(self, process: asyncio.subprocess.Process) -> int:
         exited = asyncio.ensure_future(process.wait())
-        told = asyncio.ensure_future(self._to_end.wait())
-        await asyncio.wait({exited, told}, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
+        to_end = asyncio.ensure_future(self._to_end.wait())
+        await asyncio.wait({exited, to_end}, return_when=asyncio.FIRST_COMPLETED)
+        to_end.cancel()
         if not exited.done():
             await self.note_segments()
             until_s = asyncio.get_running_loop().time() + self._grace_s
@@ -570,7 +570,7 @@ class Condition:
         state: Where it is in its life.
         nodes: Those it runs on.
         releasing: Those that it is to leave.
-        resizing: What it is being told to do.
+        resizing: The order that it is carrying out.
         reason: How the last resize failed, or what else there is to say; empty: nothing.
         grows: Orders to grow that it carried out.
         shrinks: Orders to shrink that it carried out.

@@ -156,7 +156,7 @@ class Door:
 
     @staticmethod
     def is_meant(text: str) -> bool:
-        """Tell whether a text is to name a door, rather than a folder."""
+        """Whether a text is to name a door, rather than a folder."""
         return text.startswith(("unix:", "tcp:"))
 
     @classmethod
@@ -208,7 +208,7 @@ class Door:
     def _is_left(self) -> bool:
         """Whether no process listens at the socket: a killed scheduler left it."""
         with socket.socket(socket.AF_UNIX) as probe:
-            probe.setblocking(False)  # a full queue of callers is somebody's
+            probe.setblocking(False)  # a full queue of callers has a listener
             try:
                 probe.connect(str(self.path))
             except ConnectionRefusedError:

@@ -101,7 +101,7 @@ class ControlClient:
         self._ask(Cancel(job=job_id), Done)
 
     def resize(self, job_id: int, delta: int) -> str:
-        """Have a malleable job grow (positive ``delta``) or shrink; return what it is told.
+        """Have a malleable job grow (positive ``delta``) or shrink; return the order that it gets.
 
         Raises:
             ControlError: It cannot be resized so, no such job, no daemon, or no answer.
@@ -163,7 +163,7 @@ class ControlClient:
             time.sleep(_LOOK_AGAIN_S)
 
     def _lock(self) -> int | None:
-        """Return what tells one holder's lock from the next one's, None if nobody holds the folder."""
+        """Return what distinguishes one holder's lock from the next one's, None if the folder is not held."""
         if isinstance(self._where, Door):
             return None
         try:
@@ -235,7 +235,7 @@ def connect_in(folder: Path, connection: socket.socket) -> None:
 def bind_in(folder: Path, listener: socket.socket) -> None:
     """Bind ``listener`` to the control socket in ``folder``, replacing one that a killed daemon left."""
     (folder / CONTROL_SOCKET).unlink(missing_ok=True)
-    os.fchmod(listener.fileno(), 0o600)  # Before it has a name, so that nobody else can ever connect.
+    os.fchmod(listener.fileno(), 0o600)  # Before it has a name, so that no other user can ever connect.
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         listener.bind(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")

@@ -109,7 +109,7 @@ class ControlServer:
     """Answers requests, one line each, in order.
 
     Args:
-        target: What the requests concern.
+        target: What the requests are about.
         limits: What one connection may cost.
         doors: Where users come in who are not the scheduler's own.
         scheduler: The target, if it is a scheduler.
@@ -126,7 +126,7 @@ class ControlServer:
         self.doors: list[Door] = []
 
     async def start(self, folder: Path) -> None:
-        """Have a socket in ``folder``, and the doors; nobody is let in before ``serve``.
+        """Have a socket in ``folder``, and the doors; no caller is let in before ``serve``.
 
         Raises:
             DaemonError: A door cannot be opened.
@@ -267,7 +267,7 @@ class ControlServer:
                 self._target.cancel(request.job)
                 return Done(text=f"job {request.job} is being ended")
             ordered = self._target.resize(request.job, request.delta)
-            return Done(text=f"job {request.job} is told to {'grow' if ordered > 0 else 'shrink'} by {abs(ordered)}")
+            return Done(text=f"job {request.job} is ordered to {'grow' if ordered > 0 else 'shrink'} by {abs(ordered)}")
         except KeyError:
             return Failure(reason=f"there is no job {request.job}", hint="malleable queue lists the jobs")
         except ValueError as error:

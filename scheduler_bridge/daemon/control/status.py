@@ -18,7 +18,7 @@ from scheduler_bridge.daemon.requests import JobStatus, NodeStatus, ReservationS
 from scheduler_bridge.policies.profile import Profile
 
 NEAR_JOBS: Final = 1000
-"""Of so many waiting jobs it is said why they wait; to look at each of a long queue would keep all else waiting."""
+"""The number of waiting jobs that are explained; to look at each of a long queue would keep all else waiting."""
 _STATES = {
     JobState.QUEUED: "waiting",
     JobState.CLAIMING: "starting",
@@ -79,7 +79,7 @@ def snapshot(
 
 
 class FarJobs:
-    """What is told of the waiting jobs that many others wait before: always the same, so it is made once for each."""
+    """The rows of the waiting jobs far back in the queue: always the same, so each is made once."""
 
     def __init__(self) -> None:
         self._told: dict[int, JobStatus] = {}

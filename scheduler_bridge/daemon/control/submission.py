@@ -58,7 +58,7 @@ class Submissions:
         """Queue a job, or one for each number of ``array``, in one decision; return their ids.
 
         Raises:
-            SubmitError: It cannot run here, or not so many; then none of them is queued.
+            SubmitError: It cannot run here, or the array is too long; then no job is queued.
         """
         jobs = array_jobs(request, array) if array else [request]
         if self._closing:

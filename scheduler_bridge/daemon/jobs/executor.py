@@ -266,7 +266,7 @@ class _Run:
         failure = ""
         overdue = asyncio.get_running_loop().call_later(_CLAIM_S, self._end_idle, process)
         try:
-            with contextlib.suppress(OSError):  # It has ended; its status tells.
+            with contextlib.suppress(OSError):  # It has ended; its status says how.
                 process.stdin.write(replace(self._launch, until_s=time.monotonic() + _CLAIM_S).encode())
                 await process.stdin.drain()
                 process.stdin.close()

@@ -1,4 +1,4 @@
-"""Nodes that do not answer: out of service until they do, unless somebody else wants them to be otherwise."""
+"""Nodes that do not answer: out of service until they do, unless an operator decides otherwise."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scheduler_bridge.daemon.storage.ledger import Ledger
 
 
 class Standing(StrEnum):
-    """How a node stands: in service, out of it for not answering, or because somebody wants that.
+    """How a node stands: in service, out of it for not answering, or because an operator wants that.
 
-    One that is out because somebody wants that may still have jobs; one that is away has none, and one that has left
+    One that an operator has taken out may still have jobs; one that is away has none, and one that has left
     the cluster is gone.
     """
 
@@ -55,7 +55,7 @@ class Health:
         return self.standing(node) in (Standing.OUT, Standing.AWAY)
 
     def nodes_of(self, job_id: int) -> tuple[str, ...]:
-        """Return the nodes of a job that nobody has told to end; none if there is no such job."""
+        """Return the nodes of a job that is not being ended; none if there is no such job."""
         rows = [row for row in self._ledger.core.snapshot().jobs if row.spec.job_id == job_id]
         return rows[0].nodes if rows and rows[0].state is not JobState.ENDING else ()
 

@@ -200,13 +200,13 @@ class JobOrders:
         job = self._jobs.get(job_id)
         if job is not None and message.request in job.answers:  # It lost the answer with a connection.
             granted, reason = job.answers[message.request]
-            self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
+            self.server.send(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
             return
         granted, reason = self.request(job_id, message.delta)
         answer = wire.Answer(request=message.request, granted=granted, reason=reason)
         self._handle(
             facts=[log_entries.Answered(job_id, message.request, granted, reason)],
-            then=lambda: self.server.tell(job_id, answer),
+            then=lambda: self.server.send(job_id, answer),
         )
 
     def request(self, job_id: int, delta: int) -> tuple[int, str]:

@@ -85,14 +85,14 @@ class JobServer:
         link = self._links.get(job_id)
         if link is not None:
             link.open = order
-            self.tell(job_id, order.message(core_ids=link.core_ids))
+            self.send(job_id, order.message(core_ids=link.core_ids))
 
     def withdraw(self, job_id: int) -> None:
         """Take the job's open order back; its outcome is still awaited."""
         link = self._links.get(job_id)
         if link is not None and link.open is not None and not link.open.withdrawn:
             link.open.withdrawn = True
-            self.tell(job_id, wire.Withdraw(order=link.open.order))
+            self.send(job_id, wire.Withdraw(order=link.open.order))
 
     def abandon(self, job_id: int) -> bool:
         """Wait no longer for the outcome of the job's open order, and give it no further ones.
@@ -109,7 +109,7 @@ class JobServer:
             link.abandoned.add(order.order)
         return order.kind == "grow" and order.claimed
 
-    def tell(self, job_id: int, message: wire.Message) -> None:
+    def send(self, job_id: int, message: wire.Message) -> None:
         """Send ``message`` if the job is connected."""
         connection = self._attached.get(job_id)
         if connection is not None:

@@ -1,6 +1,6 @@
 """One connection of a job, as a pure state machine: lines in, actions out.
 
-Two states matter. The connection's: greeting (nobody yet) -> attached (a job, proven by its token) -> closed. And the
+Two states matter. The connection's: greeting (no job yet) -> attached (a job, proven by its token) -> closed. And the
 job's, which survives its connections (``JobLink``): silent -> ready -> disabled.
 
 =========  ==============  ===================  =========================  =====================
@@ -101,8 +101,8 @@ class OpenOrder:
     def message(self, *, core_ids: bool) -> wire.Grow | wire.Shrink | wire.Workers:
         """Return the order as the job reads it; ``core_ids``: whether it knows those."""
         if self.kind == "workers":
-            told = self.core_ids if core_ids else NO_LISTS
-            return wire.Workers(self.order, self.count, told.everywhere, told.by_node)
+            sent = self.core_ids if core_ids else NO_LISTS
+            return wire.Workers(self.order, self.count, sent.everywhere, sent.by_node)
         form = wire.Grow if self.kind == "grow" else wire.Shrink
         return form(order=self.order, count=self.count, nodes=self.nodes)
 
@@ -201,7 +201,7 @@ class Session:
         return self._attached(link, message)
 
     def end(self, reason: str) -> list[Action]:
-        """Tell the peer why and close; a job takes that for the last word."""
+        """Send the peer the reason and close; a job takes that for the last word."""
         if self.closed:
             return []
         self.closed = True

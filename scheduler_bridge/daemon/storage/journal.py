@@ -161,6 +161,8 @@ class Journal:
         try:
             await loop.run_in_executor(self._thread, self._store.append, self._era, self._next_seq, rows, frozen)
         except StoreError as error:
+            # The batch stays in `_waiting`, and is written again under the same numbers, so the log gets no gap. A
+            # snapshot that was to go with it is dropped: it only spares a restart some rows, and the next one will.
             self._lag(error)
         else:
             self._timed("commit", perf_counter() - began_s)
@@ -170,6 +172,9 @@ class Journal:
             for waiting in batch:
                 if waiting.after is not None:
                     waiting.after()
+        # Also after a failure: jobs are to start and end although the disk is full. What is lost then, if the daemon is
+        # killed before there is room, are decisions; the runners' notes still say what ran, and a restart ends what
+        # the log does not have. `acted` keeps an entry that is written again later from being carried out twice.
         for waiting in batch:
             if not waiting.acted:
                 waiting.acted = True

@@ -136,6 +136,8 @@ class Ledger:
 
     def freeze(self) -> bytes:
         """Return the state as bytes for ``thaw``."""
+        # The core has a form of its own, without its policy, which is made anew. All else is plain data and is taken as
+        # it is, so that no attribute can be forgotten here.
         parts = {name: value for name, value in vars(self).items() if name != "core"}
         return pickled((self.core.save(), parts))
 

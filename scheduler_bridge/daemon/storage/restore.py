@@ -107,6 +107,9 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
 
 
 def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int]:
+    # A snapshot only spares time: the log alone has the state, so one that is damaged or of another version is left
+    # unused rather than refused. The log is different: a row that leads elsewhere than it did ends the start, because
+    # jobs run by the old decision.
     frozen = store.snapshot(number)
     if frozen is not None and frozen.version == VERSION:
         try:

@@ -169,7 +169,7 @@ def scratch_folder(mark: str) -> Path:
 
 
 def _require_safe(folder: Path) -> None:
-    """See that nobody else can put files into ``folder``. A folder that was there keeps its mode: it may be /tmp."""
+    """See that no other user can put files into ``folder``. A folder that was there keeps its mode: it may be /tmp."""
     status = folder.stat()
     if status.st_uid != os.getuid():
         raise DaemonError(f"{folder} belongs to someone else", "give another folder with --state")

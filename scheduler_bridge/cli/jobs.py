@@ -40,7 +40,10 @@ JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submi
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What is asked of a job on the command line; the fields are those of the request."""
+    """What is asked of a job on the command line; the fields are those of the request.
+
+    It is no ``JobRequest``: its fields are options with their help, not given by default, and in words.
+    """
 
     name: Annotated[str | None, typer.Option("--name", help="Name of the job.", show_default="the program's")] = None
     job_class: Annotated[

@@ -76,7 +76,7 @@ Claim: TypeAlias = Mapping[str, Any]
 Named: TypeAlias = Mapping[str, float | None]
 """Means by what they are of; None: there is no such mean, and the claim cannot be judged."""
 TOLERANCE: Final = 10.0
-"""A change holds where it has the printed sign and is at most so many points away from the printed one."""
+"""In points: a change holds where it has the printed sign and is no farther away from the printed one."""
 CLOSE: Final = 3.0
 """So close, in points, the sign does not matter: what hardly changes may change either way."""
 HOW_JUDGED: Final = (

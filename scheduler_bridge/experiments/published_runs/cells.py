@@ -450,7 +450,7 @@ def compare(
         seeds: Which batches.
         costs: What things take; None: as measured.
         replicas: Simulations of each run; the first has the runtimes of the strong scaling, others a random spread.
-        progress: Told what is being simulated.
+        progress: Called with what is being simulated.
     """
     costs, shares, seeds = costs or Costs(), tuple(shares), frozenset(seeds)
     cells: dict[bool, list[Cell]] = {True: [], False: []}

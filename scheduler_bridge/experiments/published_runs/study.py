@@ -57,7 +57,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
     Args:
         data: The folder with the reference data.
         scale: ``small``: two batches at three shares, once each; ``full``: all runs, several times each.
-        progress: Told what is being simulated.
+        progress: Called with what is being simulated.
 
     Raises:
         BadReferenceError: The published data are not there.

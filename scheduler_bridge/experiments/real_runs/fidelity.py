@@ -324,7 +324,7 @@ def errors(those: Sequence[Held]) -> dict[str, tuple[float, float, float]]:
     return found
 
 
-# Each real run again, told of every job what it really took: does the simulator decide as the live scheduler did?
+# Each real run again, given of every job what it really took: does the simulator decide as the live scheduler did?
 #
 # A job's start takes as long as it did, its end is where it was on the sizes that it had, each of its orders takes as
 # long as it did and fails where it did, and it takes no more orders from when its computation was over. Everything
@@ -417,8 +417,8 @@ def _simulated(record: RunRecord, costs: Fitted) -> dict[int, list[Step]]:
 
     started = decided_s(record)
     sims = [_as_it_was(job, costs, started[job.job_id]) for job in record.jobs]
-    told = [event for job in record.jobs for event in _told(job)]
-    Engine(record.nodes, get(record.policy), unending(record.policy), observer=note).run(sims, told)
+    reports = [event for job in record.jobs for event in _reports(job)]
+    Engine(record.nodes, get(record.policy), unending(record.policy), observer=note).run(sims, reports)
     return found
 
 
@@ -442,8 +442,8 @@ def _as_it_was(job: JobRecord, costs: Fitted, decided: float) -> SimJob:
     )
 
 
-def _told(job: JobRecord) -> Iterator[tuple[float, Event]]:
-    """When a job told that it takes no more orders, for its computation was over."""
+def _reports(job: JobRecord) -> Iterator[tuple[float, Event]]:
+    """When a job reported that it takes no more orders, for its computation was over."""
     startup_s, seconds = started_s(job), (job.result or {}).get("seconds")
     if None not in (job.ready_s, startup_s, seconds) and job.end_s is not None and job.start_s is not None:
         computed_s = job.start_s + (startup_s or 0.0) + (seconds or 0.0)

@@ -78,7 +78,7 @@ class Plan:
         policies: Names of the policies.
         shares: Malleable jobs in percent.
         seeds: Of the batches.
-        jobs: The first so many jobs of each batch.
+        jobs: How many of the first jobs of each batch.
         nodes: Nodes of the cluster; jobs that ask for more get as many.
         time: Seconds here for a second of the paper.
         cores: Of a node; jobs that share nodes divide them.
@@ -234,7 +234,7 @@ class Problem:
         tasks: Tasks in all.
         core_rate: Tasks per CPU-second of one core at full speed, measured.
         result: What it computes, verified by a sequential run.
-        parameters: The problem, as its result file tells it.
+        parameters: The problem, as its result file has it.
     """
 
     name: str
@@ -427,7 +427,7 @@ def alone_in(folder: Path, site: Site = HERE) -> Iterator[None]:
 
 @contextmanager
 def scratch_in(folder: Path, nodes: int, site: Site = HERE) -> Iterator[Path]:
-    """Make a folder for the run of a batch on so many nodes; it is removed afterwards."""
+    """Make a folder for the run of a batch on ``nodes`` nodes; it is removed afterwards."""
     note = folder / _RUNNING
     with tempfile.TemporaryDirectory(prefix="malleable-runs-", dir=site.scratch_parent(folder)) as name:
         note.write_text(json.dumps({"scratch": name, "nodes": nodes}), encoding="utf-8")

@@ -279,7 +279,7 @@ class Usage:
         at_s: When that was, monotonic.
         jobs_s: Of processes that were started from here and have ended.
         own_s: Of this process.
-        machine_s: Of everybody on all cores of this machine; None: it does not tell.
+        machine_s: Of all processes on all cores of this machine; None: not known.
     """
 
     at_s: float

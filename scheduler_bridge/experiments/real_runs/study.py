@@ -333,7 +333,7 @@ def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
 
 
 def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
-    """How much of each run the simulator repeats if it is told what everything took, and a sentence about all."""
+    """How much of each run the simulator repeats if it is given what everything took, and a sentence about all."""
     rows = tuple((one.key.spoken, one.decisions, one.same, one.apart_s) for one in repeated)
     whole = sum(one.same == one.decisions for one in repeated)
     same, decisions = sum(one.same for one in repeated), sum(one.decisions for one in repeated)

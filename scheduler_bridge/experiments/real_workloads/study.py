@@ -149,7 +149,7 @@ class Shares(study.Means):
 # Claims ---------------------------------------------------------------------------------------------------------------
 
 _FAR: Final = 10.0
-"""A rigid workload whose mean is so many percent away from the printed one is called another workload."""
+"""In percent: a rigid workload whose mean is farther away from the printed one is called another workload."""
 _THETA_AXIS_S: Final = 4500
 _CLAIM_COLUMNS: Final = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
 

@@ -108,7 +108,7 @@ def replayed(trace: Trace, policy: str, seed: int) -> tuple[Jobs, Measures]:
         workload,
         policies.get("sd-policy") if static else policies.get("sd-policy", max_slowdown=limit),
         options=ReplayOptions(
-            # on nodes of one core nobody shares
+            # on nodes of one core no jobs share
             settings=replace(settings_for("sd-policy"), cores_per_node=1 if static else trace.cores),
             sharing="worst" if model == "worst" else "ideal",
         ),
@@ -177,7 +177,7 @@ _DAY_S: Final = 86_400.0
 _LOAD: Final = 1.4
 """Of workloads 1 and 2: static backfill then has about the printed makespan and response time."""
 _RICC_SPREAD: Final = 3.2
-"""Jobs of the twin arrive over so many days, for the same reason."""
+"""Days over which jobs of the twin arrive, for the same reason."""
 _REAL_RUN_S: Final = (60.0, 14_000.0)
 """Requested times of workload 5, so that static backfill takes as long for all of it as the paper's."""
 

@@ -128,7 +128,7 @@ class Limits(study.Means):
 # Claims ---------------------------------------------------------------------------------------------------------------
 
 _FAR: Final = 10.0
-"""A static mean that is so many percent away from the printed one makes another workload."""
+"""In percent: a static mean that is farther away from the printed one makes another workload."""
 _DAYS: Final = 90.0
 """So many percent of the days on which slowdown is not higher are taken for all but a first spike."""
 _NEARLY: Final = 80.0

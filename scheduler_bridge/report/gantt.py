@@ -344,7 +344,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
 
 
 def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float) -> None:
-    """Dot the nodes that were kept for an advance reservation, as far as nobody used them, and name it."""
+    """Dot the nodes that were kept for an advance reservation, where they were not in use, and name it."""
     for kept in record.advance:
         to_s = min(kept.to_s, record.end_s)
         if to_s <= kept.from_s:

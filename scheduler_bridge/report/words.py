@@ -28,7 +28,7 @@ _SHORT = {"days": "days", "hours": "h", "minutes": "min"}
 
 
 def unit(value_s: float) -> tuple[float, str]:
-    """The unit in which a duration is told, in seconds, and its name."""
+    """The unit in which a duration is worded, in seconds, and its name."""
     return next(((size_s, name) for least_s, size_s, name in _UNITS if value_s >= least_s), (1.0, "seconds"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler_bridge.sim.audit import AuditError, Auditor
-from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy, random_scenario
+from scheduler_bridge.sim.check import Protects, Scenario, check_policy, random_scenario
 from scheduler_bridge.sim.engine import Engine, node_names, simulate
 from scheduler_bridge.sim.failures import (
     CheckpointPlan,
@@ -14,20 +14,17 @@ from scheduler_bridge.sim.failures import (
     random_failures,
     young_s,
 )
-from scheduler_bridge.sim.jobs import JobRecord, Observer, Progress, SharingModel, SimJob, SimResult
+from scheduler_bridge.sim.jobs import Observer, SharingModel, SimJob, SimRecord, SimResult
 from scheduler_bridge.sim.measures import (
-    FaultMeasures,
     Means,
     Measures,
     Power,
     Spread,
-    Spreads,
-    Window,
     measure,
     spreads,
 )
 from scheduler_bridge.sim.replay import COLUMNS, Behaviour, Replay, ReplayOptions, as_it_ran, job_rows, replay, sim_jobs
-from scheduler_bridge.sim.scaling import Cost, Speedup, UnknownModelError, linear_speedup, parse_cost, parse_speedup
+from scheduler_bridge.sim.scaling import Cost, UnknownModelError, parse_cost, parse_speedup
 
 __all__ = [
     "COLUMNS",
@@ -35,37 +32,29 @@ __all__ = [
     "Auditor",
     "Behaviour",
     "CheckpointPlan",
-    "Conserves",
     "Cost",
     "Engine",
-    "FaultMeasures",
     "FaultTolerance",
-    "JobRecord",
     "Losses",
     "Means",
     "Measures",
     "Observer",
     "Power",
-    "Progress",
     "Protects",
     "Replay",
     "ReplayOptions",
     "Scenario",
     "SharingModel",
     "SimJob",
+    "SimRecord",
     "SimResult",
-    "Speedup",
     "Spread",
-    "Spreads",
     "UnknownModelError",
-    "Window",
     "as_it_ran",
-    "check_feasible",
     "check_policy",
     "daly_s",
     "earliest_end_s",
     "job_rows",
-    "linear_speedup",
     "measure",
     "node_names",
     "parse_cost",

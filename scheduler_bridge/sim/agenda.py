@@ -15,7 +15,7 @@ Occurrence: TypeAlias = Event | Change | Wish | Release
 _T = TypeVar("_T")
 
 _FEW: Final = 1000
-"""Below so many entries nobody cares how many of them are outdated."""
+"""With fewer entries, outdated ones are not worth looking for."""
 
 
 class Agenda:

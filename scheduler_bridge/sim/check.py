@@ -77,7 +77,7 @@ def check_policy(
 
     Always: every pass is feasible, deterministic, the same for renamed jobs and shifted times, independent of earlier
     passes, and gives its reasons; no node is given twice, no size out of bounds, no job started twice, no order to a
-    job that is busy, ending or not ready; nobody is placed on nodes of an advance reservation who could stay into it;
+    job that is busy, ending or not ready; no job is placed on nodes of an advance reservation that could stay into it;
     passes at one instant come to an end; a second run gives the same records.
 
     Args:
@@ -184,7 +184,7 @@ class _Watcher(Around):
         after = replace(view, free_nodes=left, queue=tuple(s for s in view.queue if s.job_id not in started))
         for spec in after.queue:
             if not self.policy.why_waiting(after, spec, reservations.get(spec.job_id, first)):
-                raise AuditError(f"at {now} s: nobody knows why job {spec.job_id} waits")
+                raise AuditError(f"at {now} s: there is no reason why job {spec.job_id} waits")
 
     def _check_invariance(self, view: ClusterView, now: float) -> None:
         plain = _moved(view, 0.0, rename=False)
@@ -293,7 +293,7 @@ def _check_share(
         if not mate.may_share:
             raise AuditError(f"{what}: not on these nodes: {mate}")
         if not 0 < decision.cores < (mate.cores if mate.cores is not None else view.cores_per_node):
-            raise AuditError(f"{what}: it cannot give so many cores: {mate}")
+            raise AuditError(f"{what}: it has too few cores: {mate}")
         nodes += mate.nodes
     if not mates or decision.free_nodes < 0 or nodes != decision.nodes:
         raise AuditError(f"{what}: there are {nodes} nodes")

@@ -46,13 +46,13 @@ from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
 from scheduler_bridge.sim.jobs import (
     ALL,
     Change,
-    JobRecord,
     Observer,
     Progress,
     Release,
     Run,
     SharingModel,
     SimJob,
+    SimRecord,
     SimResult,
     Wish,
     share,
@@ -131,7 +131,7 @@ class Engine:
         self._at_once: list[tuple[Occurrence, Run | None, int]] = []  # of this instant, for its next batch
         self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
-        self._records: dict[int, JobRecord] = {}
+        self._records: dict[int, SimRecord] = {}
 
     def run(self, jobs: Iterable[SimJob] | Submissions, disturbances: Iterable[tuple[float, Event]] = ()) -> SimResult:
         """Run ``jobs`` and let ``disturbances`` (time in seconds, event) happen.
@@ -153,7 +153,7 @@ class Engine:
                 self._step(events)
         self._note_ends(self._core.endings())
         if self._held_back is not None:  # some wait for jobs that never ended
-            self._records.update({sim.spec.job_id: JobRecord(sim.spec) for sim in self._held_back.kept()})
+            self._records.update({sim.spec.job_id: SimRecord(sim.spec) for sim in self._held_back.kept()})
         return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
 
     def _in_order(self, jobs: Iterable[SimJob]) -> Submissions:
@@ -257,11 +257,11 @@ class Engine:
         if sim.spec.job_id in self._records:
             raise ValueError(f"two jobs have the id {sim.spec.job_id}")
         if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # the live scheduler refuses it, too
-            self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
+            self._records[sim.spec.job_id] = SimRecord(sim.spec, refused=True)
             if self._held_back is not None:
                 self._pass_on(self._held_back, sim.spec.job_id, completed=False, now=now)
         else:
-            self._sims[sim.spec.job_id], self._records[sim.spec.job_id] = sim, JobRecord(sim.spec)
+            self._sims[sim.spec.job_id], self._records[sim.spec.job_id] = sim, SimRecord(sim.spec)
             events.append(JobSubmitted(sim.spec))
 
     def _release(self, release: Release, events: list[Event]) -> None:
@@ -378,7 +378,7 @@ class Engine:
         if not run.begun:
             record.reserve(run.told_s, self._now, len(run.nodes))
 
-    def _begin(self, run: Run, record: JobRecord) -> None:
+    def _begin(self, run: Run, record: SimRecord) -> None:
         """The job computes from now on."""
         now, nodes = self._now, len(run.nodes)
         run.begun = True
@@ -398,14 +398,14 @@ class Engine:
         else:
             self._go_on(run, nodes)
 
-    def _use(self, run: Run, cores: tuple[int, ...], record: JobRecord) -> None:
-        """Go on with so many cores of each node."""
+    def _use(self, run: Run, cores: tuple[int, ...], record: SimRecord) -> None:
+        """Go on with these numbers of cores, by node."""
         run.cores = cores
         if cores:
             record.shares += ((self._now, sum(cores) / (len(cores) * self._cores_per_node)),)
         self._go_on(run, len(run.nodes))
 
-    def _arrived(self, run: Run, record: JobRecord) -> None:
+    def _arrived(self, run: Run, record: SimRecord) -> None:
         """Nodes are not held for a growing job any more: it uses them, or they go back."""
         if run.growing is not None:
             since_s, nodes = run.growing
@@ -567,7 +567,7 @@ class Engine:
         run.risk = Risk(tolerance, record.losses, run.left_s)
         return run.risk
 
-    def _begin_at_risk(self, run: Run, risk: Risk, record: JobRecord) -> None:
+    def _begin_at_risk(self, run: Run, risk: Risk, record: SimRecord) -> None:
         again = risk.losses.restarts > 0
         risk.losses.wait_over(self._now)
         run.computes_s = self._now + risk.begin(self._now, len(run.nodes), again=again)
@@ -643,7 +643,7 @@ PATIENCE_S: Final = 1.0
 
 
 def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Event | Change]]:
-    """Yield what becomes of ``order``, given to ``run`` at ``now``, and when; the run remembers what it was told."""
+    """Yield what becomes of ``order``, given to ``run`` at ``now``, and when; the run remembers what was ordered."""
     sim = run.sim
     fails = run.orders in sim.failing_orders
     run.orders += 1

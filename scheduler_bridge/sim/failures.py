@@ -56,7 +56,7 @@ class FaultTolerance(msgspec.Struct, frozen=True):
         return self.resilient or self.checkpoints is not None
 
     def takes_s(self, computing_s: float, nodes: int) -> float:
-        """How long so much computing takes, with a restart and checkpoints on so many nodes."""
+        """How long that takes, with a restart and the checkpoints on ``nodes`` nodes."""
         plan = self.checkpoints
         return self.restart_s + (computing_s if plan is None else plan.with_checkpoints_s(computing_s, nodes))
 
@@ -147,7 +147,7 @@ class Risk:
             self._restarts_s = None
 
     def resized(self, now: float, nodes: int, weight: float) -> None:
-        """It has so many nodes from now on, or this part of them, but does not compute yet."""
+        """Its size changes, ``weight`` being its part of shared nodes, but it does not compute yet."""
         if self._restarts_s is not None:
             self.restarted(now)
             self._restarts_s = now
@@ -331,7 +331,7 @@ class Rhythm:
         self._writing_s: float | None = None  # what is left of the checkpoint under way
 
     def computing_s(self, elapsed_s: float, nodes: int) -> float:
-        """How much of the next ``elapsed_s`` it computes, on so many nodes."""
+        """How much of the next ``elapsed_s`` it computes."""
         if (plan := self.plan) is None:
             return elapsed_s
         rest_s = elapsed_s - (self._writing_s or 0.0)
@@ -345,7 +345,7 @@ class Rhythm:
         return ahead_s + cycles * interval_s + max(0.0, rest_s - cycles * cycle_s - plan.cost_s)
 
     def elapsed_s(self, computing_s: float, nodes: int) -> float:
-        """How long it takes to compute for so long on so many nodes."""
+        """How long it takes to compute for ``computing_s``."""
         if (plan := self.plan) is None or computing_s <= 0:
             return computing_s
         interval_s = plan.interval_s(nodes)
@@ -354,7 +354,7 @@ class Rhythm:
         return (self._writing_s or 0.0) + computing_s + checkpoints * plan.cost_s
 
     def advance(self, elapsed_s: float, nodes: int) -> tuple[int, float, float]:
-        """Let time pass on so many nodes.
+        """Let time pass.
 
         Returns:
             How many checkpoints were completed; how long ago the last of them was (0 if none was); and for how long

@@ -27,8 +27,8 @@ class SimJob(msgspec.Struct, frozen=True, gc=False):
         runtime_s: Runtime on ``spec.nodes`` nodes, without ``startup``; may be longer than the walltime.
         speedup: How the runtime changes with the nodes.
         start_delay_s: From the decision to the start.
-        startup: From the start, on so many nodes, until it computes: nothing of its work is done, and orders wait;
-            the scheduler is told so after a second. None: it computes at once.
+        startup: From the start, as a function of the nodes, until it computes: nothing of its work is done, and
+            orders wait, of which the scheduler is notified after a second. None: it computes at once.
         ready_delay_s: From the start to the malleable handler; None: it never registers one.
         grow_s: Duration of a grow order; the job goes on at its old size meanwhile.
         workers_s: Duration of an order to use another number of cores.
@@ -36,10 +36,10 @@ class SimJob(msgspec.Struct, frozen=True, gc=False):
         defer_s: Puts every order off by this much first; 0: not at all.
         failing_orders: Which of its orders fail, counted from 0.
         own_choice: Releases other nodes than wished.
-        kill_delay_s: From being told to end to the end.
+        kill_delay_s: From the order to end to the end.
         cost: What a resize costs, on top of ``grow_s`` and ``shrink_s``; None: nothing.
-        steps: Equal parts of the work at whose ends orders are carried out; 0: at any time. The scheduler is not told
-            that an order waits for the end of a part.
+        steps: Equal parts of the work at whose ends orders are carried out; 0: at any time. The scheduler is not
+            notified that an order waits for the end of a part.
         wishes: Nodes that the job asks for (negative: offers) once it has done so much of its work: (share from 0 to
             1, nodes), by rising share: an evolving job.
         tolerance: What becomes of it when it loses a node; None: it ends for good, and writes no checkpoints.
@@ -175,8 +175,8 @@ class Sizes(Sequence[tuple[float, int]]):
         return repr(list(self))
 
 
-class JobRecord(msgspec.Struct, gc=False):
-    """What became of a job. Times in seconds.
+class SimRecord(msgspec.Struct, gc=False):
+    """What became of a simulated job. Times in seconds.
 
     It is no ``record.JobRecord``: it holds numbers of nodes only, so that a million of them fit into memory.
 
@@ -237,7 +237,7 @@ class JobRecord(msgspec.Struct, gc=False):
         return sum(clipped(self._spans_to(to_s), from_s, to_s))
 
     def reserve(self, from_s: float, to_s: float, nodes: int) -> None:
-        """Note that so many nodes were held without use."""
+        """Note that nodes were held without use."""
         if to_s > from_s and nodes > 0:
             self.reserved += ((from_s, to_s, nodes),)
 
@@ -282,7 +282,7 @@ class SimResult(msgspec.Struct, frozen=True):
         failures: How often a node failed.
     """
 
-    records: dict[int, JobRecord]
+    records: dict[int, SimRecord]
     end_s: float
     batches: int
     events: int
@@ -301,7 +301,7 @@ SharingModel: TypeAlias = Literal["ideal", "worst"]
 
 
 class Run(msgspec.Struct):
-    """A job that was told to start. ``version`` outdates what was predicted before a change of speed."""
+    """A job that was ordered to start. ``version`` outdates what was predicted before a change of speed."""
 
     sim: SimJob
     nodes: tuple[str, ...]

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from scheduler_bridge.sim.failures import clipped, node_s
-from scheduler_bridge.sim.jobs import JobRecord
+from scheduler_bridge.sim.jobs import SimRecord
 
 BOUND_S: Final = 10.0
 """Shorter jobs count as this long in the bounded slowdown [Feitelson and Rudolph 1998]."""
@@ -143,7 +143,7 @@ class Measures(msgspec.Struct, frozen=True):
 
 
 def measure(
-    records: Iterable[JobRecord],
+    records: Iterable[SimRecord],
     nodes: int,
     *,
     warmup_s: float | None = None,
@@ -160,8 +160,8 @@ def measure(
         power: What nodes draw.
         node_failures: How often a node failed.
     """
-    everybody = records if isinstance(records, Collection) else list(records)
-    jobs = [record for record in everybody if not record.refused]
+    everything = records if isinstance(records, Collection) else list(records)
+    jobs = [record for record in everything if not record.refused]
     first_s = min((record.spec.submit_s for record in jobs), default=0.0)
     last_s = max((record.spec.submit_s for record in jobs), default=0.0)
     end_s = max((record.end_s for record in jobs if record.end_s is not None), default=last_s)
@@ -199,13 +199,13 @@ def measure(
         fairness=jain(times.bounded_slowdown),
         malleable_to_rigid=ratio,
         energy_kwh=joules / 3.6e6,
-        refused=len(everybody) - len(jobs),
+        refused=len(everything) - len(jobs),
         unfinished=sum([record.end_s is None for record in jobs]),
         faults=_faults(jobs, struck, node_failures) if struck or node_failures else None,
     )
 
 
-def _counted(records: Iterable[JobRecord], window: Window) -> list[JobRecord]:
+def _counted(records: Iterable[SimRecord], window: Window) -> list[SimRecord]:
     """The jobs that the means are over."""
     return [
         record
@@ -217,7 +217,7 @@ def _counted(records: Iterable[JobRecord], window: Window) -> list[JobRecord]:
     ]
 
 
-def _spent(struck: Iterable[JobRecord], window: Window) -> tuple[float, float]:
+def _spent(struck: Iterable[SimRecord], window: Window) -> tuple[float, float]:
     """The node-seconds in the window that were lost, and those spent on checkpoints and restarts."""
     lost = overhead = 0.0
     for record in struck:
@@ -232,7 +232,7 @@ def _spent(struck: Iterable[JobRecord], window: Window) -> tuple[float, float]:
     return lost, overhead
 
 
-def _faults(jobs: Sequence[JobRecord], struck: Sequence[JobRecord], node_failures: int) -> FaultMeasures:
+def _faults(jobs: Sequence[SimRecord], struck: Sequence[SimRecord], node_failures: int) -> FaultMeasures:
     accounts = [record.losses for record in struck if record.losses is not None]
     gone = [record for record in jobs if record.outcome == "lost"]
     lost_node_s, overhead_node_s = _spent(struck, Window(-math.inf, math.inf, None))
@@ -274,7 +274,7 @@ class Times(NamedTuple):
     bounded_slowdown: array[float]
 
     @classmethod
-    def of(cls, records: Collection[JobRecord]) -> Times:
+    def of(cls, records: Collection[SimRecord]) -> Times:
         """The times of these jobs, in their order."""
         waits = array("d", [record.wait_s or 0.0 for record in records])
         runtimes = array("d", [record.runtime_s or 0.0 for record in records])
@@ -284,7 +284,7 @@ class Times(NamedTuple):
         return cls(waits, runtimes, usefuls, array("d", map(bounded_slowdown, waits, runtimes, usefuls)))
 
 
-def _means(records: Sequence[JobRecord], times: Times) -> Means:
+def _means(records: Sequence[SimRecord], times: Times) -> Means:
     count = len(records)
     wait_s, runtime_s, useful_s = sum(times.wait_s), sum(times.runtime_s), sum(times.useful_s)
     # a job that was killed at its very start has no slowdown
@@ -335,7 +335,7 @@ class Spreads(msgspec.Struct, frozen=True):
     malleable: Spread
 
 
-def spreads(records: Iterable[JobRecord], window: Window) -> Spreads:
+def spreads(records: Iterable[SimRecord], window: Window) -> Spreads:
     """Quartiles over the jobs that ``measure`` counts in this window."""
     counted = _counted(records, window)
     malleable = [record for record in counted if record.spec.is_malleable]
@@ -344,7 +344,7 @@ def spreads(records: Iterable[JobRecord], window: Window) -> Spreads:
     return Spreads(every, rigid, _spread(malleable))
 
 
-def _spread(records: Sequence[JobRecord]) -> Spread:
+def _spread(records: Sequence[SimRecord]) -> Spread:
     times = Times.of(records)
     turnarounds = array("d", map(add, times.wait_s, times.runtime_s))
     return Spread(

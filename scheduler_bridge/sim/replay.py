@@ -20,7 +20,7 @@ from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.agenda import Submissions, taken
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.failures import FaultTolerance, node_s
-from scheduler_bridge.sim.jobs import JobRecord, Observer, Progress, SharingModel, SimJob, SimResult
+from scheduler_bridge.sim.jobs import Observer, Progress, SharingModel, SimJob, SimRecord, SimResult
 from scheduler_bridge.sim.measures import Measures, Power, bounded_slowdown, measure
 from scheduler_bridge.sim.scaling import Cost, Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload, in_order
@@ -41,7 +41,7 @@ class Behaviour:
         start_delay_s: From the decision to the start.
         moldable: Malleable jobs start on any size in their range and keep it.
         steps: Parts of the work at whose ends jobs can be resized, for those of which the workload says nothing.
-        point_s: The same by length: so many seconds of progress, at the size asked for, make a part; 0: ``steps``.
+        point_s: The same by length: seconds of progress, at the size asked for, that make a part; 0: ``steps``.
         tolerance: What becomes of jobs that lose a node: by default they are run again, from the beginning. Resilient
             are malleable jobs only.
     """
@@ -250,7 +250,7 @@ those that were held for it without use, ``lost_node_s`` and ``overhead_node_s``
 failures, and spent on checkpoints and restarts; None: it never started, or never ended."""
 
 
-def job_rows(records: Iterable[JobRecord], workload: str, policy: str) -> Iterator[tuple[Value, ...]]:
+def job_rows(records: Iterable[SimRecord], workload: str, policy: str) -> Iterator[tuple[Value, ...]]:
     """A row of the table for each job, in the order of submission.
 
     Args:
@@ -274,7 +274,7 @@ def job_rows(records: Iterable[JobRecord], workload: str, policy: str) -> Iterat
         )  # fmt: skip
 
 
-def _losses(record: JobRecord) -> tuple[int, float, float]:
+def _losses(record: SimRecord) -> tuple[int, float, float]:
     """How often it was run again, and the node-seconds that were lost and that were spent to lose less."""
     if (losses := record.losses) is None:
         return 0, 0.0, 0.0
@@ -283,7 +283,7 @@ def _losses(record: JobRecord) -> tuple[int, float, float]:
     return losses.restarts, lost_node_s, overhead_node_s
 
 
-def as_it_ran(workload: Workload, records: dict[int, JobRecord], policy: str) -> Workload:
+def as_it_ran(workload: Workload, records: dict[int, SimRecord], policy: str) -> Workload:
     """The simulated workload with its jobs' waits, outcomes and sizes; what never ran is left out, and counted.
 
     A job's runtime is still that on the nodes that it asked for, so that the workload can be simulated again; of a job
@@ -301,7 +301,7 @@ def as_it_ran(workload: Workload, records: dict[int, JobRecord], policy: str) ->
     return replace(workload, jobs=tuple(jobs), source=source, findings=findings)
 
 
-def _as_it_ran(job: TraceJob, record: JobRecord, findings: Findings) -> TraceJob | None:
+def _as_it_ran(job: TraceJob, record: SimRecord, findings: Findings) -> TraceJob | None:
     sizes = _last_run(record)
     start_s = sizes[0][0] if sizes else None
     runtime_s = job.runtime_s if record.outcome == "completed" else _done_s(job, record)
@@ -317,7 +317,7 @@ def _as_it_ran(job: TraceJob, record: JobRecord, findings: Findings) -> TraceJob
     )
 
 
-def _done_s(job: TraceJob, record: JobRecord) -> float:
+def _done_s(job: TraceJob, record: SimRecord) -> float:
     """How long the work that was done would have taken on the nodes that the job asked for; resizes count as work."""
     speedup = parse_speedup(job.speedup)
     done = 0.0
@@ -330,7 +330,7 @@ def _done_s(job: TraceJob, record: JobRecord) -> float:
     return min(job.runtime_s, done / speedup(job.nodes))
 
 
-def _last_run(record: JobRecord) -> Sequence[tuple[float, int]]:
+def _last_run(record: SimRecord) -> Sequence[tuple[float, int]]:
     """The sizes that it had since it was started last."""
     sizes = list(record.sizes)
     while sizes and sizes[-1][1] == 0:

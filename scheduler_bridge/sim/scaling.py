@@ -170,7 +170,7 @@ class Cost(Protocol):
         """Whether the job stands still meanwhile; otherwise it goes on, at the smaller size."""
 
     def __call__(self, before: int, after: int, own: Overhead | None = None, /) -> float:
-        """Seconds that it takes from so many nodes to so many a job that has such an overhead of its ``own``."""
+        """Seconds from ``before`` to ``after`` nodes, for a job that may have an overhead of its ``own``."""
 
 
 KNOWN_COSTS: Final = (
@@ -180,7 +180,7 @@ KNOWN_COSTS: Final = (
 
 
 _MEBF: Final = ResizeModel(alpha=None, beta=None, b=MIDDLE, scale_s=10.0, theta=0.5, gamma=2.0)
-"""With each job's own alpha and beta, as the policy ``mebf`` believes unless it is told otherwise."""
+"""With each job's own alpha and beta, as the policy ``mebf`` believes by default."""
 
 
 def _need_costs(name: str, *numbers: float) -> None:

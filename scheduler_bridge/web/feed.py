@@ -47,7 +47,7 @@ class Watched(Protocol):
 
 
 class Feed:
-    """Tells watchers what changes.
+    """Sends to watchers what changes.
 
     Args:
         daemon: What is watched.
@@ -86,10 +86,10 @@ class Feed:
             return known
         if len(self._reasons) >= _MOST_REASONS:
             self._reasons.clear()
-        told = f"told to {resize.kind} "
+        begins = f"told to {resize.kind} "
         reason = ""
         for moment in self._daemon.explain(job_id).moments:
-            if moment.text.startswith(told) and abs(moment.time_s - resize.ordered_s) < _SAME_S:
+            if moment.text.startswith(begins) and abs(moment.time_s - resize.ordered_s) < _SAME_S:
                 reason = moment.text.partition(": ")[2]
         self._reasons[job_id, resize.order] = reason
         return reason
@@ -110,7 +110,7 @@ class Feed:
             self._watchers.discard(queue)
 
     async def stop(self) -> None:
-        """Send everybody home. Idempotent."""
+        """End all streams of events. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -212,10 +212,10 @@ Document: TypeAlias = dict[str, Any]
 
 _KEPT_RESIZES = 20
 _MOST_WAITING = 1000
-"""Waiting jobs that are told one by one; of those behind them only the numbers."""
+"""Waiting jobs in the document; of those behind them it has only the numbers."""
 _GRAIN_S = 10.0
 _SHORT = 500
-"""Characters of a text that came from a job or user; whoever wants more has the queue command."""
+"""Characters of a text that came from a job or user; the queue command has all of it."""
 
 
 def document(
@@ -279,7 +279,7 @@ def document(
 
 
 def _first(jobs: list[JobStatus]) -> tuple[list[JobStatus], list[list[float]]]:
-    """Return the jobs to tell, and how many others were submitted when (roughly)."""
+    """Return the jobs of the document, and how many others were submitted when (roughly)."""
     waiting = [job for job in jobs if job.state in ("waiting", "held")]
     if len(waiting) <= _MOST_WAITING:
         return jobs, []
@@ -323,7 +323,7 @@ def _job(
     shared: Mapping[tuple[int, int], list[Lane]],
     why: Callable[[int, ResizeRecord], str],
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "name": job.name,
         "user": job.user,
         "class": job.job_class,
@@ -348,15 +348,15 @@ def _job(
         "progress_unit": job.progress_unit,
     }
     if record is not None:
-        told["segments"] = [
+        described["segments"] = [
             piece
             for number, part in enumerate(record.segments)
             for piece in _segment(part, shared.get((job.job, number)), numbers)
         ]
-        told["resizes"] = [
+        described["resizes"] = [
             {**_resize(resize), "why": why(job.job, resize)[:_SHORT]} for resize in record.resizes[-_KEPT_RESIZES:]
         ]
-    return told
+    return described
 
 
 def _segment(part: Segment, shared: list[Lane] | None, numbers: Mapping[str, int]) -> list[list[Any]]:

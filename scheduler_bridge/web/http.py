@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 _READ_BYTES = 64 * 1024
 _SECURITY: Final = {
-    # Nothing is fetched from elsewhere, nothing is run that does not come from here, and nobody frames the page.
+    # Nothing is fetched from elsewhere, nothing is run that does not come from here, and no other page frames this one.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -159,7 +159,7 @@ class _Connection:
             return Answer(405, b"this is to be read only\n", headers={"Allow": "GET, HEAD", "Connection": "close"})
         hosts = [value.decode("ascii", "replace") for name, value in request.headers if name == b"host"]
         if hosts and not _is_ours(hosts[0], self._config.host):
-            # A page elsewhere may have its name point here, to read with the eyes of whoever visits it.
+            # A page elsewhere may have its name point here, to read with the rights of its visitors.
             return Answer(421, b"this scheduler goes by another name; use its address\n")
         return None
 

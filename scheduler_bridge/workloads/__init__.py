@@ -14,15 +14,13 @@ from scheduler_bridge.workloads.conversion import (
     mebf_rule,
 )
 from scheduler_bridge.workloads.load import load
-from scheduler_bridge.workloads.source import Finding, Findings, TraceError
+from scheduler_bridge.workloads.source import Finding, TraceError
 from scheduler_bridge.workloads.swf import SwfOptions, read_swf, write_swf
-from scheduler_bridge.workloads.workload import Status, TraceJob, Workload, in_order
+from scheduler_bridge.workloads.workload import TraceJob, Workload, in_order
 
 __all__ = [
     "RULES",
     "Finding",
-    "Findings",
-    "Status",
     "SwfOptions",
     "TraceError",
     "TraceJob",

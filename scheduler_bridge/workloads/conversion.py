@@ -23,7 +23,7 @@ SCALABILITY: Final = {"high": (0.0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3
 OVERHEADS: Final = (0.005, 0.05)
 """From where to where alpha and beta of a resize's overhead are [MEBF, section 4.3]."""
 MAX_FACTOR: Final = 5
-"""MEBF's largest size is so many times the trace's [MEBF, section 4]."""
+"""MEBF's largest size by the trace's [MEBF, section 4]."""
 
 Rule: TypeAlias = Callable[[TraceJob, int, random.Random], TraceJob]
 """Makes a rigid job malleable, given the machine's nodes and a source of randomness."""

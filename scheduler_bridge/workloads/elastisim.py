@@ -211,7 +211,7 @@ def _platform(path: Path) -> tuple[int, float]:
 
 
 def _job(index: int, entry: dict[str, Any], phases: list[Any], speed: float, machine: int) -> _Read:
-    """A job on at most so many nodes; one that needs more is read as it is."""
+    """A job on at most ``machine`` nodes; one that needs more is read as it is."""
     arguments = {key: float(value) for key, value in entry.get("arguments", {}).items()}
     low = int(entry.get("num_nodes_min", entry.get("num_nodes", 0)))
     high = int(entry.get("num_nodes_max", entry.get("num_nodes", 0)))
@@ -222,12 +222,12 @@ def _job(index: int, entry: dict[str, Any], phases: list[Any], speed: float, mac
         raise ValueError(f"unknown type {kind}")
     job_class, odd = _KEPT_AS[kind]
     nodes = min(max(int(arguments.get("num_nodes_pref", entry.get("num_nodes", low))), low), high)
-    told = [odd] if odd else []
+    notes = [odd] if odd else []
     if job_class == "rigid" or low == high:
         job_class, low, high = "rigid", nodes, nodes
     elif low <= machine < high:
         high, nodes = machine, min(nodes, machine)
-        told.append("most nodes beyond the machine: up to all of it")
+        notes.append("most nodes beyond the machine: up to all of it")
     seconds, steps = _runtimes(range(low, high + 1), arguments, phases, speed)
     walltime_s = float(entry.get("walltime") or MISSING_WALLTIME_FACTOR * max(seconds.values()))
     submit_s = float(entry["submit_time"])
@@ -247,7 +247,7 @@ def _job(index: int, entry: dict[str, Any], phases: list[Any], speed: float, mac
         speedup="table:" + ",".join(f"{size}={second!r}" for size, second in seconds.items()),
         steps=steps,
     )
-    return _Read(index, job, "id" in arguments, tuple(told))
+    return _Read(index, job, "id" in arguments, tuple(notes))
 
 
 def _runtimes(

@@ -4,7 +4,7 @@ A file is one job, or a workload with ``nodes`` of the machine and a table ``[[j
 job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``, ``user``; the others
 are not needed and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup``
 (linear), ``steps`` (0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``overhead`` (none: alpha and beta
-of a resize), ``count`` (1: so many jobs alike) and ``every_s`` (0: seconds between their submissions).
+of a resize), ``count`` (1: number of equal jobs) and ``every_s`` (0: seconds between their submissions).
 """
 
 from __future__ import annotations

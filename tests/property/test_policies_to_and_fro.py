@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import Engine, JobRecord, Scenario, SimJob
+from scheduler_bridge.sim import Engine, Scenario, SimJob, SimRecord
 
 TIMES = st.integers(0, 60) | st.integers(0, 2000)
 WALLTIMES = st.sampled_from([60, 600]) | st.integers(1, 80) | st.integers(50, 5000)
@@ -44,7 +44,7 @@ def free(draw: st.DrawFn) -> Scenario:
     return Scenario(nodes, tuple(jobs), settings=Settings(walltime=walltime, walltime_grace_s=1e9))
 
 
-def to_and_fro(record: JobRecord) -> list[list[int]]:
+def to_and_fro(record: SimRecord) -> list[list[int]]:
     """The sizes at instants at which the job is made both larger and smaller, or smaller as soon as it starts."""
     found, before = [], 0
     for _, changes in groupby(record.sizes, key=lambda change: change[0]):

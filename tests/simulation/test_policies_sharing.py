@@ -15,7 +15,7 @@ from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import Shares, TrackedJob
 from scheduler_bridge.model import JobClass, JobSpec
-from scheduler_bridge.sim import AuditError, Engine, JobRecord, Scenario, SharingModel, SimJob, check_policy
+from scheduler_bridge.sim import AuditError, Engine, Scenario, SharingModel, SimJob, SimRecord, check_policy
 
 PARAMETERS: list[dict[str, object]] = [
     {"max_slowdown": "inf"},
@@ -39,7 +39,7 @@ def crowd(seed: int, *, workers_s: float = 0.0) -> Scenario:
     return Scenario(4, tuple(jobs), settings=Settings(cores_per_node=rng.choice([2, 4, 5, 48])))
 
 
-def shared(records: Iterable[JobRecord]) -> int:
+def shared(records: Iterable[SimRecord]) -> int:
     return sum(1 for record in records if any(share < 1 for _, share in record.shares))
 
 

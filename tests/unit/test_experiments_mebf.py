@@ -14,7 +14,7 @@ from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, column, 
 from scheduler_bridge.experiments.mebf.study import CLAIMS, Twins, judged, printed, run
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import JobRecord
+from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.jobs import Sizes
 
 MS = variant("1k", "intensive", "medium")
@@ -43,12 +43,12 @@ def test_every_claim_is_of_workloads_that_are_simulated() -> None:
 
 
 def test_who_starts_before_an_earlier_one_is_backfilled() -> None:
-    def record(job_id: int, submit_s: float, start_s: float) -> JobRecord:
+    def record(job_id: int, submit_s: float, start_s: float) -> SimRecord:
         spec = JobSpec(
             job_id=job_id, name="job", user="ann", job_class="rigid", nodes=1, min_nodes=1, max_nodes=1,
             walltime_s=10.0, submit_s=submit_s,
         )  # fmt: skip
-        return JobRecord(spec, start_s, start_s + 1, "completed")
+        return SimRecord(spec, start_s, start_s + 1, "completed")
 
     assert backfills([record(3, 2.0, 5.0), record(1, 0.0, 0.0), record(2, 1.0, 9.0), record(4, 3.0, 9.0)]) == 1
 
@@ -92,9 +92,9 @@ def test_claims_are_judged_by_gains_against_easy() -> None:
 def test_utilization_by_steps_of_four_hours() -> None:
     # 4 nodes. Job 1: 2 nodes from hour 3 to 9, 4 from then to hour 12; job 2: 1 node, an hour, and its last instant is
     # where the next step begins. Of 16 node-hours: 2 x 1 + 1 x 1; 2 x 4; 2 x 1 + 4 x 3; nothing.
-    def record(job_id: int, start_h: float, end_h: float, sizes: list[tuple[float, int]]) -> JobRecord:
+    def record(job_id: int, start_h: float, end_h: float, sizes: list[tuple[float, int]]) -> SimRecord:
         spec = JobSpec(job_id, "job", "ann", "malleable", 2, 1, 4, 1e6, 0.0)
-        return JobRecord(spec, 3600 * start_h, 3600 * end_h, sizes=Sizes((3600 * at, nodes) for at, nodes in sizes))
+        return SimRecord(spec, 3600 * start_h, 3600 * end_h, sizes=Sizes((3600 * at, nodes) for at, nodes in sizes))
 
     found = utilizations([record(1, 3, 12, [(3, 2), (9, 4)]), record(2, 3, 4, [(3, 1)])], 4)
     assert [found[column(hour)] for hour in (0, 4, 8, 12)] == [pytest.approx(100 * n / 16) for n in (3, 8, 14, 0)]

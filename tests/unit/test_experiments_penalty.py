@@ -16,16 +16,16 @@ from scheduler_bridge.experiments.penalty.study import CLAIMS, judged, run
 from scheduler_bridge.experiments.study import Means
 from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Sweeping
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import JobRecord
+from scheduler_bridge.sim import SimRecord
 
 
-def _ended(job_id: int, user: str, wait_s: float, accuracy: float) -> JobRecord:
+def _ended(job_id: int, user: str, wait_s: float, accuracy: float) -> SimRecord:
     spec = JobSpec(
         job_id=job_id, name=f"job {job_id}", user=user, job_class="rigid", nodes=1, min_nodes=1, max_nodes=1,
         walltime_s=1000.0, submit_s=1000.0 * job_id,
     )  # fmt: skip
     start_s = spec.submit_s + wait_s
-    return JobRecord(spec, start_s, start_s + 1000 * accuracy, "completed")
+    return SimRecord(spec, start_s, start_s + 1000 * accuracy, "completed")
 
 
 def test_users_are_classed_by_their_last_ten_jobs_and_weigh_the_same() -> None:

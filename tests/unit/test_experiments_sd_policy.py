@@ -42,7 +42,7 @@ from scheduler_bridge.experiments.sd_policy.study import (
 )
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import JobRecord
+from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.workloads import TraceJob, Workload
 
 HOUR_S = 3600.0
@@ -100,7 +100,7 @@ def test_who_is_guest_and_who_mate() -> None:
         ([(7.0, 0.5), (8.0, 1.0)], (False, True)),
         ([(5.0, 0.5), (7.0, 1.0), (8.0, 0.5)], (True, True)),
     ):
-        assert roles(JobRecord(spec, start_s=5.0, shares=tuple(shares))) == expected, shares
+        assert roles(SimRecord(spec, start_s=5.0, shares=tuple(shares))) == expected, shares
 
 
 def _jobs(submit_s: list[float], nodes: list[float], static_s: list[float], wait_s: list[float]) -> Jobs:

@@ -163,7 +163,7 @@ def test_a_policy_that_does_not_know_why_a_job_waits_is_caught() -> None:
         def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
             return ""
 
-    with pytest.raises(AuditError, match="nobody knows why job 1 waits"):
+    with pytest.raises(AuditError, match="there is no reason why job 1 waits"):
         check_policy(lambda: Silent(lambda view, now, decisions: decisions), SCENARIO)
 
 

@@ -16,7 +16,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import JobRecord as RecordedJob
 from scheduler_bridge.record import RunRecord, Segment, decode_record, encode_record
-from scheduler_bridge.sim import Auditor, Engine, FaultTolerance, JobRecord, SimJob, node_names, replay, simulate
+from scheduler_bridge.sim import Auditor, Engine, FaultTolerance, SimJob, SimRecord, node_names, replay, simulate
 from scheduler_bridge.workloads import TraceJob, Workload, read_swf, write_swf
 from scheduler_bridge.workloads.job_files import read_job_file
 from scheduler_bridge.workloads.load import workload_of
@@ -28,7 +28,7 @@ def trace(job_id: int, submit_s: float = 0.0, runtime_s: float = 10.0, **others:
     return TraceJob(job_id, submit_s, runtime_s, 100.0, 1, **others)  # type: ignore[arg-type]  # by name
 
 
-def records(*jobs: TraceJob, nodes: int = 4) -> dict[int, JobRecord]:
+def records(*jobs: TraceJob, nodes: int = 4) -> dict[int, SimRecord]:
     return replay(Workload("w", nodes, jobs), policies.get("easy")).result.records
 
 

@@ -22,11 +22,11 @@ from scheduler_bridge.sim import (
     CheckpointPlan,
     Engine,
     FaultTolerance,
-    JobRecord,
     Losses,
     Measures,
     ReplayOptions,
     SimJob,
+    SimRecord,
     SimResult,
     daly_s,
     earliest_end_s,
@@ -66,7 +66,7 @@ def ran(nodes: int, jobs: Iterable[SimJob], events: Iterable[tuple[float, Event]
     return result
 
 
-def losses_of(record: JobRecord) -> Losses:
+def losses_of(record: SimRecord) -> Losses:
     assert record.losses is not None
     return record.losses
 

@@ -7,7 +7,7 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobClass, JobSpec
-from scheduler_bridge.sim import JobRecord, Power, SimJob, measure, simulate
+from scheduler_bridge.sim import Power, SimJob, SimRecord, measure, simulate
 from scheduler_bridge.sim.jobs import Sizes
 from scheduler_bridge.sim.measures import jain
 
@@ -20,11 +20,11 @@ def record(
     sizes: list[tuple[float, int]],
     job_class: JobClass = "rigid",
     outcome: Outcome = "completed",
-) -> JobRecord:
+) -> SimRecord:
     nodes = sizes[0][1] if sizes else 1
     high = nodes if job_class == "rigid" else 8
     spec = JobSpec(job_id, "j", "u", job_class, nodes, nodes, high, 1000.0, submit_s)
-    return JobRecord(spec, start_s, end_s, outcome if end_s is not None else None, sizes=Sizes(sizes))
+    return SimRecord(spec, start_s, end_s, outcome if end_s is not None else None, sizes=Sizes(sizes))
 
 
 def test_means_of_two_jobs() -> None:

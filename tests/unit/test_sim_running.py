@@ -11,7 +11,7 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import Effect, Event, NodeDown, NodeUp, ResizeDeferred
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import Engine, JobRecord, SimJob, parse_cost, random_failures, simulate
+from scheduler_bridge.sim import Engine, SimJob, SimRecord, parse_cost, random_failures, simulate
 
 
 def rigid(job_id: int, nodes: int, submit_s: float = 0.0, walltime_s: float = 1000.0) -> JobSpec:
@@ -22,7 +22,7 @@ def malleable(job_id: int, low: int, high: int, submit_s: float = 0.0) -> JobSpe
     return JobSpec(job_id, "m", "u", "malleable", low, low, high, 1000.0, submit_s)
 
 
-def run(nodes: int, *jobs: SimJob) -> dict[int, JobRecord]:
+def run(nodes: int, *jobs: SimJob) -> dict[int, SimRecord]:
     return simulate(nodes, policies.get("malleable"), jobs).records
 
 

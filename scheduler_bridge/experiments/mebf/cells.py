@@ -13,7 +13,7 @@ from msgspec import structs
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
-from scheduler_bridge.sim import Behaviour, JobRecord, ReplayOptions, parse_cost, replay
+from scheduler_bridge.sim import Behaviour, ReplayOptions, SimRecord, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
 from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
@@ -33,7 +33,7 @@ def column(hour: int) -> str:
     return f"utilization_from_{hour}_h"
 
 
-def utilizations(records: Iterable[JobRecord], nodes: int) -> dict[str, float]:
+def utilizations(records: Iterable[SimRecord], nodes: int) -> dict[str, float]:
     """The node-seconds on which jobs computed, in percent of those of all ``nodes`` nodes, by step."""
     busy = [0.0] * len(HOURS)
     for record in records:
@@ -142,7 +142,7 @@ def simulated(cell: Cell, jobs: int | None = None) -> Figures:
     return figures | utilizations(records, workload.nodes)
 
 
-def backfills(records: Sequence[JobRecord]) -> int:
+def backfills(records: Sequence[SimRecord]) -> int:
     """How many jobs started before one that was submitted earlier."""
     count, latest_s = 0, 0.0
     for record in sorted(records, key=lambda record: (record.spec.submit_s, record.spec.job_id)):

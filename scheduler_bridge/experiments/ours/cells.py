@@ -14,7 +14,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.real_workloads import cells
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
-from scheduler_bridge.sim import Behaviour, JobRecord, Means, ReplayOptions, parse_cost, replay
+from scheduler_bridge.sim import Behaviour, Means, ReplayOptions, SimRecord, parse_cost, replay
 from scheduler_bridge.workloads import Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule, amdahl_rule
 from scheduler_bridge.workloads.generate.models import cirne, lublin
@@ -126,7 +126,7 @@ def _means(group: str, means: Means) -> dict[str, float | None]:
     return {f"{group}_{name}": value for name, value in zip(MEASURES, values, strict=True)}
 
 
-def _waits(records: Sequence[JobRecord]) -> dict[str, float | None]:
+def _waits(records: Sequence[SimRecord]) -> dict[str, float | None]:
     waits = [record.wait_s for record in records if record.wait_s is not None]
     if not waits:
         return {"wait_p95_s": None, "wait_max_s": None}

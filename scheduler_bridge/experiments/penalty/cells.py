@@ -14,7 +14,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.policies.penalty import priority
-from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
+from scheduler_bridge.sim import ReplayOptions, SimRecord, replay
 from scheduler_bridge.workloads.generate.papers import PENALTY_JOBS, PENALTY_SCENARIOS, penalty
 
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1, 2, 3, 4), "full": tuple(range(1, 41))}
@@ -44,9 +44,9 @@ def simulated(cell: Cell, jobs: int = PENALTY_JOBS) -> Figures:
     return figures_of(done.result.records.values())
 
 
-def figures_of(records: Iterable[JobRecord]) -> Figures:
+def figures_of(records: Iterable[SimRecord]) -> Figures:
     """The mean wait of all jobs, and by class the mean of its users' means and how many they are."""
-    users: dict[str, list[JobRecord]] = {}
+    users: dict[str, list[SimRecord]] = {}
     for record in sorted(records, key=lambda record: (record.end_s or 0.0, record.spec.job_id)):
         users.setdefault(record.spec.user, []).append(record)
     waits: dict[str, list[float]] = {name: [] for name in CLASSES}

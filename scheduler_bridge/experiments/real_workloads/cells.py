@@ -14,7 +14,7 @@ import numpy as np
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
-from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
+from scheduler_bridge.sim import ReplayOptions, SimRecord, replay
 from scheduler_bridge.workloads import TraceError, Workload, amdahl_logs_rule, convert, load
 
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
@@ -92,7 +92,7 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
     }
 
 
-def figures_of(records: Sequence[JobRecord]) -> dict[str, float | None]:
+def figures_of(records: Sequence[SimRecord]) -> dict[str, float | None]:
     """Counts, means and quartiles of jobs that ended."""
     malleable = [record for record in records if record.spec.is_malleable]
     waits = [record.wait_s or 0.0 for record in records]

@@ -16,7 +16,7 @@ from msgspec import structs
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
-from scheduler_bridge.sim import JobRecord, Measures, ReplayOptions, replay
+from scheduler_bridge.sim import Measures, ReplayOptions, SimRecord, replay
 from scheduler_bridge.sim.jobs import SharingModel
 from scheduler_bridge.workloads import TraceJob, Workload, convert, load
 from scheduler_bridge.workloads.generate.models import cirne
@@ -140,12 +140,12 @@ def _in_nodes(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob
     return structs.replace(job, job_class="malleable")
 
 
-def _jobs(workload: Workload, records: dict[int, JobRecord]) -> Jobs:
+def _jobs(workload: Workload, records: dict[int, SimRecord]) -> Jobs:
     rows = list(_rows(workload, records))
     return Jobs(*(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)))
 
 
-def _rows(workload: Workload, records: dict[int, JobRecord]) -> Iterator[tuple[float, ...]]:
+def _rows(workload: Workload, records: dict[int, SimRecord]) -> Iterator[tuple[float, ...]]:
     for job in workload.jobs:
         record = records[job.job_id]
         wait_s, runtime_s = record.wait_s, record.runtime_s
@@ -155,7 +155,7 @@ def _rows(workload: Workload, records: dict[int, JobRecord]) -> Iterator[tuple[f
         yield job.submit_s, job.nodes, job.runtime_s, wait_s, runtime_s, guest, mate
 
 
-def roles(record: JobRecord) -> tuple[bool, bool]:
+def roles(record: SimRecord) -> tuple[bool, bool]:
     """Whether a job began with a part of its nodes' cores, and whether it gave some away later."""
     shares = [share for _, share in record.shares]
     guest = bool(shares) and record.shares[0][0] == record.start_s and shares[0] < 1

@@ -291,7 +291,8 @@ def simulated(
         held += sum(
             min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
         )
-    return _measures(spans, held, sum(record.grows for record in records), sum(record.shrinks for record in records))
+    grows, shrinks = sum(record.grows for record in records), sum(record.shrinks for record in records)
+    return Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
 
 
 def _sim_job(job: RealJob, scaling: dict[tuple[str, str], dict[int, float]], costs: Costs, factor: float) -> SimJob:
@@ -327,21 +328,27 @@ def measured(jobs: Sequence[RealJob], costs: Costs) -> Measures:
     """Measure a real run."""
     grows, shrinks = sum(job.grows for job in jobs), sum(job.shrinks for job in jobs)
     held = sum(job.start_nodes * (job.end_s - job.start_s + costs.release_s) for job in jobs)
-    result = _measures([(job.submit_s, job.start_s, job.end_s) for job in jobs], held, grows, shrinks)
+    spans = [(job.submit_s, job.start_s, job.end_s) for job in jobs]
+    result = Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
     return replace(result, utilization=None) if grows or shrinks else result
 
 
-def _measures(spans: Sequence[tuple[float, float, float]], held: float, grows: int, shrinks: int) -> Measures:
+def merit(spans: Sequence[tuple[float, float, float]], held: float, nodes: int) -> dict[str, float]:
+    """The figures of merit of a batch, as in ``Measures``.
+
+    Args:
+        spans: When each job was submitted, started and ended.
+        held: Node-seconds of the jobs.
+        nodes: Of the cluster.
+    """
     makespan_s = max(end_s for *_, end_s in spans) - min(submit_s for submit_s, *_ in spans)
-    return Measures(
-        makespan_s=makespan_s,
-        turnaround_s=statistics.fmean(end_s - submit_s for submit_s, _, end_s in spans),
-        wait_s=statistics.fmean(start_s - submit_s for submit_s, start_s, _ in spans),
-        runtime_s=statistics.fmean(end_s - start_s for _, start_s, end_s in spans),
-        utilization=100 * held / (NODES * makespan_s),
-        grows=grows,
-        shrinks=shrinks,
-    )
+    return {
+        "makespan_s": makespan_s,
+        "turnaround_s": statistics.fmean(end_s - submit_s for submit_s, _, end_s in spans),
+        "wait_s": statistics.fmean(start_s - submit_s for submit_s, start_s, _ in spans),
+        "runtime_s": statistics.fmean(end_s - start_s for _, start_s, end_s in spans),
+        "utilization": 100 * held / (nodes * makespan_s),
+    }
 
 
 # Real and simulated runs side by side: means, errors, and what correct policies would have done ----------------------

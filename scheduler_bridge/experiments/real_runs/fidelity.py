@@ -28,7 +28,7 @@ from msgspec import structs
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
 from scheduler_bridge.core.settings import settings_for
-from scheduler_bridge.experiments.published_runs.cells import seconds_on
+from scheduler_bridge.experiments.published_runs.cells import merit, seconds_on
 from scheduler_bridge.experiments.real_runs.findings import (
     MEASURES,
     computed_s,
@@ -240,14 +240,7 @@ def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, 
             raise RuntimeError(f"{found.spec.name} did not complete under {record.policy}: {found.outcome}")
         spans.append((found.spec.submit_s, start_s, end_s))
         held += sum(nodes * (to_s - from_s) for from_s, to_s, nodes in found.spans())
-    makespan_s = max(end_s for *_, end_s in spans) - min(submit_s for submit_s, *_ in spans)
-    return {
-        "makespan_s": makespan_s,
-        "turnaround_s": statistics.fmean(end_s - submit_s for submit_s, _, end_s in spans),
-        "wait_s": statistics.fmean(start_s - submit_s for submit_s, start_s, _ in spans),
-        "runtime_s": statistics.fmean(end_s - start_s for _, start_s, end_s in spans),
-        "utilization": 100 * held / (len(record.nodes) * makespan_s),
-    }
+    return merit(spans, held, len(record.nodes))
 
 
 def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> SimJob:

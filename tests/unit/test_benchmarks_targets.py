@@ -17,10 +17,10 @@ pytest.importorskip("numba", reason="numba is not installed")
 COUNT = """
 from benchmarks.nqueens import kernel as queens
 from benchmarks.pi.bag import count_span
-from benchmarks.uts import kernel as uts, reference
+from benchmarks.uts import kernel as uts, problems
 from benchmarks.uts.tree import Tree
 print(uts.NAME, queens.NAME, sep="; ")
-print(reference.run_kernel(Tree(8)), queens.run_kernel(10), count_span(0, 1_000_000, 1))
+print(problems.run_kernel(Tree(8)), queens.run_kernel(10), count_span(0, 1_000_000, 1))
 """
 COUNTS = "257042 724 785428"
 

@@ -7,10 +7,15 @@ import stat
 from pathlib import Path
 
 
-def write_whole(path: Path | str, content: bytes) -> None:
-    """Write a file; whoever reads it finds the old content or all of the new one, also when the disk is full.
+def write_whole(path: Path | str, content: bytes, mode: int = 0o666) -> None:
+    """Write a file; every reader finds the old content or all of the new one, also when the disk is full.
 
     A link stays one, what it leads to is written; what is no file (a terminal, a pipe) is written to.
+
+    Args:
+        path: The file.
+        content: All of it.
+        mode: Its permissions, less those that the umask takes away, from its creation on.
 
     Raises:
         OSError: It cannot be written; ``filename`` is the name that was given.
@@ -22,6 +27,7 @@ def write_whole(path: Path | str, content: bytes) -> None:
             return
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
+            partial.touch(mode)
             partial.write_bytes(content)
             partial.replace(target)
         finally:

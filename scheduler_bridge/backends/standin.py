@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.atomic_write import write_whole
+
 _SCRIPT: Final = """\
 #!/bin/sh
 # Called like ssh: starts a command on a node.
@@ -55,24 +57,16 @@ class StandIn:
 
     def write(self) -> None:
         """Write the program."""
-        replace_file(self.program, self._text, 0o700)
+        write_whole(self.program, self._text.encode(), 0o700)
 
     def know(self, entries: Iterable[tuple[str, object]]) -> None:
         """Write down the nodes and their entries."""
-        replace_file(self._table, "".join(f"{node} {entry}\n" for node, entry in entries), 0o600)
+        write_whole(self._table, "".join(f"{node} {entry}\n" for node, entry in entries).encode(), 0o600)
 
     def forget(self) -> None:
         """Remove both files."""
         for path in (self.program, self._table):
             path.unlink(missing_ok=True)
-
-
-def replace_file(path: Path, text: str, mode: int) -> None:
-    """Write a file such that every reader, a shell that runs it included, sees the old or the new one."""
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_text(text, encoding="utf-8")
-    partial.chmod(mode)
-    partial.replace(path)
 
 
 def address(nodes: Iterable[str]) -> str:

@@ -101,7 +101,7 @@ def test_a_full_disk_stops_no_job(config: DaemonConfig, caplog: pytest.LogCaptur
 
 def test_a_history_that_cannot_be_written_is_named(config: DaemonConfig) -> None:
     config.state_dir.mkdir(mode=0o700)
-    (config.state_dir / ".history.json.part").symlink_to("/dev/full")
+    (config.state_dir / f".history.json.{os.getpid()}").symlink_to("/dev/full")
 
     async def play(daemon: Daemon) -> None:
         daemon.submit(rigid(3, "/bin/sleep", "1000"))
@@ -109,7 +109,7 @@ def test_a_history_that_cannot_be_written_is_named(config: DaemonConfig) -> None
     with pytest.raises(OSError, match=r"No space left on device: '.*/history\.json'"):
         perform(config, play)
     assert_nothing_left(config)
-    assert not (config.state_dir / ".history.json.part").is_symlink()
+    assert not (config.state_dir / f".history.json.{os.getpid()}").is_symlink()
 
 
 def test_a_second_daemon_is_refused(config: DaemonConfig) -> None:

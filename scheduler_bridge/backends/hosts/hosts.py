@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.backends.standin import StandIn, replace_file
+from scheduler_bridge.atomic_write import write_whole
+from scheduler_bridge.backends.standin import StandIn
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.jobrunner import processes
 
@@ -258,7 +259,7 @@ class Reach:
 
     def write(self) -> None:
         """Write the programs."""
-        replace_file(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED), 0o700)
+        write_whole(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED).encode(), 0o700)
         self._stand_in.write()
 
     def know(self, hosts: Iterable[Host]) -> None:

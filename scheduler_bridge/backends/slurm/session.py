@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from apgas.malleability import orders as wire
 from apgas.malleability.orders import Progress
@@ -472,9 +472,6 @@ class Orders:
 # The program's processes ---------------------------------------------------------------------------------------------
 #
 # They write where the session writes, and leave nothing behind.
-
-NOT_STARTED: Final = 126
-"""Exit code if there is no program."""
 
 _KILLED = 128
 _TERM_AGAIN_S = 0.25

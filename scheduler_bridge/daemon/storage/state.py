@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Notes, keys
@@ -86,7 +87,7 @@ class StateFolder:
     def publish(self, **endpoint: Any) -> None:
         """Write where the daemon is reached."""
         self._published = True
-        _replace(self.path / ENDPOINT, json.dumps(endpoint, indent=1).encode())
+        write_whole(self.path / ENDPOINT, json.dumps(endpoint, indent=1).encode(), 0o600)
 
     def result(self, key: str) -> Path:
         """The file into which an attempt may write what it found out."""
@@ -99,7 +100,7 @@ class StateFolder:
 
     def write_history(self, record: RunRecord) -> None:
         """Write the record of the run."""
-        _replace(self.path / HISTORY, encode_record(record))
+        write_whole(self.path / HISTORY, encode_record(record), 0o600)
 
     def close(self) -> None:
         """Remove what only a running daemon needs and release the lock."""
@@ -159,7 +160,7 @@ class StateFolder:
             if len(secret := path.read_bytes()) == _SECRET_BYTES:
                 return secret
         secret = secrets.token_bytes(_SECRET_BYTES)
-        _replace(path, secret)
+        write_whole(path, secret, 0o600)
         return secret
 
 
@@ -197,16 +198,3 @@ def _lock(path: Path) -> TextIO:
                 file.flush()
                 return file
         file.close()  # The previous holder removed the file between our open and our lock.
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write ``path`` such that a reader sees the old or the new content, never a part."""
-    partial = path.with_name(f".{path.name}.part")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None  # Writing names no file.

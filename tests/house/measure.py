@@ -55,6 +55,7 @@ NOT_A_DESCRIPTION = {
     "FakeJob": "a process that behaves like one",
 }
 """Classes of the scheduler with the word in their name that do not say what a job is, each with what it is instead."""
+DESCRIPTIONS_BY_OTHER_NAMES = ("SimRecord",)
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,13 @@ def counts() -> list[Count]:
     jobs = descriptions_of_a_job(modules)
     # The bounds of files and lines leave some room for additions; those of the others leave next to none.
     return [
-        Count("files of product code", len(modules), 576, 380),
-        Count("lines of product code", lines, 87_900, 70_000),
+        Count("files of product code", len(modules), 380, 380),
+        Count("lines of product code", lines, 82_000, 70_000),
         Count("circles among imports", len(at_import), 0, 0, at_import),
-        Count("circles, with TYPE_CHECKING", len(for_types), 5, 2, for_types),
-        Count("files of an async_at with finish", len(files), 18, 16, files),
-        Count("modules of malleable --version", len(loaded), 10, 25, loaded),
-        Count("types that describe a job", len(jobs), 15, 6, jobs),
+        Count("circles, with TYPE_CHECKING", len(for_types), 1, 2, for_types),
+        Count("files of an async_at with finish", len(files), 15, 16, files),
+        Count("modules of malleable --version", len(loaded), 6, 25, loaded),
+        Count("types that describe a job", len(jobs), 13, 6, jobs),
     ]
 
 
@@ -165,7 +166,7 @@ def descriptions_of_a_job(modules: Mapping[str, Path]) -> tuple[str, ...]:
 
 def is_description(defined: ast.ClassDef) -> bool:
     """Whether a class holds data about one job, by its name, its base and that it is no error."""
-    return (
+    return defined.name in DESCRIPTIONS_BY_OTHER_NAMES or (
         JOB_WORD.search(defined.name) is not None
         and not defined.name.startswith("_")
         and not any(ast.unparse(base).endswith(("Error", "Exception", "Protocol")) for base in defined.bases)

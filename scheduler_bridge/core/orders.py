@@ -129,7 +129,7 @@ def send_shrink(
 def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: Reason) -> list[Effect]:
     job.step(Step.GROW if order.kind == "grow" else Step.SHRINK)
     job.order = order
-    job.note = Because("ordered to {} by {}: {}", (order.kind, wording.nodes(order.count), reason))
+    job.note = Because(wording.ORDERED, (order.kind, wording.nodes(order.count), reason))
     state.next_order += 1
     state.note(job)
     return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]

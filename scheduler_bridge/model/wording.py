@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -42,3 +42,6 @@ class Because(msgspec.Struct, frozen=True, gc=False):
 
 Reason: TypeAlias = str | Because
 """Why something was decided; ``str(reason)`` is the sentence."""
+
+ORDERED: Final = "ordered to {} by {}: {}"
+"""What the history of a job says of an order: its kind, nodes and reason. The live page finds the reason by it."""

@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.daemon import JobStatus, Snapshot
+from scheduler_bridge.model import wording
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import words
 from scheduler_bridge.report.looks import Lane, lanes, runs_of
@@ -86,7 +87,7 @@ class Feed:
             return known
         if len(self._reasons) >= _MOST_REASONS:
             self._reasons.clear()
-        begins = f"told to {resize.kind} "
+        begins = wording.ORDERED.partition(" by ")[0].format(resize.kind)
         reason = ""
         for moment in self._daemon.explain(job_id).moments:
             if moment.text.startswith(begins) and abs(moment.time_s - resize.ordered_s) < _SAME_S:

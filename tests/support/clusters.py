@@ -9,12 +9,11 @@ from typing import Literal
 
 import msgspec
 
-from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.history import Explanation, Moment
 from scheduler_bridge.core.tracked import JobState
 from scheduler_bridge.daemon import JobStatus, NodeStatus, Snapshot
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.model import JobSpec, wording
 from scheduler_bridge.record import Recorder, RunRecord
 
 
@@ -72,15 +71,15 @@ class Cluster:
         return job_id
 
     def start(self, job_id: int, *nodes: str) -> None:
-        self._recorder.observe(self.now_s, ev.WakeUp(), [events.StartJob(job_id, nodes)])
+        self._recorder.observe(self.now_s, ev.WakeUp(), [ev.StartJob(job_id, nodes)])
         self._set(job_id, state="running", nodes=nodes, start_s=self.now_s, reason="", expected_end_s=self.now_s + 600)
         self._happen(ev.JobStarted(job_id))
 
     def grow(self, job_id: int, *nodes: str, took_s: float = 0.0) -> None:
         order = next(self._orders)
-        self._recorder.observe(self.now_s, ev.WakeUp(), [events.SendOrder(job_id, order, "grow", nodes, len(nodes))])
-        told = f"ordered to grow by {len(nodes)} nodes: idle nodes, job {job_id} is the smallest"
-        self._moments.setdefault(job_id, []).append(Moment(self.now_s, 1, told))
+        self._recorder.observe(self.now_s, ev.WakeUp(), [ev.SendOrder(job_id, order, "grow", nodes, len(nodes))])
+        ordered = wording.ORDERED.format("grow", f"{len(nodes)} nodes", f"idle nodes, job {job_id} is the smallest")
+        self._moments.setdefault(job_id, []).append(Moment(self.now_s, 1, ordered))
         self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
         job = self._jobs[job_id]
         self._set(job_id, nodes=(*job.nodes, *nodes), grows=job.grows + 1)

@@ -28,6 +28,8 @@ def test_a_quick_run_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     content = json.loads(result.read_text())
     assert content["ended"] is True
+    assert content["provenance"]["cpu"]
+    assert {"python", "numba"} <= content["provenance"]["versions"].keys()
     assert [(line["measure"], line["medians"]["ours"] > 0) for line in content["lines"]] == [
         ("uts", True),
         ("uts", True),

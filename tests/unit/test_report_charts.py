@@ -117,5 +117,5 @@ def test_a_long_finding_is_not_cut_off() -> None:
     draw_curves(_panel(figure), [Curve("here", [(0, 1.0), (1, 2.0)])])
     say(figure, "A finding of many words " * 6, "A note of many words " * 12)
     figure.draw_without_rendering()
-    for text in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
+    for text in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]  # matplotlib has no public way
         assert text.get_window_extent().x1 <= figure.bbox.x1

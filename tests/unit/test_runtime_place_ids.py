@@ -53,7 +53,7 @@ def test_what_is_no_place_is_refused(apgas_job: MakeJob, call: Any, wrong: objec
         assert repr(wrong) in str(caught.value)
         assert type(wrong).__name__ in str(caught.value)
         with pytest.raises(TypeError, match="a place is needed"):
-            apgas.place(wrong)  # type: ignore[arg-type]
+            apgas.place(wrong)  # type: ignore[arg-type]  # it is wrong on purpose
 
     apgas_job(main, places=2).run()
 

@@ -67,7 +67,7 @@ def test_who_asks_for_them_sees_them(apgas_job: MakeJob, monkeypatch: pytest.Mon
 
 def test_an_error_of_the_runtime_alone_keeps_its_frames() -> None:
     with pytest.raises(AttributeError) as caught:
-        exceptions._visible(3)  # type: ignore[arg-type]
+        exceptions._visible(3)  # type: ignore[arg-type]  # it is wrong on purpose
     caught.value.__traceback__ = caught.tb.tb_next
     assert exceptions.folded(caught.value).__traceback__ is caught.tb.tb_next
 

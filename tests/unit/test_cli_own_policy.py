@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,14 +32,16 @@ def workload(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_policy_of_ones_own_is_simulated(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_of_ones_own_is_simulated(workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own").mkdir()
+    own = Path(shutil.copy(EXAMPLE, tmp_path / "own"))
     options = ["--policy", "shortest-first", "--set", "patience=0.5", "--json", "-"]
-    assert run(["simulate", "--workload", workload, "--load", str(EXAMPLE), *options]) == 0
+    assert run(["simulate", "--workload", workload, "--load", str(own), *options]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["policy"], found["parameters"]) == ("shortest-first", {"patience": 0.5})
     # on one node: 100 s, then the short one, which came at 1 s, then the others
     assert found["metrics"]["mean_wait_s"] == pytest.approx((0 + 99 + 110 + 210) / 4)
-    assert not (EXAMPLE.parent / "__pycache__").exists()
+    assert list(own.parent.iterdir()) == [own], "nothing is left beside it"
 
 
 def test_it_is_described(capsys: pytest.CaptureFixture[str]) -> None:

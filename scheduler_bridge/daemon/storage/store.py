@@ -275,10 +275,10 @@ class Store:
         """
         query = """
             SELECT (SELECT count(*) FROM entries, json_each(events)
-                    WHERE era = ?1 AND value->>'type' = 'JobSubmitted'),
-                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE era = ?1)"""
+                    WHERE era = :era AND value->>'type' = 'JobSubmitted'),
+                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE era = :era)"""
         try:
-            jobs, seconds = self._base.execute(query, (era,)).fetchone()
+            jobs, seconds = self._base.execute(query, {"era": era}).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from None
         return int(jobs), float(seconds)

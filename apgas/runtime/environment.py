@@ -357,11 +357,13 @@ def load() -> Any:
         UsageError: There is no MPI, or the process was started by a foreign mpiexec.
     """
     global _too_early  # noqa: PLW0603 - MPI is loaded once
-    before = sys.modules.get("mpi4py.MPI")
-    if before is not None:
-        needed = (named_in(before.Get_library_version()) or MPICH).variables
-        _too_early = not needed.keys() <= os.environ.keys()
+    early = sys.modules.get("mpi4py.MPI")
+    before = frozenset(os.environ)
     launch = prepare()
+    if early is not None:
+        # Not only what it always needs: a place that is spawned over another netmod than ours fails in MPI_Init.
+        own = tuple(name.partition("_")[0] for name in (named_in(early.Get_library_version()) or MPICH).variables)
+        _too_early = any(name.startswith(own) for name in os.environ.keys() - before)
     import mpi4py
 
     mpi4py.rc.finalize = False

@@ -236,8 +236,11 @@ def test_plain_python_grows_and_shrinks(mpi: Mpi, leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
-def test_an_mpi_that_was_loaded_too_early_keeps_a_job_from_growing(mpi: Mpi, leftovers: Leftovers) -> None:
-    job = mpirun(2, [PROGRAMS / "early_mpi.py"], mpi=mpi)
+@pytest.mark.parametrize("env", [{}, {"MPIR_CVAR_NO_COLLECTIVE_FINALIZE": "1"}], ids=["nothing set", "in part"])
+def test_an_mpi_that_was_loaded_too_early_keeps_a_job_from_growing(
+    mpi: Mpi, env: dict[str, str], leftovers: Leftovers
+) -> None:
+    job = mpirun(2, [PROGRAMS / "early_mpi.py"], mpi=mpi, env=env)
     assert job.rc == 0, job.err
     assert job.out.startswith("2 2 aborted mpi4py.MPI was imported before apgas.run")
     leftovers.check(job.mark)

@@ -59,11 +59,23 @@ def summary(request: pytest.FixtureRequest) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Shows what the tests have told."""
+    """Shows what the simulations have reached."""
     if lines := config.stash.get(_SUMMARY, []):
         terminalreporter.section("what the simulations have reached")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def environment_unchanged() -> Iterator[None]:
+    """Fails a test that leaves the environment changed: the jobs that later tests start would inherit that."""
+    before = dict(os.environ)
+    yield
+    after = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(before)
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert not changed - {"PYTEST_CURRENT_TEST"}, f"the test left these variables changed: {sorted(changed)}"
 
 
 @pytest.fixture(scope="session")

@@ -21,13 +21,14 @@ EXCLUDED = "OMPI_MCA_btl_tcp_if_exclude"
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """An environment without any launcher."""
-    for name in list(os.environ):
-        if name.startswith(("PMI", "OMPI", "PRTE", "SLURM", "MPI", "HYDRA")):
-            monkeypatch.delenv(name)
+def alone() -> Iterator[pytest.MonkeyPatch]:
+    """An environment without any launcher, which is restored after what the test and `prepare` have set."""
     before = dict(os.environ)
-    yield monkeypatch
+    with pytest.MonkeyPatch.context() as patch:
+        for name in before:
+            if name.startswith(("PMI", "OMPI", "PRTE", "SLURM", "MPI", "HYDRA")):
+                patch.delenv(name)
+        yield patch
     os.environ.clear()
     os.environ.update(before)
 

@@ -19,7 +19,8 @@ SOURCE = Path(jit.__file__).parents[2]
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which only the temporary folder can be written."""
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # so that it is restored; setup_cache sets it by itself
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr(jit, "_is_writable", lambda folder: False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
@@ -28,7 +29,6 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_private_temporary_folder_is_the_last_resort(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jit.setup_cache()
     folder = Path(os.environ["NUMBA_CACHE_DIR"])
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
     assert folder.parent == nowhere
     assert folder.stat().st_mode & 0o777 == 0o700
 

@@ -147,6 +147,19 @@ def test_a_leaver_gives_everything_away_and_forwards_the_rest() -> None:
     assert place.statistics.received == 1
 
 
+def test_a_leaver_gives_nothing_to_a_thief_that_leaves_too() -> None:
+    """It may ask before it hears that it is to leave; it is remembered, for the shrink may be called off."""
+    place = core(me=2, members=(0, 1, 2, 3))
+    slot, own = started(place)
+    place.evacuate((0, 1))
+    place.requested(3, None)
+    assert 3 in place.thieves.lifeline
+    gives = [effect for effect in place.look(slot, own) if isinstance(effect, Give)]
+    assert {give.to for give in gives} == {0, 1}
+    assert sum(give.tasks for give in gives) == 8
+    assert place.thieves.lifeline == (3,)
+
+
 def away(place: PlaceCore[Total], tasks: int = 8) -> tuple[int, Numbers]:
     """Put a worker into a long call of one task; the thieves that are known from the start are forgotten."""
     slot, own = started(place, tasks)

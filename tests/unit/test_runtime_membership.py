@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apgas.core.membership import Membership
 from apgas.core.messages import PlaceInfo
+from apgas.errors import InvariantError
 
 
 def _info(place: int) -> PlaceInfo:
@@ -17,3 +20,14 @@ def test_ids_of_newcomers_that_come_too_late_are_not_used_again() -> None:
     assert (list(late), list(in_time)) == ([2, 3], [4])
     membership.commit(1, [_info(place) for place in in_time], [])
     assert list(membership.new_ids(1)) == [5]
+
+
+@pytest.mark.parametrize("epoch", [3, 4, 6])
+def test_an_epoch_follows_on_the_one_before(epoch: int) -> None:
+    """A gap means that a change was missed, a repetition that one would be made twice."""
+    membership = Membership([_info(0), _info(1)], 4)
+    with pytest.raises(InvariantError, match=f"epoch {epoch} cannot follow on 4"):
+        membership.commit(epoch, [_info(2)], [])
+    assert (membership.epoch, sorted(membership.members)) == (4, [0, 1])
+    membership.commit(5, [_info(2)], [])
+    assert (membership.epoch, sorted(membership.members)) == (5, [0, 1, 2])

@@ -223,6 +223,25 @@ def test_a_late_spawn_is_sent_home() -> None:
     assert not any(isinstance(effect, r.CommitGrow) for effect in job.effects)
 
 
+def test_a_late_spawn_does_not_count_for_a_later_order() -> None:
+    job = Coordinator()
+    spawns = []
+    for number in (1, 2):
+        job.order("grow", 1, number)
+        job.returns()
+        spawns.append(job.last(r.StartSpawn))
+        if number == 1:
+            job.deadline()
+    late, due = spawns
+    assert isinstance(late, r.StartSpawn)
+    assert isinstance(due, r.StartSpawn)
+    assert job.machine.step is Step.SPAWN
+    assert job.machine.spawned(late.token, (_info(3),), {}, job.now) is None
+    assert job.machine.step is Step.SPAWN
+    job.take(job.machine.spawned(due.token, (_info(4),), {}, job.now))
+    assert [effect.added for effect in job.effects if isinstance(effect, r.CommitGrow)] == [(_info(4),)]
+
+
 def test_a_lingering_process_is_told() -> None:
     job = Coordinator()
     job.order("shrink", 1)

@@ -125,6 +125,17 @@ def test_nodes_of_jobs_that_are_over_by_then_are_kept_and_no_others() -> None:
     assert submit(core, rigid(3, 1, 101.0), 0.0) == ()
 
 
+def test_nodes_of_a_job_that_may_use_its_grace_are_not_kept() -> None:
+    core = cluster(settings=Settings(walltime_grace_s=20.0))
+    submit(core, rigid(1, 2, 90.0), 0.0)
+    core.handle(JobStarted(1), 0.0)
+    (refused,) = keep(core, 109.0, 200.0, 3)
+    assert isinstance(refused, RefuseReservation)
+    assert "only 2 nodes can be free by its start: job 1 may run until" in refused.reason
+    (kept,) = keep(core, 110.0, 200.0, 3)
+    assert isinstance(kept, KeepNodes)
+
+
 def test_where_no_node_can_be_kept_it_is_said_so() -> None:
     core = cluster()
     submit(core, rigid(1, 4, 400.0), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.scheduling import (
     NODES,
     growing,
@@ -118,6 +119,29 @@ def test_a_job_that_releases_other_nodes_than_its_own_is_ended() -> None:
     (kill,) = core.handle(ShrinkCompleted(1, 1, ("d", "x")), 12.0)
     assert isinstance(kill, KillJob)
     assert "released ('d', 'x')" in kill.reason
+
+
+def test_a_job_that_releases_a_node_of_another_is_ended() -> None:
+    core = make()
+    run_one(core, rigid(0, 1, 500.0), ready=False)
+    run_one(core, malleable(1, 1, 4))
+    (other,) = nodes_of(core, 0)
+    (order,) = without_alarms(core.handle(JobSubmitted(rigid(2, 1)), 10.0))
+    assert isinstance(order, SendOrder)
+    (kill,) = core.handle(ShrinkCompleted(1, order.order, (other,)), 12.0)
+    assert isinstance(kill, KillJob)
+    assert f"released ('{other}',)" in kill.reason
+    assert nodes_of(core, 0) == (other,)
+    core.check()
+
+
+@pytest.mark.parametrize("nodes", [("a", "c"), ("d",), ("a", "x")])
+def test_a_job_that_grew_on_nodes_that_were_not_ordered_is_ended(nodes: tuple[str, ...]) -> None:
+    core = growing()
+    (kill,) = core.handle(GrowCompleted(1, 1, nodes), 11.0)
+    assert isinstance(kill, KillJob)
+    assert f"grown by {nodes}" in kill.reason
+    core.check()
 
 
 # evolving jobs ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""What the scheduler and its runners leave on the disk: who may read it, and when it is there for good."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_bridge.daemon.storage.log_entries import Row
+from scheduler_bridge.daemon.storage.state import SECRET, StateFolder
+from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store
+from scheduler_bridge.jobrunner.notes import Ending, Notes
+from scheduler_bridge.jobrunner.run import Launch
+
+ERA = Era(
+    nodes=("a",), policy="easy", parameters={}, first_job=1, started_at="2026-01-01", wall_s=0.0, boot="b",
+    monotonic_s=0.0,
+)  # fmt: skip
+
+
+@pytest.fixture
+def generous() -> Iterator[None]:
+    """A umask that takes nothing away, so that only what a file is created with protects it."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def for_others(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode) & 0o077
+
+
+# Who may read it ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("generous")
+@pytest.mark.parametrize("there_before", [False, True])
+def test_no_other_user_reads_the_secret_the_endpoint_or_the_log(tmp_path: Path, there_before: bool) -> None:
+    path = tmp_path / "state"
+    if there_before:  # it keeps its mode
+        path.mkdir(mode=0o755)
+    folder = StateFolder(path)
+    folder.publish(jobs="127.0.0.1:1")
+    Store(path).close()
+    assert for_others(path) == (0o055 if there_before else 0)
+    assert {name: for_others(path / name) for name in (SECRET, "endpoint.json", DATABASE, "runs")} == {
+        SECRET: 0, "endpoint.json": 0, DATABASE: 0, "runs": 0,
+    }  # fmt: skip
+    folder.close()
+
+
+@pytest.mark.usefixtures("generous")
+def test_no_other_user_reads_the_output_of_a_job(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / "state")
+    launch = Launch(
+        notes=str(state.runs), key="1.1", command=("sh", "-c", "echo out; echo err >&2"), cwd=str(tmp_path),
+        environment=dict(os.environ), mark="m" * 32, output=str(tmp_path / "out"), errors=str(tmp_path / "err"),
+        scratch=str(tmp_path / "scratch"), launcher=False, grace_s=1.0, limit_s=60.0, until_s=time.monotonic() + 60.0,
+    )  # fmt: skip
+    runner = [sys.executable, "-m", "scheduler_bridge.jobrunner"]
+    subprocess.run(runner, input=launch.encode(), check=True, stdout=subprocess.DEVNULL, timeout=60)
+    assert state.notes("1.1").ended == Ending(0)
+    assert ((tmp_path / "out").read_text(), (tmp_path / "err").read_text()) == ("out\n", "err\n")
+    assert [for_others(tmp_path / name) for name in ("out", "err")] == [0, 0]
+    state.notes("1.1").forget()
+    state.close()
+
+
+# When it is there for good --------------------------------------------------------------------------------------------
+
+
+def test_every_note_outlasts_a_power_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is synchronised when the note is in it, and before the runner goes on."""
+    synced: list[set[str]] = []
+
+    def fsync(descriptor: int) -> None:
+        assert os.path.samestat(os.fstat(descriptor), tmp_path.stat())
+        synced.append({note.suffix for note in tmp_path.iterdir()})
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    notes = Notes(tmp_path, "1.1")
+    assert notes.claim("me")
+    assert synced == [{".claim"}]
+    notes.start("it")
+    assert synced[1:] == [{".claim", ".start"}]
+    notes.end(Ending(0))
+    assert synced[2:] == [{".claim", ".start", ".end"}]
+
+
+def test_an_entry_outlasts_a_power_loss_when_it_has_been_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In WAL mode SQLite synchronises each commit only with ``synchronous`` at FULL (2) or above."""
+    connected: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def connect_and_note(*args: Any, **how: Any) -> sqlite3.Connection:
+        connected.append(connect(*args, **how))
+        return connected[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect_and_note)
+    store = Store(tmp_path)
+    store.append(store.begin_era(ERA), 1, [Row(0.0, "[]", "[]", "[]")])
+    writers = [base for base in connected if base.total_changes]
+    assert writers
+    for base in writers:
+        assert base.execute("PRAGMA synchronous").fetchone()[0] >= 2
+    store.close()

@@ -14,7 +14,7 @@ from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.scheduler import SchedulerCore
 from scheduler_bridge.core.settings import Settings, settings_for
-from scheduler_bridge.core.snapshot import JobRow, NodeRow, ReservationRow, Snapshot
+from scheduler_bridge.core.snapshot import JobStatus, NodeRow, ReservationRow, Snapshot
 from scheduler_bridge.core.tracked import JobState
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "Explanation",
     "InfeasibleDecisionError",
     "InvariantError",
-    "JobRow",
     "JobState",
+    "JobStatus",
     "Moment",
     "NodeRow",
     "NodeState",

@@ -53,7 +53,7 @@ from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import LIVE, JobState
+from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import stands_until
 
@@ -184,6 +184,22 @@ class SchedulerCore:
             KeyError: No such job.
         """
         return self._state.jobs[job_id].state
+
+    def nodes_of(self, job_id: int) -> tuple[str, ...]:
+        """The nodes that a job holds, those on order to arrive included.
+
+        Raises:
+            KeyError: No such job.
+        """
+        return self._state.pool.name(self._state.jobs[job_id].allocation)
+
+    def order(self, job_id: int) -> PendingOrder | None:
+        """The order that a job has not answered yet.
+
+        Raises:
+            KeyError: No such job.
+        """
+        return self._state.jobs[job_id].order
 
     def ended(self, job_id: int) -> tuple[Outcome, str] | None:
         """How a job ended and why; None if it has not.

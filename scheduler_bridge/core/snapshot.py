@@ -3,52 +3,105 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final, Literal
 
 import msgspec
 
 from scheduler_bridge.core import advance_reservations
-from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import JobState, PendingOrder
-from scheduler_bridge.model import AdvanceReservation, Allocation, JobSpec, Reservation
+from scheduler_bridge.core.tracked import HOLDING, JobState, TrackedJob
+from scheduler_bridge.model import AdvanceReservation, Allocation, Reservation
 from scheduler_bridge.policies import Policy
 
+_WORDS: Final = {
+    JobState.QUEUED: "waiting",
+    JobState.CLAIMING: "starting",
+    JobState.STARTING: "starting",
+    JobState.RUNNING: "running",
+    JobState.GROWING: "running",
+    JobState.SHRINKING: "running",
+    JobState.ADJUSTING: "running",
+    JobState.ENDING: "ending",
+}
+"""How users see the states of a job that has not ended."""
 
-class JobRow(msgspec.Struct, frozen=True):
-    """One job. Times in seconds of the scheduler's clock.
 
-    It is no ``TrackedJob``: it never changes, and has names and reasons in words, for people.
+class JobStatus(msgspec.Struct, frozen=True):
+    """One job, as users see it and the control protocol sends it; times in seconds on the scheduler's clock.
+
+    It is no ``TrackedJob``: it never changes, has names and reasons in words, and also describes jobs that the core
+    does not know yet.
 
     Attributes:
-        spec: What was submitted.
-        state: Where it is in its life.
-        nodes: The nodes it holds.
-        ready: Whether it takes orders.
-        order: The order under way.
-        start_s: When it started.
-        end_s: When it ended.
-        outcome: How it ended.
-        reason: Why it waits, what was decided last about it, or why it ended.
-        expected_start_s: For a job that holds a reservation: its start at the latest, if all walltimes hold.
-        expected_end_s: For a job that holds nodes: start plus walltime.
+        job: Its id.
+        state: held, waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
+        nodes: The nodes that it holds.
+        wanted_nodes: The size that was asked for.
         grows: Completed grow orders.
         shrinks: Completed shrink orders.
+        ready: Whether it takes orders.
+        resizing: The kind of the order under way.
+        expected_start_s: What the policy has promised, or else what may be expected if every job takes its walltime.
+        expected_end_s: For a job that holds nodes: start plus walltime.
+        reason: Why it waits, what was decided last about it, or why it ended.
+        progress: How far it says that it is, of ``progress_total``, in ``progress_unit``.
+        priority: Higher ones are considered first.
+        reservation: The advance reservation that it belongs to.
     """
 
-    spec: JobSpec
-    state: JobState
+    job: int
+    name: str
+    user: str
+    job_class: str
+    state: str
     nodes: tuple[str, ...]
-    ready: bool
-    order: PendingOrder | None
+    wanted_nodes: int
+    min_nodes: int
+    max_nodes: int
+    walltime_s: float
+    submit_s: float
     start_s: float | None
     end_s: float | None
-    outcome: Outcome | None
-    reason: str
-    expected_start_s: float | None
-    expected_end_s: float | None
     grows: int
     shrinks: int
+    ready: bool = False
+    resizing: Literal["grow", "shrink", "workers"] | None = None
+    expected_start_s: float | None = None
+    expected_end_s: float | None = None
+    reason: str = ""
+    progress: float | None = None
+    progress_total: float | None = None
+    progress_unit: str = ""
+    priority: int = 0
+    reservation: str = ""
+
+    @classmethod
+    def of(cls, job: TrackedJob, nodes: tuple[str, ...] = (), reason: str = "") -> JobStatus:
+        """The status of a job that holds ``nodes``."""
+        spec = job.spec
+        return cls(
+            job=spec.job_id,
+            name=spec.name,
+            user=spec.user,
+            job_class=spec.job_class,
+            state=job.outcome or _WORDS[job.state],
+            nodes=nodes,
+            wanted_nodes=spec.nodes,
+            min_nodes=spec.min_nodes,
+            max_nodes=spec.max_nodes,
+            walltime_s=spec.walltime_s,
+            submit_s=spec.submit_s,
+            start_s=job.started_s,
+            end_s=job.ended_s,
+            grows=job.grows,
+            shrinks=job.shrinks,
+            ready=job.ready,
+            resizing=job.order.kind if job.order is not None else None,
+            expected_end_s=job.expected_end_s if job.state in HOLDING else None,
+            reason=reason if job.outcome is None else reason.removeprefix(job.outcome).removeprefix(": "),
+            reservation=spec.reservation,
+        )
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -82,7 +135,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     now_s: float
     policy: str
-    jobs: tuple[JobRow, ...]
+    jobs: tuple[JobStatus, ...]
     nodes: tuple[NodeRow, ...]
     reservation: Reservation | None
     advance: tuple[ReservationRow, ...] = ()
@@ -99,24 +152,11 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
         if waits and near is not None and job.spec.job_id not in near:
             continue
         reservation = state.reservation_of(job.spec.job_id) if waits else None
-        reserved = reservation is not None and reservation.job_id == job.spec.job_id
-        jobs.append(
-            JobRow(
-                spec=job.spec,
-                state=job.state,
-                nodes=state.pool.name(job.allocation),
-                ready=job.ready,
-                order=job.order,
-                start_s=job.started_s,
-                end_s=job.ended_s,
-                outcome=job.outcome,
-                reason=why(job.spec, reservation) if waits else str(job.note),
-                expected_start_s=reservation.start_s if reservation is not None and reserved else None,
-                expected_end_s=job.expected_end_s if job.spec.job_id in state.active else None,
-                grows=job.grows,
-                shrinks=job.shrinks,
-            )
-        )
+        reason = why(job.spec, reservation) if waits else str(job.note)
+        status = JobStatus.of(job, state.pool.name(job.allocation), reason)
+        if reservation is not None and reservation.job_id == job.spec.job_id:
+            status = msgspec.structs.replace(status, expected_start_s=reservation.start_s)
+        jobs.append(status)
     releasing = {
         node for job in state.active.values() if job.order and job.order.kind == "shrink" for node in job.order.nodes
     }

@@ -274,13 +274,12 @@ class Driver:
             self.executor.retire(key)
 
     def _take_up(self, job: Held) -> None:
-        spec = job.row.spec
-        key = _key(job)
-        _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
+        job_id, key = job.facts.spec.job_id, _key(job)
+        _logger.info("job %d, %s, is taken up again", job_id, job.state)
         self.job_orders.resume(job, self._folder.token(key))
-        self.executor.start(self._attempt(spec.job_id, job.nodes, self._ledger.core.core_ids(spec.job_id)))
-        if job.row.state is JobState.ENDING:
-            self.executor.end(spec.job_id)
+        self.executor.start(self._attempt(job_id, job.nodes, self._ledger.core.core_ids(job_id)))
+        if job.state is JobState.ENDING:
+            self.executor.end(job_id)
 
     # events and effects ---------------------------------------------------------------------------------------------
 
@@ -412,4 +411,4 @@ class Driver:
 
 
 def _key(job: Held) -> str:
-    return attempt_key(job.row.spec.job_id, job.facts.attempt)
+    return attempt_key(job.facts.spec.job_id, job.facts.attempt)

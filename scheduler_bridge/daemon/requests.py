@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import Explanation, JobStatus
 
 CONTROL_VERSION: Final = 1
 ARRAY_MOST: Final = 10_000
@@ -244,42 +244,6 @@ class NodeStatus(msgspec.Struct, frozen=True):
     job: int | None = None
     releasing: bool = False
     reason: str = ""
-
-
-class JobStatus(msgspec.Struct, frozen=True):
-    """One job; times in seconds on the daemon's clock (``Snapshot.now_s``).
-
-    It is no ``JobRow``: the control protocol shows it, with what the daemon knows beside the core: holds and progress.
-
-    ``state``: held, waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
-    ``expected_start_s``: what the policy has promised, or else what may be expected if every job takes its walltime.
-    """
-
-    job: int
-    name: str
-    user: str
-    job_class: str
-    state: str
-    nodes: tuple[str, ...]
-    wanted_nodes: int
-    min_nodes: int
-    max_nodes: int
-    walltime_s: float
-    submit_s: float
-    start_s: float | None
-    end_s: float | None
-    grows: int
-    shrinks: int
-    ready: bool = False
-    resizing: Literal["grow", "shrink", "workers"] | None = None
-    expected_start_s: float | None = None
-    expected_end_s: float | None = None
-    reason: str = ""
-    progress: float | None = None
-    progress_total: float | None = None
-    progress_unit: str = ""
-    priority: int = 0
-    reservation: str = ""
 
 
 class ReservationStatus(msgspec.Struct, frozen=True):

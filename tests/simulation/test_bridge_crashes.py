@@ -26,25 +26,25 @@ POLICIES = ("malleable", "easy", "pref")
 def nothing_lost_or_twice(world: World, seed: str) -> int:
     """See that every job has ended as it had to, after so many attempts as it had to; return the further attempts."""
     assert len(world.retired) == len(set(world.retired)), f"{seed}: run twice"
-    attempts = {row.spec.job_id: 0 for row in world.ledger.core.snapshot().jobs}
+    attempts = {row.job: 0 for row in world.ledger.core.snapshot().jobs}
     for key in world.retired:
         job_id, attempt = (int(part) for part in key.split("."))
         assert attempt == attempts[job_id] + 1, f"{seed}: {key} after {attempts[job_id]} attempts"
         attempts[job_id] = attempt
     for row in world.ledger.core.snapshot().jobs:
-        count = attempts[row.spec.job_id]
-        last = world.endings.get(f"{row.spec.job_id}.{count}")
-        requeue = world.requests[row.spec.job_id].requeue
+        count = attempts[row.job]
+        last = world.endings.get(f"{row.job}.{count}")
+        requeue = world.requests[row.job].requeue
         assert count <= (ATTEMPTS if requeue else 1), f"{seed}: {row}"
-        match row.outcome:
+        match row.state:
             case "completed":
                 assert last is not None, f"{seed}: {row}"
                 assert last.status == 0, f"{seed}: {row}"
             case "lost":
                 assert last is not None, f"{seed}: {row}"
                 assert count == (ATTEMPTS if requeue else 1), f"{seed}: {row}"
-            case outcome:
-                assert outcome == "cancelled", f"{seed}: {row}"
+            case state:
+                assert state == "cancelled", f"{seed}: {row}"
     return sum(max(0, count - 1) for count in attempts.values())
 
 
@@ -68,7 +68,7 @@ def test_a_scheduler_may_die_at_any_step(
         asyncio.run(live_through(world))
         crashes += world.crashes
         rows = world.ledger.core.snapshot().jobs
-        assert sorted(row.spec.job_id for row in rows) == list(range(1, JOBS + 1)), f"seed {seed}"
+        assert sorted(row.job for row in rows) == list(range(1, JOBS + 1)), f"seed {seed}"
         world.ledger.core.check()
         assert world.ledger.kept == {job_id for job_id, job in world.ledger.jobs.items() if not job.admitted}
         assert world.ledger.core.held_nodes == 0

@@ -28,7 +28,6 @@ from scheduler_bridge.core.events import (
     ResizeFailed,
     SendOrder,
 )
-from scheduler_bridge.core.tracked import JobState
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
@@ -216,7 +215,7 @@ def test_what_was_promised_by_others_in_between_is_noticed() -> None:
 
 
 def expected_starts_s(core: SchedulerCore) -> list[float | None]:
-    return [row.expected_start_s for row in core.snapshot().jobs if row.state is JobState.QUEUED]
+    return [row.expected_start_s for row in core.snapshot().jobs if row.state == "waiting"]
 
 
 def test_decisions_that_nobody_carries_out_change_nothing() -> None:

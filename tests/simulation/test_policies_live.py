@@ -149,7 +149,7 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
                 submitted += 1
                 await driver.durable()
                 continue
-            assert jobs.todo, f"jobs wait for ever: {[core.explain(row.spec.job_id) for row in core.snapshot().jobs]}"
+            assert jobs.todo, f"jobs wait for ever: {[core.explain(row.job) for row in core.snapshot().jobs]}"
             jobs.todo.pop(rng.randrange(len(jobs.todo)))[1]()
             core.check()
             await driver.durable()
@@ -170,8 +170,8 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
     for seed in SEEDS:
         ledger, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
         rows = ledger.core.snapshot().jobs
-        assert [row.outcome for row in rows] == ["completed"] * JOBS, f"seed {seed}"
-        assert sorted(jobs.retired) == sorted(f"{row.spec.job_id}.1" for row in rows)
+        assert [row.state for row in rows] == ["completed"] * JOBS, f"seed {seed}"
+        assert sorted(jobs.retired) == sorted(f"{row.job}.1" for row in rows)
         assert not ledger.core.anomalies
         store = Store(tmp_path / str(seed))
         replayed = restore(

@@ -184,10 +184,11 @@ class Executor:
 
     def compare(self, job: Job) -> None:
         """See that the scheduler, which has heard all that a connected job has said, knows where it ran."""
-        row = next(row for row in self.driver._ledger.core.snapshot().jobs if row.spec.job_id == job.job_id)
-        arriving = row.order.nodes if row.order is not None and row.order.kind == "grow" else ()
-        if row.state is not JobState.ENDING:  # else it does not matter any more
-            assert set(row.nodes) - set(arriving) == set(job.nodes), (job.key, job.nodes, row)
+        core = self.driver._ledger.core
+        order, nodes = core.order(job.job_id), core.nodes_of(job.job_id)
+        arriving = order.nodes if order is not None and order.kind == "grow" else ()
+        if core.state(job.job_id) is not JobState.ENDING:  # else it does not matter any more
+            assert set(nodes) - set(arriving) == set(job.nodes), (job.key, job.nodes, nodes, order)
 
     def end(self, job_id: int) -> None:
         for job in self.world.jobs.values():

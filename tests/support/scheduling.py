@@ -60,8 +60,8 @@ def growing() -> SchedulerCore:
 
 
 def state_of(core: SchedulerCore, job_id: int) -> JobState:
-    return next(row.state for row in core.snapshot().jobs if row.spec.job_id == job_id)
+    return core.state(job_id)
 
 
 def nodes_of(core: SchedulerCore, job_id: int) -> tuple[str, ...]:
-    return next(row.nodes for row in core.snapshot().jobs if row.spec.job_id == job_id)
+    return core.nodes_of(job_id)

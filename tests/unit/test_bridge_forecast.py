@@ -60,7 +60,7 @@ def test_reserved_nodes_are_expected_for_the_jobs_of_the_reservation_only() -> N
     for number, nodes, walltime_s, name in ((1, 3, 150.0, ""), (2, 2, 90.0, "r"), (3, 1, 120.0, "r"), (4, 2, 80.0, "")):
         spec = JobSpec(number, "j", "u", "rigid", nodes, nodes, nodes, walltime_s, 0.0, reservation=name)
         core.handle(JobSubmitted(spec), 0.0)
-    assert [row.spec.job_id for row in core.snapshot().jobs if row.nodes] == [4], "it ends before the reservation"
+    assert [row.job for row in core.snapshot().jobs if row.nodes] == [4], "it ends before the reservation"
     core.handle(JobStarted(4), 0.0)
     assert expected_starts(core.snapshot(), core.waiting, 0.0) == {1: 300.0, 2: 100.0}, "there is no room for job 3"
     core.handle(JobEnded(4, "completed"), 50.0)
@@ -68,4 +68,4 @@ def test_reserved_nodes_are_expected_for_the_jobs_of_the_reservation_only() -> N
     core.handle(JobStarted(2), 100.0)
     assert expected_starts(core.snapshot(), core.waiting, 110.0) == {1: 300.0}
     core.handle(JobEnded(2, "completed"), 120.0)
-    assert [row.spec.job_id for row in core.snapshot().jobs if row.nodes] == [3]
+    assert [row.job for row in core.snapshot().jobs if row.nodes] == [3]

@@ -107,7 +107,7 @@ def test_a_malleable_job_does_not_grow_while_another_one_of_its_user_waits_for_t
     core.handle(MalleableReady(2), 1.0)
     assert without_alarms(core.handle(JobEnded(1, "completed"), 2.0)) == []
     core.handle(UserNodesLimited(None), 3.0)
-    assert any(row.order for row in core.snapshot().jobs if row.spec.job_id == 2) or core.held_nodes > 5
+    assert any(row.resizing for row in core.snapshot().jobs if row.job == 2) or core.held_nodes > 5
 
 
 def test_a_job_above_it_waits_for_another_limit() -> None:

@@ -91,7 +91,7 @@ def test_a_malleable_job_gives_the_node_back_under_every_policy(policy: str) -> 
     held = nodes_of(core, 1)
     core.handle(NodeRemoved(held[1]), 50.0)
     core.handle(WakeUp(), 60.0)
-    pending = core.snapshot().jobs[0].order
+    pending = core.order(1)
     assert pending is not None
     assert (pending.kind, pending.nodes) == ("shrink", (held[1],))
     assert NodeLeft(held[1]) in core.handle(ShrinkCompleted(1, pending.order, (held[1],)), 61.0)
@@ -130,7 +130,7 @@ def test_a_job_that_gives_other_nodes_is_not_asked_again_but_one_that_refused_is
     core.handle(ShrinkCompleted(1, 2, ("c",)), 34.0)
     assert without_alarms(core.handle(WakeUp(), 70.0)) == []
     core.handle(NodeRemoved("d"), 71.0)  # the operator insists
-    assert core.snapshot().jobs[0].order is not None
+    assert core.order(1) is not None
     core.check()
 
 

@@ -125,9 +125,9 @@ def test_a_newcomer_that_starts_smaller_than_it_asked_for_is_expected_to_take_lo
     core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 0.0)
     core.handle(JobStarted(9), 0.0)
     core.handle(WakeUp(), 100.0)
-    row = next(row for row in core.snapshot().jobs if row.spec.job_id == 9)
+    row = next(row for row in core.snapshot().jobs if row.job == 9)
     # Half of the nodes, and half of the cores of each: four times as long.
-    assert (row.state, row.expected_end_s) == (JobState.RUNNING, 400.0)
+    assert (row.state, row.expected_end_s) == ("running", 400.0)
     assert not any(isinstance(effect, KillJob) for effect in core.handle(WakeUp(), 450.0))
     core.check()
 

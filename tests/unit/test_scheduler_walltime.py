@@ -35,7 +35,7 @@ def rigid(job_id: int, nodes: int, walltime_s: float = 100.0) -> JobSpec:
 
 
 def end_of(core: SchedulerCore, job_id: int) -> float | None:
-    return next(row.expected_end_s for row in core.snapshot().jobs if row.spec.job_id == job_id)
+    return next(row.expected_end_s for row in core.snapshot().jobs if row.job == job_id)
 
 
 def test_the_walltime_at_another_size_follows_rho() -> None:

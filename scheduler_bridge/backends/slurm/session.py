@@ -27,7 +27,7 @@ from apgas.malleability.orders import Progress
 from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.core import Explanation, JobState, events
+from scheduler_bridge.core import Explanation, JobState, JobStatus, events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.daemon.config import Limits
@@ -38,7 +38,6 @@ from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Tres
 from scheduler_bridge.daemon.jobs.template import check_command, find_mpiexec, launch_command
 from scheduler_bridge.daemon.requests import (
     JobRequest,
-    JobStatus,
     NodeStatus,
     Snapshot,
 )

@@ -11,24 +11,15 @@ from typing import Final, Literal
 import msgspec
 
 from apgas.malleability.orders import Progress
-from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState, ReservationRow
+from scheduler_bridge.core import JobStatus, NodeRow, NodeState, ReservationRow
 from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.daemon.admission import JobFacts
-from scheduler_bridge.daemon.requests import JobStatus, NodeStatus, ReservationStatus, Snapshot
+from scheduler_bridge.daemon.requests import NodeStatus, ReservationStatus, Snapshot
 from scheduler_bridge.policies.profile import Profile
 
 NEAR_JOBS: Final = 1000
 """The number of waiting jobs that are explained; to look at each of a long queue would keep all else waiting."""
-_STATES = {
-    JobState.QUEUED: "waiting",
-    JobState.CLAIMING: "starting",
-    JobState.STARTING: "starting",
-    JobState.RUNNING: "running",
-    JobState.GROWING: "running",
-    JobState.SHRINKING: "running",
-    JobState.ADJUSTING: "running",
-    JobState.ENDING: "ending",
-}
 
 
 def snapshot(
@@ -55,7 +46,12 @@ def snapshot(
         ailing: Nodes that do not answer, and what they failed with.
         far: Waiting jobs that the picture lacks.
     """
-    jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
+    jobs = {job.job: job for job in picture.jobs}
+    for job_id, made in progress.items():
+        if job_id in jobs:
+            jobs[job_id] = msgspec.structs.replace(
+                jobs[job_id], progress=made.done, progress_total=made.total, progress_unit=made.unit
+            )
     for job_id, start_s in expected_starts(picture, waiting, now_s).items():
         promised_s = jobs[job_id].expected_start_s
         # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
@@ -110,13 +106,8 @@ def kept_nodes(rows: Iterable[ReservationRow]) -> tuple[ReservationStatus, ...]:
 
 
 def _kept(job: JobFacts, reason: str) -> JobStatus:
-    spec = job.spec
-    return JobStatus(
-        job=spec.job_id, name=spec.name, user=spec.user, job_class=spec.job_class,
-        state="held" if job.held_by else "waiting", nodes=(), wanted_nodes=spec.nodes, min_nodes=spec.min_nodes,
-        max_nodes=spec.max_nodes, walltime_s=spec.walltime_s, submit_s=spec.submit_s, start_s=None, end_s=None,
-        grows=0, shrinks=0, reason=reason, reservation=spec.reservation,
-    )  # fmt: skip
+    status = JobStatus.of(TrackedJob(job.spec), reason=reason)
+    return msgspec.structs.replace(status, state="held") if job.held_by else status
 
 
 def _node(row: NodeRow, reason: str) -> NodeStatus:
@@ -126,42 +117,6 @@ def _node(row: NodeRow, reason: str) -> NodeStatus:
     if row.leaving:
         reason = f"is to leave the cluster{': ' if reason else ''}{reason}"
     return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason)
-
-
-def _job(row: JobRow, progress: Progress | None) -> JobStatus:
-    spec = row.spec
-    return JobStatus(
-        job=spec.job_id,
-        name=spec.name,
-        user=spec.user,
-        job_class=spec.job_class,
-        state=row.outcome or _STATES[row.state],
-        nodes=row.nodes,
-        wanted_nodes=spec.nodes,
-        min_nodes=spec.min_nodes,
-        max_nodes=spec.max_nodes,
-        walltime_s=spec.walltime_s,
-        submit_s=spec.submit_s,
-        start_s=row.start_s,
-        end_s=row.end_s,
-        grows=row.grows,
-        shrinks=row.shrinks,
-        ready=row.ready,
-        resizing=row.order.kind if row.order is not None else None,
-        expected_start_s=row.expected_start_s,
-        expected_end_s=row.expected_end_s,
-        reason=_reason(row),
-        progress=progress.done if progress is not None else None,
-        progress_total=progress.total if progress is not None else None,
-        progress_unit=progress.unit if progress is not None else "",
-        reservation=spec.reservation,
-    )
-
-
-def _reason(row: JobRow) -> str:
-    if row.outcome is None:
-        return row.reason
-    return row.reason.removeprefix(row.outcome).removeprefix(": ")
 
 
 # When waiting jobs are expected to start ----------------------------------------------------------------------------
@@ -184,45 +139,45 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
     """
     usable = {row.node for row in picture.nodes if row.state in (NodeState.FREE, NodeState.HELD)}
     free = {row.node for row in picture.nodes if row.state is NodeState.FREE}
-    rows: Mapping[int, JobRow] = {row.spec.job_id: row for row in picture.jobs}
+    jobs = {job.job: job for job in picture.jobs}
     parts: dict[int, tuple[Profile, float]] = {}
     ends_s: dict[int, float] = {}
     for kept in picture.advance:
-        part = _inside(kept, rows, usable, free, now_s), kept.spec.end_s
+        part = _inside(kept, jobs, usable, free, now_s), kept.spec.end_s
         parts.update((job_id, part) for job_id in kept.jobs)
         if kept.started:
             ends_s.update((job_id, kept.spec.end_s) for job_id in kept.jobs)
     releases = [
-        (max(now_s, ends_s.get(row.spec.job_id, row.expected_end_s)), sum(1 for node in row.nodes if node in usable))
-        for row in picture.jobs
-        if row.expected_end_s is not None
+        (max(now_s, ends_s.get(job.job, job.expected_end_s)), sum(1 for node in job.nodes if node in usable))
+        for job in picture.jobs
+        if job.expected_end_s is not None
     ]
     outside = Profile(now_s, len(free), releases)
     for kept in picture.advance:
         idle = [node for node in kept.nodes if node in (free if kept.started else usable)]
         outside.take(max(now_s, kept.spec.start_s), kept.spec.end_s, len(idle))
     held: Counter[str] = Counter()
-    for row in picture.jobs if picture.user_nodes is not None else ():
-        held[row.spec.user] += len(row.nodes)
+    for job in picture.jobs if picture.user_nodes is not None else ():
+        held[job.user] += len(job.nodes)
     found: dict[int, float] = {}
     for job_id in islice(waiting, _MOST_JOBS):
-        spec = rows[job_id].spec
-        if picture.user_nodes is not None and held[spec.user] + spec.min_nodes > picture.user_nodes:
+        job = jobs[job_id]
+        if picture.user_nodes is not None and held[job.user] + job.min_nodes > picture.user_nodes:
             continue  # It waits for other jobs of its user, whatever nodes are free.
         profile, until_s = parts.get(job_id, (outside, math.inf))
-        start_s = profile.earliest(spec.min_nodes, spec.walltime_s)
-        if math.isfinite(start_s) and start_s + spec.walltime_s <= until_s:
-            profile.take(start_s, start_s + spec.walltime_s, spec.min_nodes)
+        start_s = profile.earliest(job.min_nodes, job.walltime_s)
+        if math.isfinite(start_s) and start_s + job.walltime_s <= until_s:
+            profile.take(start_s, start_s + job.walltime_s, job.min_nodes)
             found[job_id] = start_s
     return found
 
 
 def _inside(
-    kept: ReservationRow, rows: Mapping[int, JobRow], usable: set[str], free: set[str], now_s: float
+    kept: ReservationRow, jobs: Mapping[int, JobStatus], usable: set[str], free: set[str], now_s: float
 ) -> Profile:
     """The nodes of a reservation, from its start on."""
     if not kept.started:
         return Profile(max(now_s, kept.spec.start_s), sum(1 for node in kept.nodes if node in usable), ())
-    own = [rows[job_id] for job_id in kept.jobs if job_id in rows]
-    releases = [(max(now_s, row.expected_end_s), len(row.nodes)) for row in own if row.expected_end_s is not None]
+    own = [jobs[job_id] for job_id in kept.jobs if job_id in jobs]
+    releases = [(max(now_s, job.expected_end_s), len(job.nodes)) for job in own if job.expected_end_s is not None]
     return Profile(now_s, sum(1 for node in kept.nodes if node in free), releases)

@@ -56,8 +56,11 @@ class Health:
 
     def nodes_of(self, job_id: int) -> tuple[str, ...]:
         """Return the nodes of a job that is not being ended; none if there is no such job."""
-        rows = [row for row in self._ledger.core.snapshot().jobs if row.spec.job_id == job_id]
-        return rows[0].nodes if rows and rows[0].state is not JobState.ENDING else ()
+        core = self._ledger.core
+        try:
+            return core.nodes_of(job_id) if core.state(job_id) is not JobState.ENDING else ()
+        except KeyError:
+            return ()
 
     def suspect(self, node: str, reason: str) -> None:
         """Give a node no further jobs until it is regained; those that it has go on."""
@@ -86,10 +89,10 @@ class Health:
 
     def _can_do_without(self, node: str) -> bool:
         """Whether all jobs on a node were started such that they survive the loss of it."""
-        jobs = [row for row in self._ledger.core.snapshot().jobs if node in row.nodes]
+        core = self._ledger.core
         return all(
-            is_resilient(self._ledger.jobs[row.spec.job_id].request)
-            and row.nodes[0] != node  # where place 0 is
-            and row.state not in (JobState.CLAIMING, JobState.STARTING)
-            for row in jobs
+            is_resilient(self._ledger.jobs[job_id].request)
+            and core.nodes_of(job_id)[0] != node  # where place 0 is
+            and core.state(job_id) not in (JobState.CLAIMING, JobState.STARTING)
+            for job_id in core.holders(node)
         )

@@ -71,15 +71,14 @@ class JobOrders:
 
     def resume(self, held: Held, token: str) -> None:
         """Let a job of an earlier daemon reconnect; an order that it has not answered is said again then."""
-        row, facts = held.row, held.facts
-        job_id = row.spec.job_id
+        facts, order = held.facts, held.order
+        job_id = facts.spec.job_id
         link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses)
         link.phase = facts.phase
-        if row.spec.is_malleable:
+        if facts.spec.is_malleable:
             self._malleable.add(job_id)
         self.server.admit(link)
-        if row.order is not None:
-            order = row.order
+        if order is not None:
             self.order(SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
 
     def dismiss(self, job_id: int) -> None:

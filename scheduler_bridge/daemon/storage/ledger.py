@@ -19,8 +19,9 @@ from operator import attrgetter, methodcaller
 from typing import Any, Final, assert_never
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import JobRow, JobState, SchedulerCore, Settings, events, settings_for
+from scheduler_bridge.core import JobState, SchedulerCore, Settings, events, settings_for
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.tracked import PendingOrder
 from scheduler_bridge.daemon.admission import JobFacts, Verdict, verdicts
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest
@@ -47,8 +48,9 @@ class Held:
     ``nodes`` are those of its start or, later, those it runs on; not those that are still to arrive.
     """
 
-    row: JobRow
     facts: JobFacts
+    state: JobState
+    order: PendingOrder | None
     nodes: tuple[str, ...]
 
 
@@ -106,11 +108,13 @@ class Ledger:
     def held(self) -> list[Held]:
         """Return the jobs that hold nodes."""
         found = []
-        for row in self.core.snapshot().jobs:
-            if row.state not in (JobState.QUEUED, JobState.CLAIMING, JobState.ENDED):
-                arriving = row.order.nodes if row.order is not None and row.order.kind == "grow" else ()
-                nodes = tuple(node for node in row.nodes if node not in arriving)
-                found.append(Held(row, self.jobs[row.spec.job_id], nodes))
+        for job_id, facts in self.jobs.items():
+            if not facts.admitted or (state := self.core.state(job_id)) in (JobState.QUEUED, JobState.CLAIMING):
+                continue
+            order = self.core.order(job_id)
+            arriving = order.nodes if order is not None and order.kind == "grow" else ()
+            nodes = tuple(node for node in self.core.nodes_of(job_id) if node not in arriving)
+            found.append(Held(facts, state, order, nodes))
         return found
 
     def ended(self, job_id: int) -> ev.Outcome | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,6 +14,7 @@ import typer
 
 from scheduler_bridge.cli.common import (
     CliError,
+    FieldsOf,
     GrowOption,
     JsonOption,
     ReachOption,
@@ -21,7 +22,6 @@ from scheduler_bridge.cli.common import (
     client,
     culprit,
     direction,
-    option_of,
     print_json,
     print_outcome,
 )
@@ -38,81 +38,38 @@ JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submi
 # ``malleable submit`` -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobOptions:
-    """What is asked of a job on the command line; the fields are those of the request.
-
-    It is no ``JobRequest``: its fields are options with their help, not given by default, and in words.
-    """
-
-    name: Annotated[str | None, typer.Option("--name", help="Name of the job.", show_default="the program's")] = None
-    job_class: Annotated[
-        str | None,
-        typer.Option("--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"),
-    ] = None
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1")] = None
-    min_nodes: Annotated[int | None, typer.Option("--min", help="Fewest nodes (malleable).")] = None
-    max_nodes: Annotated[int | None, typer.Option("--max", help="Most nodes (malleable).")] = None
-    walltime_s: Annotated[
-        float | None, typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600")
-    ] = None
-    environment: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="Set a variable.")] = field(
-        default_factory=list
-    )
-    launch: Annotated[
-        str | None, typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?")
-    ] = None
-    hold: Annotated[bool, typer.Option("--hold", help="Keep it back until malleable release.")] = False
-    priority: Annotated[
-        int | None, typer.Option("--priority", help="Higher ones are considered first.", show_default="0")
-    ] = None
-    after_ok: Annotated[
-        str | None, typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7.")
-    ] = None
-    after_any: Annotated[
-        str | None, typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did.")
-    ] = None
-    requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False
-    grace_s: Annotated[
-        float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
-    ] = None
-    reservation: Annotated[
-        str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
-    ] = None
-    resilient: Annotated[bool, typer.Option("--resilient", help="It goes on if a node is lost.")] = False
-    cwd: Annotated[
-        Path | None, typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one")
-    ] = None
-    output: Annotated[
-        str | None,
-        typer.Option("--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."),
-    ] = None
-    errors: Annotated[
-        str | None, typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output")
-    ] = None
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you")
-    ] = None
-
-    def given(self) -> dict[str, Any]:
-        """The fields of the request that are asked for.
-
-        Raises:
-            CliError: A variable has no value, or what are to be jobs are no numbers.
-        """
-        values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        values["environment"] = _variables(self.environment)
-        if not values["environment"]:
-            del values["environment"]
-        for name in ("after_ok", "after_any"):
-            if name in values:
-                values[name] = read_numbers(option_of(JobOptions, name), values[name])
-        return values
+_OPTIONS: Final = {
+    "name": typer.Option("--name", help="Name of the job.", show_default="the program's"),
+    "job_class": typer.Option(
+        "--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"
+    ),
+    "nodes": typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1"),
+    "min_nodes": typer.Option("--min", help="Fewest nodes (malleable)."),
+    "max_nodes": typer.Option("--max", help="Most nodes (malleable)."),
+    "walltime_s": typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600"),
+    "environment": typer.Option("--env", metavar="NAME=VALUE", help="Set a variable."),
+    "launch": typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?"),
+    "hold": typer.Option("--hold", help="Keep it back until malleable release."),
+    "priority": typer.Option("--priority", help="Higher ones are considered first.", show_default="0"),
+    "after_ok": typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7."),
+    "after_any": typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did."),
+    "requeue": typer.Option("--requeue", help="Run it again if a node takes it along."),
+    "grace_s": typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2"),
+    "reservation": typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time."),
+    "resilient": typer.Option("--resilient", help="It goes on if a node is lost."),
+    "cwd": typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one"),
+    "output": typer.Option(
+        "--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."
+    ),
+    "errors": typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output"),
+    "user": typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you"),
+}
+"""The options that the fields of a request are given by."""
 
 
 def submit(
     command: Annotated[list[str], typer.Argument(metavar="JOB.toml | -- COMMAND...", help="Job file, or command.")],
-    job: JobOptions,
+    job: Annotated[dict[str, Any], FieldsOf(JobRequest, _OPTIONS)],
     array: Annotated[
         str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
     ] = None,
@@ -123,14 +80,14 @@ def submit(
 
     Example: malleable submit --min 1 --max 4 -- python -m apgas.benchmarks.pi
     """
-    given = job.given()
+    given = _given(job)
     if len(command) == 1 and command[0].endswith(".toml"):
         if given or array is not None:
             raise CliError("a job file and options", "the job file says it all", f"edit {command[0]}")
         submitted, wanted = _submit_file(Path(command[0]), state)
     else:
         values = {"name": _program(command), "user": _own_name(state), **given, "command": command}
-        request = _request(values, str(Path.cwd()), lambda field: option_of(JobOptions, field))
+        request = _request(values, str(Path.cwd()), _option)
         wanted = read_numbers("--array", array)
         submitted = _submitted(client(state), request, wanted)
     document = {"job": submitted[0]} if wanted is None else {"jobs": submitted}
@@ -174,6 +131,27 @@ def _submit_file(path: Path, state: Path | None) -> tuple[list[int], tuple[int, 
 
 def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, ...] | None) -> list[int]:
     return [scheduler.submit(request)] if array is None else scheduler.submit_array(request, array)
+
+
+def _option(field: str) -> str:
+    """The option that a field is given by, or the field where there is none."""
+    # an option's first name lies where its default would, until the command is made
+    return str(_OPTIONS[field].default) if field in _OPTIONS else field
+
+
+def _given(job: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the request that are asked for, of which options give some in words.
+
+    Raises:
+        CliError: A variable has no value, or what are to be jobs are no numbers.
+    """
+    values = dict(job)
+    if "environment" in values:
+        values["environment"] = _variables(values["environment"])
+    for name in ("after_ok", "after_any"):
+        if name in values:
+            values[name] = read_numbers(_option(name), values[name])
+    return values
 
 
 def _variables(words: list[str]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,8 @@ from scheduler_bridge.cli.app import run
 from scheduler_bridge.experiments.published_runs.cells import (
     NODES,
     BadReferenceError,
+    Batch,
     Costs,
-    RealJob,
     RunKey,
     compare,
     measured,
@@ -25,12 +24,31 @@ from scheduler_bridge.experiments.published_runs.cells import (
     read_reference,
     seconds_on,
     simulated,
+    span,
 )
 from scheduler_bridge.experiments.published_runs.study import CLAIMS, judged
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim import SimRecord
+from scheduler_bridge.sim.jobs import Sizes
 
 SCALING = {("UTS", "18"): {1: 190.0, 2: 100.0, 4: 60.0}}
 COSTS = Costs(release_s=2.0, ready_s=6.0, grow_s=5.0, shrink_s=10.0)
-JOB = RealJob(1, "UTS_18_rigid_2", ("UTS", "18"), False, 2, 2, 0.0, 0.0, 100.0, 2, 0, 0, False)
+
+
+def job(
+    job_id: int = 1,
+    nodes: int = 2,
+    least: int | None = None,
+    *,
+    submit_s: float = 0.0,
+    start_s: float = 0.0,
+    end_s: float = 100.0,
+    grows: int = 0,
+) -> SimRecord:
+    """A job of ``nodes`` nodes, malleable down to ``least``, as it really ran."""
+    kind, lowest = ("rigid", nodes) if least is None else ("malleable", least)
+    spec = JobSpec(job_id, "UTS_18", "paper", kind, nodes, lowest, nodes, 800.0, submit_s)  # type: ignore[arg-type]
+    return SimRecord(spec, start_s, end_s, "completed", sizes=Sizes([(start_s, nodes)]), grows=grows)
 
 
 def test_runtimes_lie_on_a_power_law_between_the_measured_ones() -> None:
@@ -42,7 +60,7 @@ def test_runtimes_lie_on_a_power_law_between_the_measured_ones() -> None:
 
 
 def test_a_job_that_waits_starts_when_the_nodes_of_another_are_released() -> None:
-    whole = [replace(JOB, job_id=number, min_nodes=32, max_nodes=32, start_nodes=32) for number in (1, 2)]
+    whole = Batch((job(1, 32), job(2, 32)))
     scaling = {("UTS", "18"): {16: 120.0, 32: 100.0}}
     ours = simulated(whole, scaling, "fcfs", COSTS)
     assert (ours.makespan_s, ours.wait_s, ours.runtime_s) == pytest.approx((202, 51, 100))
@@ -50,19 +68,18 @@ def test_a_job_that_waits_starts_when_the_nodes_of_another_are_released() -> Non
 
 
 def test_a_job_whose_resize_failed_takes_as_long_as_it_did() -> None:
-    job = replace(JOB, malleable=True, min_nodes=1, max_nodes=4, start_nodes=4, end_s=300.0, failed=True)
-    ours = simulated([job], SCALING, "malleable-compat", COSTS)
+    batch = Batch((job(1, 4, 1, end_s=300.0),), frozenset({1}))
+    ours = simulated(batch, SCALING, "malleable-compat", COSTS)
     assert (ours.runtime_s, ours.grows, ours.shrinks) == pytest.approx((300, 0, 0))
 
 
 def test_nodes_that_a_failed_resize_left_idle_are_held_but_not_used() -> None:
     """It held 16 nodes and computed as on 4, for 400 s; another job, which needs 20 of the 32, waited for its end."""
     scaling = {("UTS", "18"): {4: 400.0, 16: 100.0, 32: 50.0}}
-    stuck = replace(JOB, malleable=True, min_nodes=2, max_nodes=16, start_nodes=16, end_s=400.0, failed=True)
-    other = replace(JOB, job_id=2, min_nodes=20, max_nodes=20, start_nodes=20)
-    ours = simulated([stuck, other], scaling, "malleable-compat", COSTS)
+    stuck = job(1, 16, 2, end_s=400.0)
+    ours = simulated(Batch((stuck, job(2, 20)), frozenset({1})), scaling, "malleable-compat", COSTS)
     assert ours.wait_s == pytest.approx((0 + 402) / 2, rel=0.02)
-    alone = simulated([stuck], scaling, "malleable-compat", COSTS)
+    alone = simulated(Batch((stuck,), frozenset({1})), scaling, "malleable-compat", COSTS)
     assert alone.utilization == pytest.approx(100 * 4 * 402 / (32 * 400))
 
 
@@ -73,36 +90,42 @@ def test_the_nodes_for_a_runtime_are_the_inverse_of_the_runtime(nodes: int) -> N
     assert nodes_for(scaling, 1000.0) == 1.0
 
 
+def least_nodes(job: SimRecord) -> int:
+    """A job never held fewer."""
+    return job.spec.min_nodes if job.shrinks or job.grows else job.sizes[0][1]
+
+
 def test_the_published_runs_left_stuck_jobs_their_nodes(data_folder: Path) -> None:
     """What the replay of failed resizes rests on: at every start meanwhile the other jobs fit into the rest."""
     stuck = exact = 0
-    for jobs in read_reference(data_folder).runs.values():
-        for job in (job for job in jobs if job.stuck):
-            starts = [other.start_s for other in jobs if job.start_s < other.start_s < job.end_s]
-            others = [
-                sum(one.least_nodes for one in jobs if one is not job and one.start_s <= at_s < one.end_s)
-                for at_s in starts
+    for batch in read_reference(data_folder).runs.values():
+        for one in filter(batch.is_stuck, batch.jobs):
+            _, start_s, end_s = span(one)
+            others = [(*span(other), least_nodes(other)) for other in batch.jobs if other is not one]
+            held = [
+                sum(least for _, from_s, to_s, least in others if from_s <= at_s < to_s)
+                for _, at_s, *_ in others
+                if start_s < at_s < end_s
             ]
-            assert max(others, default=0) <= NODES - job.start_nodes, job
+            ((_, nodes),) = one.sizes
+            assert max(held, default=0) <= NODES - nodes, one
             stuck += 1
-            exact += max(others, default=0) == NODES - job.start_nodes
+            exact += max(held, default=0) == NODES - nodes
     assert (stuck, exact) == (14, 4)
 
 
 def test_orders_cost_what_they_cost() -> None:
-    first = replace(JOB, malleable=True, min_nodes=1, max_nodes=32)
     scaling = {("UTS", "18"): {1: 3200.0, 32: 100.0}}
-    other = replace(JOB, job_id=2, submit_s=20.0, min_nodes=16, max_nodes=16, start_nodes=16)
-    ours = simulated([first, other], scaling, "malleable-compat", COSTS)
+    ours = simulated(Batch((job(1, 32, 1), job(2, 16, submit_s=20.0))), scaling, "malleable-compat", COSTS)
     assert ours.shrinks == 1
     assert ours.wait_s == pytest.approx(10 / 2, abs=0.1)
 
 
 def test_measured_runs_know_no_utilization_where_jobs_were_resized() -> None:
-    real = measured([JOB, replace(JOB, job_id=2, submit_s=50.0, start_s=60.0, end_s=160.0)], COSTS)
+    real = measured([job(1), job(2, submit_s=50.0, start_s=60.0, end_s=160.0)], COSTS)
     assert (real.makespan_s, real.turnaround_s, real.wait_s) == (160, 105, 5)
     assert real.utilization == pytest.approx(100 * 2 * 204 / (32 * 160))
-    assert measured([replace(JOB, grows=1)], COSTS).utilization is None
+    assert measured([job(grows=1)], COSTS).utilization is None
 
 
 def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:
@@ -118,9 +141,9 @@ def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:
 def test_the_published_runs_are_told_apart(data_folder: Path) -> None:
     reference = read_reference(data_folder)
     assert len(reference.runs) == 240
-    assert all(len(jobs) == 25 for jobs in reference.runs.values())
+    assert all(len(batch.jobs) == 25 for batch in reference.runs.values())
     assert RunKey("MalleableStrategy", 100, 47, 1) in reference.runs
-    assert sum(job.failed for jobs in reference.runs.values() for job in jobs) == 24
+    assert sum(len(batch.failed) for batch in reference.runs.values()) == 24
 
 
 def test_a_few_real_runs_are_met_within_five_percent(data_folder: Path) -> None:

@@ -12,10 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from msgspec import structs
+
 from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Engine, SimJob, SimRecord
+from scheduler_bridge.sim.jobs import Sizes
 
 # Reads what the 2024 paper published of its real runs: every job, the strong scaling, the means of its figures -------
 #
@@ -48,50 +51,37 @@ class RunKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RealJob:
-    """A job of a real run. Times in seconds since the run's beginning.
-
-    It is no ``JobRecord``: the published table has numbers of orders and one size, not the course of the job.
+class Batch:
+    """The jobs of a real run. Times in seconds since its beginning.
 
     Attributes:
-        job_id: Its number in the batch.
-        name: As published: program, input, class, sizes.
-        program: Program and input, as in the strong scaling.
-        malleable: Whether it could be resized.
-        min_nodes: Fewest nodes.
-        max_nodes: Most nodes; of a rigid job, those that it had.
-        submit_s: Submission.
-        start_s: Start.
-        end_s: End.
-        start_nodes: Nodes at the start.
-        shrinks: Shrink orders.
-        grows: Grow orders.
-        failed: A resize of it failed.
+        jobs: As the simulator records its own; of the sizes of a job, only the first one is published.
+        failed: The ids of those of which a resize failed.
     """
 
-    job_id: int
-    name: str
-    program: tuple[str, str]
-    malleable: bool
-    min_nodes: int
-    max_nodes: int
-    submit_s: float
-    start_s: float
-    end_s: float
-    start_nodes: int
-    shrinks: int
-    grows: int
-    failed: bool
+    jobs: tuple[SimRecord, ...]
+    failed: frozenset[int] = frozenset()
 
-    @property
-    def stuck(self) -> bool:
-        """Whether it held the nodes of its start until its end, though a resize failed: none was carried out."""
-        return self.failed and not self.shrinks and not self.grows
+    def is_stuck(self, job: SimRecord) -> bool:
+        """Whether a job held the nodes of its start until its end, though a resize failed: none was carried out."""
+        return job.spec.job_id in self.failed and not job.shrinks and not job.grows
 
-    @property
-    def least_nodes(self) -> int:
-        """It never held fewer."""
-        return self.min_nodes if self.shrinks or self.grows else self.start_nodes
+
+def program(job: SimRecord) -> tuple[str, str]:
+    """Program and input of a published job, as in the strong scaling, by its name: program, input, class, sizes."""
+    name, size, *_ = job.spec.name.split("_")
+    return name, size
+
+
+def span(job: SimRecord) -> tuple[float, float, float]:
+    """When a job was submitted, started and ended.
+
+    Raises:
+        RuntimeError: It did not complete.
+    """
+    if job.start_s is None or job.end_s is None or job.outcome != "completed":
+        raise RuntimeError(f"job {job.spec.job_id} did not complete: {job.outcome}")
+    return job.spec.submit_s, job.start_s, job.end_s
 
 
 @dataclass(frozen=True)
@@ -99,12 +89,12 @@ class Reference:
     """The published data.
 
     Attributes:
-        runs: The jobs of each run.
+        runs: Each run.
         scaling: Median runtime in seconds by nodes, for each program and input.
         utilization: Published mean utilization in percent, by policy and share.
     """
 
-    runs: dict[RunKey, tuple[RealJob, ...]]
+    runs: dict[RunKey, Batch]
     scaling: dict[tuple[str, str], dict[int, float]]
     utilization: dict[tuple[str, int], float]
 
@@ -124,23 +114,27 @@ def read_reference(data: Path) -> Reference:
         BadReferenceError: A file is missing or not as it should be.
     """
     folder = data / FOLDER
-    runs: dict[RunKey, list[RealJob]] = {}
+    runs: dict[RunKey, dict[int, SimRecord]] = {}
+    failed: dict[RunKey, set[int]] = {}
     numbers: dict[tuple[str, int, int], int] = {}
     for row, job in _rows(folder / "jobs.csv", lambda row: (row, _job(row))):
         batch = (row["strategy"], int(row["malleable_percent"]), int(row["seed"]))
         key = RunKey(*batch, numbers.setdefault(batch, 0))
-        if any(other.job_id == job.job_id for other in runs.get(key, ())):
+        if job.spec.job_id in runs.get(key, {}):
             numbers[batch] += 1
             key = RunKey(*batch, numbers[batch])
-        runs.setdefault(key, []).append(job)
+        runs.setdefault(key, {})[job.spec.job_id] = job
+        if row["error_elastic"] == "True":
+            failed.setdefault(key, set()).add(job.spec.job_id)
     scaling: dict[tuple[str, str], dict[int, float]] = {}
-    for program, nodes, seconds in _rows(folder / "strong_scaling.csv", _point):
-        scaling.setdefault(program, {})[nodes] = seconds
+    for what, nodes, seconds in _rows(folder / "strong_scaling.csv", _point):
+        scaling.setdefault(what, {})[nodes] = seconds
     utilization: dict[tuple[str, int], float] = {}
     for row in _rows(folder / UTILIZATION, dict):
         share, *_ = row.values()
         utilization.update({(name, int(share)): float(value) for name, value in list(row.items())[1:]})
-    return Reference({key: tuple(jobs) for key, jobs in runs.items()}, scaling, utilization)
+    batches = {key: Batch(tuple(jobs.values()), frozenset(failed.get(key, ()))) for key, jobs in runs.items()}
+    return Reference(batches, scaling, utilization)
 
 
 def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:
@@ -153,25 +147,31 @@ def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:
         raise BadReferenceError(f"{path}: {type(error).__name__}: {error}") from None
 
 
-def _job(row: dict[str, str]) -> RealJob:
-    program, size, kind, sizes = row["job_name"].split("_")
+def _job(row: dict[str, str]) -> SimRecord:
+    _, _, kind, sizes = row["job_name"].split("_")
     low, _, high = sizes.partition("-")
     malleable = kind == "malleable"
-    start_nodes = int(row["start_nodes"])
-    return RealJob(
+    start_s, start_nodes = float(row["start_s"]), int(row["start_nodes"])
+    most = int(high) if malleable else start_nodes
+    spec = JobSpec(
         job_id=int(row["id"]),
         name=row["job_name"],
-        program=(program, size),
-        malleable=malleable,
+        user="paper",
+        job_class="malleable" if malleable else "rigid",
+        nodes=most,
         min_nodes=int(low) if malleable else start_nodes,
-        max_nodes=int(high) if malleable else start_nodes,
+        max_nodes=most,
+        walltime_s=WALLTIME_S,
         submit_s=float(row["submit_s"]),
-        start_s=float(row["start_s"]),
-        end_s=float(row["end_s"]),
-        start_nodes=start_nodes,
-        shrinks=int(row["shrink_count"]),
+    )
+    return SimRecord(
+        spec,
+        start_s,
+        float(row["end_s"]),
+        "completed",
+        sizes=Sizes([(start_s, start_nodes)]),
         grows=int(row["grow_count"]),
-        failed=row["error_elastic"] == "True",
+        shrinks=int(row["shrink_count"]),
     )
 
 
@@ -260,7 +260,7 @@ def nodes_for(scaling: dict[int, float], seconds: float) -> float:
 
 
 def simulated(
-    jobs: Sequence[RealJob],
+    batch: Batch,
     scaling: dict[tuple[str, str], dict[int, float]],
     policy: str,
     costs: Costs,
@@ -270,23 +270,28 @@ def simulated(
     """Simulate a batch.
 
     Args:
-        jobs: The batch, from a real run.
+        batch: The jobs, from a real run.
         scaling: Runtimes by nodes, for each program and input.
         policy: One of this project's.
         costs: What things take.
         replica: 0: runtimes as in the scaling; others: with a random spread that the number determines.
     """
     rng = random.Random(replica)
-    sims = [_sim_job(job, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0) for job in jobs]
+    sims = [
+        _sim_job(job, batch, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0)
+        for job in batch.jobs
+    ]
     settings = replace(settings_for(policy), walltime_grace_s=_NEVER_S)
     records = Engine(NODES, get(policy), settings).run(sims).records.values()
-    computing = {job.job_id: nodes_for(scaling[job.program], job.end_s - job.start_s) for job in jobs if job.failed}
+    computing = {
+        job.spec.job_id: nodes_for(scaling[program(job)], _runtime_s(job))
+        for job in batch.jobs
+        if job.spec.job_id in batch.failed
+    }
     spans, held = [], 0.0
     for record in records:
-        start_s, end_s = record.start_s, record.end_s
-        if start_s is None or end_s is None or record.outcome != "completed":
-            raise RuntimeError(f"job {record.spec.job_id} did not complete under {policy}: {record.outcome}")
-        spans.append((record.spec.submit_s, start_s, end_s - costs.release_s))
+        submit_s, start_s, end_s = span(record)
+        spans.append((submit_s, start_s, end_s - costs.release_s))
         most = computing.get(record.spec.job_id, math.inf)
         held += sum(
             min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
@@ -295,40 +300,40 @@ def simulated(
     return Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
 
 
-def _sim_job(job: RealJob, scaling: dict[tuple[str, str], dict[int, float]], costs: Costs, factor: float) -> SimJob:
-    by_nodes = scaling[job.program]
+def _sim_job(
+    job: SimRecord, batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], costs: Costs, factor: float
+) -> SimJob:
+    by_nodes = scaling[program(job)]
+    failed = job.spec.job_id in batch.failed
 
     def speed(nodes: int) -> float:
-        runtime_s = job.end_s - job.start_s if job.failed else factor * seconds_on(by_nodes, nodes)
+        runtime_s = _runtime_s(job) if failed else factor * seconds_on(by_nodes, nodes)
         return 1 / (runtime_s + costs.release_s)
 
-    least, most = (job.start_nodes, job.start_nodes) if job.stuck else (job.min_nodes, job.max_nodes)
-    spec = JobSpec(
-        job_id=job.job_id,
-        name=job.name,
-        user="paper",
-        job_class="malleable" if job.malleable else "rigid",
-        nodes=most,
-        min_nodes=least,
-        max_nodes=most,
-        walltime_s=WALLTIME_S,
-        submit_s=max(0.0, job.submit_s),
-    )
+    spec = structs.replace(job.spec, submit_s=max(0.0, job.spec.submit_s))
+    if batch.is_stuck(job):
+        ((_, nodes),) = job.sizes
+        spec = structs.replace(spec, nodes=nodes, min_nodes=nodes, max_nodes=nodes)
     return SimJob(
         spec,
-        1 / speed(most),
+        1 / speed(spec.nodes),
         speedup=speed,
-        ready_delay_s=None if job.failed else costs.ready_s,
+        ready_delay_s=None if failed else costs.ready_s,
         grow_s=costs.grow_s,
         shrink_s=costs.shrink_s,
     )
 
 
-def measured(jobs: Sequence[RealJob], costs: Costs) -> Measures:
+def _runtime_s(job: SimRecord) -> float:
+    _, start_s, end_s = span(job)
+    return end_s - start_s
+
+
+def measured(jobs: Sequence[SimRecord], costs: Costs) -> Measures:
     """Measure a real run."""
     grows, shrinks = sum(job.grows for job in jobs), sum(job.shrinks for job in jobs)
-    held = sum(job.start_nodes * (job.end_s - job.start_s + costs.release_s) for job in jobs)
-    spans = [(job.submit_s, job.start_s, job.end_s) for job in jobs]
+    held = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
+    spans = [span(job) for job in jobs]
     result = Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
     return replace(result, utilization=None) if grows or shrinks else result
 
@@ -487,16 +492,16 @@ def _cell(
 ) -> Cell:
     batches = [reference.runs[key] for key in runs]
     ours = [
-        _mean([simulated(jobs, reference.scaling, policy, costs, replica=replica) for replica in range(replicas)])
-        for jobs in batches
+        _mean([simulated(batch, reference.scaling, policy, costs, replica=replica) for replica in range(replicas)])
+        for batch in batches
     ]
     return Cell(
         strategy,
         share,
         policy,
         runs,
-        tuple(any(job.failed for job in jobs) for jobs in batches),
-        tuple(measured(jobs, costs) for jobs in batches),
+        tuple(bool(batch.failed) for batch in batches),
+        tuple(measured(batch.jobs, costs) for batch in batches),
         tuple(ours),
         reference.utilization[strategy, share],
     )

@@ -108,7 +108,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
     ]
     twice = [RunKey("MalleableStrategy", 100, 47, number) for number in (0, 1)]
     if all(key in reference.runs for key in twice):
-        first, second = (measured(reference.runs[key], costs) for key in twice)
+        first, second = (measured(reference.runs[key].jobs, costs) for key in twice)
         makespan, wait = (
             100 * abs(getattr(second, name) / getattr(first, name) - 1) for name in ("makespan_s", "wait_s")
         )

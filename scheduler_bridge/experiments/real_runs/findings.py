@@ -10,9 +10,10 @@ from typing import Final
 
 from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.outcome import DataTable, Value
-from scheduler_bridge.experiments.published_runs.cells import Costs, RealJob, Reference, measured
+from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, measured
 from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
+from scheduler_bridge.sim import SimRecord
 
 MEASURES: Final[Mapping[str, str]] = {
     "makespan_s": "makespan s",
@@ -57,8 +58,8 @@ def published(reference: Reference | None, time: float) -> dict[tuple[str, int],
         return {}
     costs = Costs()
     grouped: dict[tuple[str, int], list[dict[str, float | None]]] = {}
-    for key, jobs in reference.runs.items():
-        found = measured(jobs, costs)
+    for key, batch in reference.runs.items():
+        found = measured(batch.jobs, costs)
         grouped.setdefault((key.strategy, key.share), []).append({name: getattr(found, name) for name in MEASURES})
     means: dict[tuple[str, int], dict[str, float]] = {}
     ours = {theirs: name for name, theirs in PUBLISHED.items()}
@@ -113,10 +114,10 @@ def published_orders(reference: Reference | None) -> dict[int, tuple[float, floa
     """The paper's grows and shrinks per malleable job under its malleable policy, by share."""
     if reference is None:
         return {}
-    jobs: dict[int, list[RealJob]] = {}
+    jobs: dict[int, list[SimRecord]] = {}
     for key, batch in reference.runs.items():
         if key.strategy == PUBLISHED["malleable"]:
-            jobs.setdefault(key.share, []).extend(job for job in batch if job.malleable)
+            jobs.setdefault(key.share, []).extend(job for job in batch.jobs if job.spec.is_malleable)
     return {
         share: (statistics.fmean(job.grows for job in those), statistics.fmean(job.shrinks for job in those))
         for share, those in sorted(jobs.items())

@@ -110,13 +110,13 @@ def read_duration(option: str, text: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def read_moment(option: str, text: str, now: dt.datetime) -> dt.datetime:
-    """Read a moment that is not past: now, +30m, 18:00 (the next one), 2026-12-01T18:00.
+def read_time(option: str, text: str, now: dt.datetime) -> dt.datetime:
+    """Read a time that is not past: now, +30m, 18:00 (the next one), 2026-12-01T18:00.
 
     Args:
         option: For the error.
         text: What was given.
-        now: With its time zone, in which a moment without one is meant.
+        now: With its time zone, in which a time without one is meant.
 
     Raises:
         CliError: It is none, or past.
@@ -133,26 +133,26 @@ def read_moment(option: str, text: str, now: dt.datetime) -> dt.datetime:
         found = dt.datetime.fromisoformat(text)
     except ValueError:
         raise CliError(
-            f"{option} {text}: not a moment", "a moment is like now, +30m, 18:00 or 2026-12-01T18:00", f"{option} 18:00"
+            f"{option} {text}: not a time", "a time is like now, +30m, 18:00 or 2026-12-01T18:00", f"{option} 18:00"
         ) from None
     found = found if found.tzinfo is not None else found.astimezone()
     if found < now:
-        raise CliError(f"{option} {text}: that is past", f"it is {moment_text(now, now)} now", "name a later time")
+        raise CliError(f"{option} {text}: that is past", f"it is {time_text(now, now)} now", "name a later time")
     return found
 
 
-def moment_text(when: dt.datetime, now: dt.datetime) -> str:
-    """Word a moment, with its date only if that is not today's."""
+def time_text(when: dt.datetime, now: dt.datetime) -> str:
+    """Word a time, with its date only if that is not today's."""
     return f"{when:%H:%M:%S}" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M}"
 
 
 def clock_text(at_s: float, now_s: float, now: dt.datetime) -> str:
-    """Word a time on the scheduler's clock, on which it is ``now_s`` at the moment ``now``."""
-    return moment_text(now + dt.timedelta(seconds=at_s - now_s), now)
+    """Word a time on the scheduler's clock, on which it is ``now_s`` at ``now``."""
+    return time_text(now + dt.timedelta(seconds=at_s - now_s), now)
 
 
 def local_now() -> dt.datetime:
-    """Return the present moment in the user's time zone."""
+    """Return the present time in the user's time zone."""
     return dt.datetime.now().astimezone()
 
 

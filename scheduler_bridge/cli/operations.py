@@ -19,7 +19,7 @@ from scheduler_bridge.cli.common import (
     print_outcome,
     print_rich,
 )
-from scheduler_bridge.cli.inputs import clock_text, local_now, moment_text, read_duration, read_moment, read_numbers
+from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
 from scheduler_bridge.daemon import ReservationStatus, Snapshot
 from scheduler_bridge.daemon.requests import ChangeNode, LimitUsers, NodeChange, Reserve, Unreserve
 from scheduler_bridge.model import wording
@@ -120,7 +120,7 @@ def make_reservation(
     if duration is None:
         raise CliError("--for is missing", "a reservation lasts for some time", "for example --for 2h")
     now = local_now()
-    begins = read_moment("--start", start, now)
+    begins = read_time("--start", start, now)
     lasts_s = read_duration("--for", duration)
     if lasts_s <= 0:
         raise CliError(f"--for {duration}", "a reservation lasts for some time", "for example --for 2h")
@@ -141,7 +141,7 @@ def make_reservation(
     who = " and ".join(filter(None, (", ".join(kept.users), "the jobs named" if jobs else ""))) or "everybody"
     typer.echo(
         f"{kept.name}: {words.plural(len(kept.nodes), 'node')} ({words.some(kept.nodes)}) "
-        f"from {moment_text(begins, now)} for {words.seconds(lasts_s)}, for {who}"
+        f"from {time_text(begins, now)} for {words.seconds(lasts_s)}, for {who}"
     )
     typer.echo(f"jobs ask for it with: malleable submit --reservation {kept.name} ...")
 

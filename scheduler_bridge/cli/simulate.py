@@ -104,7 +104,9 @@ class System:
         ),
     ] = "none"
     start_delay_s: Annotated[float, _seconds("--start-delay", "From the decision to the start of a job.")] = 0.0
-    points_s: Annotated[float, _seconds("--points", "Resizes wait for the end of so many seconds of progress.")] = 0.0
+    points_s: Annotated[
+        float, _seconds("--points", "Resizes wait for the end of this number of seconds of progress.")
+    ] = 0.0
     walltime: Annotated[
         str,
         typer.Option("--walltime", metavar="RULE", help="At other sizes than asked for: scaled as believed, or fixed."),

@@ -33,7 +33,7 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
             return "a mate takes no orders"
         job_id = mate.spec.job_id
         if not stacks.is_host(job_id) or stacks.fewest(job_id) <= decision.cores:
-            return f"job {job_id} cannot give so many cores"
+            return f"job {job_id} cannot give that number of cores"
         if not mate.may_share:
             return f"jobs may share {', '.join(state.sharing.nodes.patterns)}; job {job_id} has others"
         if max([len(stack.cores) for stack in stacks.of(job_id)], default=1) >= state.sharing.jobs_per_node:
@@ -206,7 +206,7 @@ def settle(state: SchedulerState, now: float) -> list[Effect]:
                 sharing.stacks.dissolve(job_id)
                 sharing.unsettled.discard(job_id)
             elif job.view().takes_orders(now):
-                effects += _send(state, job, back, "so many are not used by others any more")
+                effects += _send(state, job, back, "others do not use them any more")
     _predict(state, now)
     return effects
 

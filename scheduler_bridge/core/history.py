@@ -21,7 +21,7 @@ Remembered: TypeAlias = frozenset[int] | Literal["all"]
 
 _MOMENTS: Final = 200
 _NEAR_JOBS: Final = 50
-"""So many waiting jobs, from the front of the queue, have it taken down why they wait if all jobs are remembered."""
+"""Of how many waiting jobs, from the front of the queue, it is taken down why they wait if all jobs are remembered."""
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ NOTHING: Final = Allocation()
 
 
 _FEW: Final = 12
-"""So many members are taken one by one in less time than it takes to search for the last of them."""
+"""Up to this number, members are taken one by one in less time than it takes to search for the last of them."""
 
 
 def lowest(ranks: int, count: int) -> int:

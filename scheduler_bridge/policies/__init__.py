@@ -1,6 +1,6 @@
 """The scheduling policies: pure functions of the cluster and the time, by name.
 
-Each file holds the policies of one source: registered functions, and the parts that nobody else uses. They share
+Each file holds the policies of one source: registered functions, and the parts that no other file uses. They share
 ``base`` (the protocol and the decisions), ``registry``, ``compose`` (a policy is made of four parts), ``plan`` (what a
 pass has decided so far), and the parts themselves: ``backfill``, ``redistribution``, ``profile``, ``timetable`` and
 ``sharing_candidates``. A new policy is one small file with a registered function, imported here.

@@ -35,7 +35,7 @@ class InOrder:
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes for the first; the others wait for the first."""
         if reservation is not None and reservation.job_id != job.job_id:
-            return f"job {reservation.job_id} is first in the queue and nobody overtakes"
+            return f"job {reservation.job_id} is first in the queue and none overtakes"
         return too_few(need, view, reservation)
 
 

@@ -116,7 +116,7 @@ class Share(msgspec.Struct, frozen=True):
         nodes: On how many nodes it starts.
         mates: The running jobs.
         cores: What each mate gives of each of its nodes.
-        free_nodes: So many of the nodes are free ones, of which it gets all cores.
+        free_nodes: How many of the nodes are free ones, of which it gets all cores.
         reason: Why.
     """
 

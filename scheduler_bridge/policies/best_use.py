@@ -65,11 +65,11 @@ def best_use(patience: float = 100.0, haste: float = 0.5, ratio: float = 3.0, wo
     """Best use: EASY at minimum sizes, smallest work first; nodes go to the jobs that make the most of them.
 
     (1) EASY backfilling; malleable jobs start at their minimum. Who needs less node-seconds comes first: jobs are
-    queued by submission + patience x walltime x nodes / nodes of the machine, so that nobody is overtaken by jobs that
+    queued by submission + patience x walltime x nodes / nodes of the machine, so that none is overtaken by jobs that
     are submitted later than that. (2) Where idle nodes do not suffice for a waiting job, running malleable jobs give
     some, those first that miss them least. (3) Nodes still idle go to those that make the most of them. What a job
     makes of a node is the part by which it becomes faster, (1 - rho) / nodes, divided by walltime^haste: long jobs
-    give, short jobs get. (4) If nobody waits and no node is idle, nodes move from the jobs that make the least of them
+    give, short jobs get. (4) If no job waits and no node is idle, nodes move from the jobs that make the least of them
     to the one that makes the most, one job at a time. (5) A pass looks ahead to these moves, so that the next one does
     not take back what it gives: where resizes take no time, no job grows and shrinks at one instant (but now and then
     for a ``ratio`` close to 1, and beside jobs that never take orders where walltimes are scaled).
@@ -110,9 +110,9 @@ class _Giver:
 
 @dataclass(frozen=True, slots=True)
 class Rebalancing:
-    """As ``ByPriority``; and where nobody waits and no node is idle, nodes move from the worst use to the best one.
+    """As ``ByPriority``; and where no job waits and no node is idle, nodes move from the worst use to the best one.
 
-    One job gets nodes at a time, and only so many that it still makes more of them than those that give them, so
+    One job gets nodes at a time, and only as many that it still makes more of them than those that give them, so
     that they do not go back.
 
     A pass looks ahead to these moves. Idle nodes that the next one would move on go to where they end up at once, and
@@ -156,7 +156,7 @@ class Rebalancing:
             moved = self._given(sorted(gifts, key=self._gives), taker.spec, taker.nodes, taker.limit - taker.nodes)
             got = sum([nodes for _, nodes in moved])
             if not got or self._saved_s(plan, taker.spec, taker.job, taker.nodes, got) < self.worth_s:
-                if taker.job is None:  # it only starts, and nobody knows whether it will take part in moves
+                if taker.job is None:  # it only starts, and it is not known whether it will take part in moves
                     continue
                 return
             for giver, nodes in moved:

@@ -32,7 +32,7 @@ class PublishedEasy:
 
     It lacks the rule of the spare nodes. The pass that finds the first blocked job ends there, so that others overtake
     from the next pass on. A job must end before the first one can start; to end with it is not enough: where all
-    walltimes are equal, as in the paper's batches, nobody ever overtakes.
+    walltimes are equal, as in the paper's batches, none ever overtakes.
     """
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
@@ -70,7 +70,7 @@ class PublishedEasy:
         if need > view.free_nodes:
             return too_few(need, view, reservation)
         if reservation is None or reservation.job_id == job.job_id:
-            return "nobody overtakes before the next pass"
+            return "none overtakes before the next pass"
         return f"it would not end before job {reservation.job_id} can start: {reservation}"
 
 
@@ -79,7 +79,7 @@ class TakeFromAll:
 
     For the first waiting job only, and only if they suffice: every malleable job that takes orders gives as many nodes
     as are missing, or all it has above its minimum; what is missing is never counted down. Until they are released the
-    scheduler does nothing else. Otherwise idle nodes go to the malleable jobs with most room to grow, whoever waits.
+    scheduler does nothing else. Otherwise idle nodes go to the malleable jobs with most room to grow, though jobs wait.
     """
 
     def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
@@ -135,7 +135,7 @@ def easy_compat() -> Policy:
 
     A later job starts only if it ends before the first blocked job can start, by walltimes; it may not use the nodes
     that the first job would leave spare. The pass that finds a job blocked ends there. Where all walltimes are equal,
-    as in the paper's 240 runs, nobody ever overtakes: it is fcfs. Malleable jobs are moldable: they start on as many
+    as in the paper's 240 runs, none ever overtakes: it is fcfs. Malleable jobs are moldable: they start on as many
     nodes as are free, up to their maximum. The scheduler decides every 5 s and at events.
 
     Source: Finnerty et al., "On the Performance of Malleable APGAS Programs and Batch Job Schedulers", SN Computer

@@ -21,12 +21,12 @@ def conservative() -> Policy:
     """Conservative backfilling: every waiting job holds a reservation, and overtaking delays none of them.
 
     A job starts if its walltime fits before and beside all reservations. A reservation moves only forward: when a job
-    ends early, the waiting jobs, in the order of the queue, take the earliest start that delays nobody else.
+    ends early, the waiting jobs, in the order of the queue, take the earliest start that delays no other one.
 
     Source: Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling
     the IBM SP2 with Backfilling", IEEE Transactions on Parallel and Distributed Systems 12(6), 2001.
     [D] Malleable jobs are moldable, as in ``easy``: they reserve at their minimum, start on as many nodes as delay
-    nobody, up to their maximum, and keep that size. [D] The first job of the queue does not start on free nodes that
+    none, up to their maximum, and keep that size. [D] The first job of the queue does not start on free nodes that
     a later job's reservation needs during its walltime: what was promised is kept.
     """
     return ComposedPolicy("conservative", by_submission, EveryReservation(), Moldable())
@@ -34,16 +34,16 @@ def conservative() -> Policy:
 
 # Backfilling with a reservation for every job -------------------------------------------------------------------------
 
-OVERTAKES: Final = "backfilled: it delays nobody's reservation"
+OVERTAKES: Final = "backfilled: it delays no reservation"
 
 
 class EveryReservation:
-    """Every waiting job holds a reservation, and nobody starts in a way that delays any of them.
+    """Every waiting job holds a reservation, and no job starts in a way that delays any of them.
 
     The reservations of the last pass stay; in the order of the queue each job gives its own up for the earliest one
-    that delays nobody else's (it finds its old one again at worst), and starts if that is now. A reservation that does
+    that delays no other one (it finds its old one again at worst), and starts if that is now. A reservation that does
     not hold any more, because a start, an end or a node was late, is made anew. [D] A job that the nodes in service
-    cannot hold blocks nobody.
+    cannot hold blocks no other.
 
     A reservation leaves no nodes to others: they hold their own. Who could not move forward before is only looked at
     again if nodes have come free where it could use them (``Candidates``).

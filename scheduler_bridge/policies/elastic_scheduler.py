@@ -13,7 +13,7 @@ from scheduler_bridge.policies.registry import register
 
 @register
 def fcfs() -> Policy:
-    """First come, first served: jobs start in the order of their submission, nobody overtakes.
+    """First come, first served: jobs start in the order of their submission, none overtakes.
 
     Malleable jobs are moldable: they start on as many nodes as are free, up to their maximum, and keep that size.
 
@@ -54,7 +54,7 @@ def easy() -> Policy:
     Science 5, 2024, section "Job Scheduler", Easy-Backfilling.
     [D] The reservation is computed from walltimes, at the minimum of a malleable job, and the spare nodes count; the
     published code lacks the spare nodes. [D] Jobs that end exactly at the reservation count as ended. [D] A job that
-    the nodes in service cannot hold blocks nobody.
+    the nodes in service cannot hold blocks no other.
     """
     return ComposedPolicy("easy", by_submission, Easy(), Moldable())
 

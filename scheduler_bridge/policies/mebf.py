@@ -82,7 +82,7 @@ def most_scalable_first(job: RunningJob) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ByScalability:
-    """Shrink the least scalable jobs when nothing is free, grow the most scalable ones when nobody waits.
+    """Shrink the least scalable jobs when nothing is free, grow the most scalable ones when no job waits.
 
     Attributes:
         model: What a resize brings and costs.
@@ -159,11 +159,11 @@ def mebf(
     b: float = MIDDLE,
     scale_s: float = 10.0,
 ) -> Policy:
-    """MEBF: EASY at preferred sizes or fewer; shrink the least scalable when nothing is free, grow when nobody waits.
+    """MEBF: EASY at preferred sizes or fewer; shrink the least scalable when nothing is free, grow when no job waits.
 
     Malleable jobs start on their preferred nodes (the size that they asked for), else on what is free, at least their
     minimum. If jobs wait and no node is free, running malleable jobs shrink, the least scalable first: each gives
-    floor(share_factor x its nodes), never below its minimum, until the first waiting job fits. If nobody waits and
+    floor(share_factor x its nodes), never below its minimum, until the first waiting job fits. If no job waits and
     nodes are idle, running malleable jobs grow, the most scalable first, by min(maximum - current, idle). A resize must
     be feasible: more than theta of the walltime is left, and the runtime predicted for the new size, with the overhead,
     is at most gamma times that at the present size.
@@ -178,7 +178,7 @@ def mebf(
     Supercomputing, 2024, sections 2.2 and 3.
     [D] The static time is that at the present size, the estimates are walltimes. [D] "Excludes the previously
     configured ones": who was shrunk is not shrunk again until it has grown; who has grown may be shrunk. [D] No further
-    job shrinks once the first waiting one fits. [D] A job that starts while nobody waits starts larger, without an
+    job shrinks once the first waiting one fits. [D] A job that starts while no job waits starts larger, without an
     order. [D] expand+ gives only what does not delay the reservation, and nothing to jobs that were shrunk, or the two
     would take turns for ever. [D] alpha and beta are constants of a job, not of a resize; where a job has none they are
     0.0275, the middle of the paper's interval; b is the same, and scale_s makes a change by 8 nodes cost 4.4 s. [D]

@@ -13,7 +13,7 @@ from scheduler_bridge.model import RunningJob
 Span: TypeAlias = tuple[float, float]
 """From when until when, in seconds."""
 MANY_JOBS: Final = 128
-"""So many are looked at one by one, more of them in blocks."""
+"""Up to this number they are looked at one by one, more of them in blocks."""
 _BLOCK_JOBS: Final = 32
 
 _ENOUGH: Final = 1 << 60
@@ -59,7 +59,7 @@ class Endings:
         """The times and nodes, but those of whole blocks of jobs after which fewer than ``wanted`` nodes are free.
 
         Args:
-            wanted: So many nodes are looked for.
+            wanted: How many nodes are looked for.
             free: Nodes that are free anyway.
             before_s: Jobs that end later are not passed over.
 

@@ -41,11 +41,11 @@ def sd_policy(
     starts so only if it ends earlier than if it waited, and before its mates.
 
     Parameters: ``max_slowdown``: the limit for penalties, a number, inf, or dynamic (the mean slowdown of the running
-    jobs from requested times). ``sharing_factor``, ``mates`` (m). ``considered`` (nm): only so many candidates with the
-    smallest penalties; 0: all. ``free_nodes``: yes lets free nodes make up for missing ones. ``jobs_per_node``: how
-    many jobs share a node. ``nodes``: which nodes jobs may share, by name: patterns such as big* or n00[0-3]?, with
-    commas between; who has others, too, is no mate. ``cores_per_rank``: what a mate keeps of each node. ``tested``:
-    waiting jobs looked at in a pass.
+    jobs from requested times). ``sharing_factor``, ``mates`` (m). ``considered`` (nm): how many candidates are looked
+    at, those with the smallest penalties; 0: all. ``free_nodes``: yes lets free nodes make up for missing ones.
+    ``jobs_per_node``: how many jobs share a node. ``nodes``: which nodes jobs may share, by name: patterns such as big*
+    or n00[0-3]?, with commas between; who has others, too, is no mate. ``cores_per_rank``: what a mate keeps of each
+    node. ``tested``: waiting jobs looked at in a pass.
 
     Source: D'Amico, Jokanovic, Corbalan, "Holistic Slowdown Driven Scheduling and Resource Management for Malleable
     Jobs", ICPP 2019, section 3, listings 1 to 3.
@@ -108,12 +108,12 @@ class Sharing:
         limit: A mate's penalty stays below it (MAX_SLOWDOWN); None: below the mean slowdown of the running jobs
             (DynAVGSD).
         factor: The part of a mate's cores that it gives (SharingFactor).
-        cores_per_rank: A mate keeps at least so many cores of each node.
+        cores_per_rank: A mate keeps at least this number of cores of each node.
         mates: How many mates a job has at most (m).
-        considered: Only so many candidates are looked at, those with the smallest penalties (nm); 0: all.
+        considered: How many candidates are looked at, those with the smallest penalties (nm); 0: all.
         free_nodes: Free nodes may make up for missing ones.
         jobs_per_node: How many jobs may share a node.
-        tested: So many waiting jobs are looked at in a pass, as in Slurm.
+        tested: The number of waiting jobs that a pass looks at, as in Slurm.
     """
 
     limit: float | None
@@ -146,7 +146,7 @@ class Sharing:
                 if mates := self._share(plan, profile, spec, need, start_s, hosts):
                     hosts = hosts.without([mate.job_id for mate in mates])
                     continue
-            reason = "backfilled: it delays nobody's reservation"
+            reason = "backfilled: it delays no reservation"
             if math.isfinite(start_s):
                 spare = profile.take(start_s, start_s + spec.walltime_s, need)
                 plan.reservations.append(Reservation(spec.job_id, start_s, need, max(0, spare)))

@@ -275,7 +275,7 @@ class Mate:
 
 
 def penalty(wait_s: float, increase_s: float, requested_s: float) -> float:
-    """The slowdown of a job that waited, and runs longer than it asked for, by so many seconds [equation 4]."""
+    """The slowdown of a job that waited, and runs longer than it asked for, by that number of seconds [equation 4]."""
     return (wait_s + increase_s + requested_s) / requested_s
 
 
@@ -286,7 +286,7 @@ def choose(mates: Iterable[Mate], nodes: int, *, at_most: int, free_nodes: int =
         mates: The candidates; each is under the limit for penalties already.
         nodes: The nodes that the new job needs.
         at_most: How many mates it may have.
-        free_nodes: So many free nodes may make up for missing ones; at least one mate gives its nodes all the same.
+        free_nodes: How many free nodes may make up for missing ones; at least one mate gives its nodes all the same.
 
     Returns:
         The mates, smallest penalty first; none if no choice fits. Among equal choices, the one whose mates come

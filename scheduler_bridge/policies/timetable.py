@@ -294,7 +294,7 @@ class Candidates:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether so many jobs have ceased to wait that it is less work to begin anew."""
+        """Whether most jobs have ceased to wait, so that it is less work to begin anew."""
         return len(self._line) > 2 * len(self._by_start) + _CLASSES
 
     def add(self, slot: Slot) -> None:

@@ -41,9 +41,9 @@ class _Watched:
     since_s: float = 0.0
     promised: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
-    told: dict[str, float] = field(default_factory=dict)
+    ordered_shares: dict[str, float] = field(default_factory=dict)
     cores: dict[str, str] = field(default_factory=dict)
-    told_cores: dict[str, str] = field(default_factory=dict)
+    ordered_cores: dict[str, str] = field(default_factory=dict)
     is_guest: bool = False
 
     def change(self, nodes: Iterable[str], now_s: float) -> None:
@@ -233,7 +233,7 @@ class Recorder:
             case ev.WorkersChanged(job_id=job_id):
                 sharer = self._jobs[job_id]
                 sharer.change(sharer.held, at_s)
-                sharer.shares, sharer.cores = sharer.told, sharer.told_cores
+                sharer.shares, sharer.cores = sharer.ordered_shares, sharer.ordered_cores
             case ev.ResizeFailed(job_id=job_id, order=order, reason=reason):
                 self._failed(job_id, order, reason, at_s)
             case ev.ResizeDeferred(job_id=job_id, order=order, reason=reason):
@@ -347,7 +347,10 @@ class Recorder:
                 job.cores = _lists(nodes, core_ids)
             case SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
                 job = self._jobs[job_id]
-                job.told, job.told_cores = self._shares(nodes, cores), _lists(nodes, core_ids)  # it moves no nodes
+                job.ordered_shares, job.ordered_cores = (
+                    self._shares(nodes, cores),
+                    _lists(nodes, core_ids),
+                )  # it moves no nodes
             case SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(

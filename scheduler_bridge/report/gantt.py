@@ -228,7 +228,7 @@ def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False)
             color="#000000",
             linewidth=2,
             marker="",
-            label="grew (+) or shrank (\N{MINUS SIGN}) by so many nodes",
+            label="grew (+) or shrank (\N{MINUS SIGN}) by this number of nodes",
         ),
         Patch(facecolor="#8f8f8f", label="resize under way"),
         Patch(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH, label="reserved, not yet in use"),

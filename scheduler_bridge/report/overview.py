@@ -61,8 +61,8 @@ def headline(course: Course) -> str:
     _, half_s, most_s = course.waits_s
     if most_s < 1:
         return f"{text}, nine of ten jobs start at once"
-    half = "half of the jobs start at once" if half_s < 1 else f"half of the jobs wait up to {_told(half_s)}"
-    return f"{text}; {half}, nine of ten {'wait ' if half_s < 1 else ''}up to {_told(most_s)}"
+    half = "half of the jobs start at once" if half_s < 1 else f"half of the jobs wait up to {_wait_text(half_s)}"
+    return f"{text}; {half}, nine of ten {'wait ' if half_s < 1 else ''}up to {_wait_text(most_s)}"
 
 
 def claim(course: Course) -> str:
@@ -133,8 +133,8 @@ def write_png(course: Course, part: RunRecord, window: Window, path: Path) -> No
 def five_numbers(course: Course) -> list[words.Number]:
     """Makespan, utilization, waits, turnaround and resizes."""
     mean_s, half_s, most_s = course.waits_s or (None, 0.0, 0.0)
-    half = f"up to {_told(half_s)}" if half_s >= 1 else "at once"
-    spread = f"half of the jobs {half}, nine of ten up to {_told(most_s)}"
+    half = f"up to {_wait_text(half_s)}" if half_s >= 1 else "at once"
+    spread = f"half of the jobs {half}, nine of ten up to {_wait_text(most_s)}"
     if most_s < 1:
         spread = "nine of ten jobs start at once" if course.waits_s else ""
     now = "first submission to now" if course.open_jobs else "first submission to last end"
@@ -159,7 +159,7 @@ def _subtitle(course: Course) -> str:
     return f"{claim(course)} Curves: each step is the mean of {_step(course)}."
 
 
-def _told(wait_s: float) -> str:
+def _wait_text(wait_s: float) -> str:
     """Word a wait by two digits: a bound that nine of ten keep is known no better."""
     size_s, name = next(((size_s, name) for size_s, name in _UNITS if wait_s >= 1.5 * size_s), (1.0, "s"))
     value = wait_s / size_s

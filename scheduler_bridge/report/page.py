@@ -191,14 +191,14 @@ def _provenance(records: Sequence[RunRecord]) -> str:
     parts: list[str] = []
     for record in records:
         facts: Mapping[str, object] = {"started": record.started_at, "nodes": words.some(record.nodes, _MANY)}
-        told = {
+        texts = {
             str(name): value if isinstance(value, str) else json.dumps(value, default=str)
             for name, value in {**facts, **record.provenance}.items()
         }
-        rows = [[Cell(name), Cell(value)] for name, value in told.items() if len(value) <= _LONG]
+        rows = [[Cell(name), Cell(value)] for name, value in texts.items() if len(value) <= _LONG]
         shown = table(f"provenance-{len(parts)}", f"Run under {record.policy}", ("What", "Value"), rows)
         parts.append(scrolling(shown, "Provenance"))
-        parts += [_folded(name, value) for name, value in told.items() if len(value) > _LONG]
+        parts += [_folded(name, value) for name, value in texts.items() if len(value) > _LONG]
     commands = {shlex.join(job.command): None for job in records[-1].jobs if job.command}
     listed = escape("\n".join(commands))
     if listed:

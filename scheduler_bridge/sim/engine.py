@@ -62,7 +62,7 @@ from scheduler_bridge.sim.jobs import (
 _PROGRESS_BATCHES: Final = 500
 _GIVES_UP: Final = FaultTolerance(requeue=False)
 _MAX_BATCHES: Final = 10_000
-"""So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
+"""More at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
 _MANY_NODES: Final = 100_000
 """Up to this number of nodes their names are kept; above, they are made anew each time that a job starts."""
 
@@ -78,7 +78,7 @@ class Engine:
         check: Check the core's whole state after every batch.
         remember: The jobs whose histories are kept, for ``SimResult.explanations``.
         tick_s: The scheduler sees what has happened, and decides, at multiples of this time only; 0: at once.
-        progress: Told now and then when it is and how many jobs are over.
+        progress: Called now and then with the time and how many jobs are over.
         sharing: How fast jobs are that have not all cores of their nodes [2019 paper, section 3.4]: ``ideal``: as many
             cores as they use, compared with all of their nodes'; ``worst``: as on the node where they use fewest.
         forgets: ``core`` knows nothing of jobs that have ended, which saves memory.
@@ -352,7 +352,7 @@ class Engine:
                 record.sizes.append(self._now, len(run.nodes))
                 self._go_on(run, len(run.nodes))
             case WorkersChanged():
-                self._use(run, run.told_cores, record)
+                self._use(run, run.ordered_cores, record)
             case ResizeFailed():
                 self._arrived(run, record)
                 if run.rate == 0 or run.dead:
@@ -376,14 +376,14 @@ class Engine:
         if run.killed:
             self._killed.append(run)
         if not run.begun:
-            record.reserve(run.told_s, self._now, len(run.nodes))
+            record.reserve(run.ordered_s, self._now, len(run.nodes))
 
     def _begin(self, run: Run, record: SimRecord) -> None:
         """The job computes from now on."""
         now, nodes = self._now, len(run.nodes)
         run.begun = True
-        if now > run.told_s:
-            record.reserve(run.told_s, now, nodes)
+        if now > run.ordered_s:
+            record.reserve(run.ordered_s, now, nodes)
         if record.start_s is None:
             record.start_s = now
         record.sizes.append(now, nodes)
@@ -581,7 +581,7 @@ class Engine:
         run.since_s = self._now
 
     def _weight(self, run: Run, nodes: int) -> float:
-        """So many of its nodes; of those that it shares, the part that its cores are."""
+        """What these nodes count: as many as they are; of those that it shares, the part that its cores are."""
         return nodes * share(run.cores, self._cores_per_node, "ideal") if run.cores else float(nodes)
 
     def _order(self, order: SendOrder, run: Run) -> None:
@@ -653,7 +653,7 @@ def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Eve
         yield now + PATIENCE_S, ResizeDeferred(order.job_id, order.order, "it does not compute yet")
     begin_s = run.next_point_s(max(now + sim.defer_s, run.computes_s))
     if order.kind == "workers":
-        run.told_cores = order.cores
+        run.ordered_cores = order.cores
         failed = ResizeFailed(order.job_id, order.order, "aborted") if fails else None
         yield begin_s + sim.workers_s, failed or WorkersChanged(order.job_id, order.order)
         return

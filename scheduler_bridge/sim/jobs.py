@@ -306,7 +306,7 @@ class Run(msgspec.Struct):
     sim: SimJob
     nodes: tuple[str, ...]
     left_s: float
-    told_s: float
+    ordered_s: float
     rate: float = 0.0
     since_s: float = 0.0
     version: int = 0
@@ -314,7 +314,7 @@ class Run(msgspec.Struct):
     wishes: int = 0
     cores: tuple[int, ...] = ()
     """The cores of each of its nodes that it uses; empty: all."""
-    told_cores: tuple[int, ...] = ()
+    ordered_cores: tuple[int, ...] = ()
     computes_s: float = 0.0
     """When its start-up is over."""
     growing: tuple[float, int] | None = None

@@ -198,7 +198,7 @@ def replay(
         options: How it is replayed.
         disturbances: What else happens, and when.
         observer: Sees every batch.
-        progress: Told now and then how far it is.
+        progress: Called now and then with how far it is.
         jobs: The jobs of a workload that was parted from them (``Workload.parted``). They are taken out as they are
             submitted, so that a million of them need not be in memory beside what becomes of them.
 

@@ -68,7 +68,7 @@ def test_a_reservation_that_has_begun_keeps_its_nodes(capsys: pytest.CaptureFixt
         (["--for", "2h"], "--nodes or --node-names", 2),
         (["--nodes", "2"], "--for is missing", 2),
         (["--nodes", "2", "--for", "2x"], "--for 2x: not a duration", 2),
-        (["--nodes", "2", "--for", "2h", "--start", "noon"], "--start noon: not a moment", 2),
+        (["--nodes", "2", "--for", "2h", "--start", "noon"], "--start noon: not a time", 2),
         (["--nodes", "9", "--for", "2h"], "nothing is reserved: it asks for 9 nodes, the cluster has 4", 1),
         (["--nodes", "1", "--for", "2h", "--name", "a b"], "nothing is reserved: reservation 'a b'", 1),
         (["--nodes", "1", "--for", "2h", "--jobs", "7"], "nothing is reserved: job 7 does not wait", 1),

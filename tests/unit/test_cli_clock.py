@@ -27,22 +27,20 @@ def test_what_is_no_duration_is_named(text: str) -> None:
 
 
 def test_moments() -> None:
-    assert inputs.read_moment("--start", "now", NOW) == NOW
-    assert inputs.read_moment("--start", "+30m", NOW) == NOW + dt.timedelta(minutes=30)
+    assert inputs.read_time("--start", "now", NOW) == NOW
+    assert inputs.read_time("--start", "+30m", NOW) == NOW + dt.timedelta(minutes=30)
     later = NOW + dt.timedelta(hours=2)
-    assert inputs.read_moment("--start", f"{later:%Y-%m-%dT%H:%M}", NOW) == later
+    assert inputs.read_time("--start", f"{later:%Y-%m-%dT%H:%M}", NOW) == later
     for hour in range(24):
-        found = inputs.read_moment("--start", f"{hour}:05", NOW)
+        found = inputs.read_time("--start", f"{hour}:05", NOW)
         assert (found.hour, found.minute) == (hour, 5)
         assert dt.timedelta() <= found - NOW <= dt.timedelta(days=1, hours=1)
 
 
-@pytest.mark.parametrize(
-    ("text", "what"), [("25:00", "not a moment"), ("soon", "not a moment"), ("2020-01-01", "past")]
-)
+@pytest.mark.parametrize(("text", "what"), [("25:00", "not a time"), ("soon", "not a time"), ("2020-01-01", "past")])
 def test_what_is_no_moment_to_come_is_named(text: str, what: str) -> None:
     with pytest.raises(CliError, match=what):
-        inputs.read_moment("--start", text, NOW)
+        inputs.read_time("--start", text, NOW)
 
 
 def test_the_scheduler_s_times_are_told_as_the_user_s() -> None:

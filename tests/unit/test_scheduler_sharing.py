@@ -296,7 +296,7 @@ def test_a_sharing_job_is_not_resized() -> None:
 @pytest.mark.parametrize(
     ("share", "story"),
     [
-        (Share(9, 3, (0, 1), 4, 0, "x"), "cannot give so many cores"),
+        (Share(9, 3, (0, 1), 4, 0, "x"), "cannot give that number of cores"),
         (Share(9, 3, (0, 1), 0, 0, "x"), "no cores"),
         (Share(9, 3, (0, 0), 2, 0, "x"), "no mates"),
         (Share(9, 3, (), 2, 3, "x"), "no mates"),

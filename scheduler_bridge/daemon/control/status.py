@@ -78,15 +78,15 @@ class FarJobs:
     """The rows of the waiting jobs far back in the queue: always the same, so each is made once."""
 
     def __init__(self) -> None:
-        self._told: dict[int, JobStatus] = {}
+        self._made: dict[int, JobStatus] = {}
 
     def of(self, waiting: Iterable[int], facts: Mapping[int, JobFacts]) -> dict[int, JobStatus]:
         """Return the jobs behind the first ``NEAR_JOBS`` that wait, by id."""
-        known, why = self._told, f"more than {NEAR_JOBS:,} jobs wait before it"
-        self._told = {
+        known, why = self._made, f"more than {NEAR_JOBS:,} jobs wait before it"
+        self._made = {
             job_id: known.get(job_id) or _kept(facts[job_id], why) for job_id in islice(waiting, NEAR_JOBS, None)
         }
-        return self._told
+        return self._made
 
 
 def kept_nodes(rows: Iterable[ReservationRow]) -> tuple[ReservationStatus, ...]:

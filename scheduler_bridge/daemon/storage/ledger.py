@@ -31,7 +31,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/9"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/10"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""

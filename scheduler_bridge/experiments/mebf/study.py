@@ -55,7 +55,7 @@ _REMARKS: Final = (
         "from the paper's interval, and known to the scheduler, b its middle; half overhead is half of that. The "
         "paper's scale in seconds is not printed."
     ),
-    "Nobody is killed; requested times are scaled where a job has another size than it asked for.",
+    "No job is killed; requested times are scaled where a job has another size than it asked for.",
     "shrink+ and expand+ are with handoff; the paper does not name the policy below them.",
 )
 _TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"

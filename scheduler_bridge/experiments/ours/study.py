@@ -48,7 +48,7 @@ _BETTER: Final = (
     "is not lower by more than a point; differences up to 0.5 % are none. Waits are compared after adding 1 min."
 )
 _MODEL: Final = (
-    "Walltimes are scaled where a job has another size than it asked for, and nobody is killed. The first tenth of the "
+    "Walltimes are scaled where a job has another size than it asked for, and no job is killed. The first tenth of the "
     "submissions is warm-up (Theta, too), except in the batches. Malleable jobs have bounds by Amdahl's law (the rule "
     "amdahl); in KIT's twin and the Cirne form those of MEBF, of medium scalability. Resizes cost nothing, except in "
     "KIT's twin (MEBF's model, 10 s) and the batches (as measured with this project's runtime)."

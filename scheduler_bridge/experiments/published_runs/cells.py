@@ -23,7 +23,7 @@ from scheduler_bridge.sim.jobs import Sizes
 # Reads what the 2024 paper published of its real runs: every job, the strong scaling, the means of its figures -------
 #
 # What is peculiar about the data, and what is done about it: 100 % malleable, seed 47 holds two runs, and 60 %, seed 47
-# none, so the runs are told apart where ids begin again. A rigid job named ``UTS_19_rigid_4`` ran on 8 nodes in 116
+# none, so the runs are kept apart where ids begin again. A rigid job named ``UTS_19_rigid_4`` ran on 8 nodes in 116
 # runs of the same jobs: the nodes that a rigid job had count, not its name. 24 jobs have an error in a resize: they
 # went on with fewer nodes than they held.
 
@@ -194,7 +194,7 @@ def _point(row: dict[str, str]) -> tuple[tuple[str, str], int, float]:
 # nodes are actively executing jobs". As many compute as the strong scaling needs for the time that the job took.
 
 _NEVER_S: Final = 1e9
-"""Nobody was killed in the real runs."""
+"""No job was killed in the real runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
 # Claims: do the simulated runs show the same change? -----------------------------------------------------------------
 
 TOLERANCE: Final = 5.0
-"""So many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""
+"""How many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""
 CLAIMS: Final[Sequence[study.Claim]] = study.claims_file(__package__)["claim"]
 _CLAIM_COLUMNS: Final = (
     "claim",

@@ -157,9 +157,9 @@ def started_s(job: JobRecord) -> float | None:
     startup, seconds = result.get("startup"), result.get("seconds")
     if not startup or seconds is None or job.start_s is None or job.end_s is None:
         return None
-    told_s: float = startup["runtime_s"] + startup["balancer_s"]
-    rest_s = job.end_s - job.start_s - told_s - seconds
-    return told_s if rest_s <= LONGEST_END_S else told_s + rest_s
+    reported_s: float = startup["runtime_s"] + startup["balancer_s"]
+    rest_s = job.end_s - job.start_s - reported_s - seconds
+    return reported_s if rest_s <= LONGEST_END_S else reported_s + rest_s
 
 
 def _delays(record: RunRecord, costs: Fitted) -> Iterator[Delay]:

@@ -338,7 +338,7 @@ def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
     whole = sum(one.same == one.decisions for one in repeated)
     same, decisions = sum(one.same for one in repeated), sum(one.decisions for one in repeated)
     sentence = (
-        f"Told of every job what its start, computation and resizes took, the simulator repeats {whole} of "
+        f"Given what every job's start, computation and resizes took, the simulator repeats {whole} of "
         f"{len(repeated)} runs start by start and order by order: {same} of {decisions} decisions are the same, "
         f"at most {max(one.apart_s for one in repeated):.2f} s apart."
         if repeated

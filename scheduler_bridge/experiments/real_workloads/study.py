@@ -47,7 +47,7 @@ _TWINS: Final = (
     "How much of the machine they use and how long rigid jobs wait was made to be of the printed size."
 )
 _MODEL: Final = (
-    "Decisions follow events, without the paper's tick of 1 or 10 s. Resizes cost nothing. Nobody is killed: requested "
+    "Decisions follow events, without the paper's tick of 1 or 10 s. Resizes cost nothing. No job is killed: requested "
     "times count for reservations only, and are scaled where a job has another size than it asked for. Malleable jobs "
     "have the bounds that the paper's authors give to jobs of these logs in a later program (the rule amdahl-logs)."
 )
@@ -166,7 +166,7 @@ def _judged_on(trace: Trace, means: Shares) -> list[study.Verdict]:
         if rigid is None or after is None:
             return study.changed(None, claim["printed"])
         if (found := study.change(rigid, after[2])) is None:
-            return study.changed(None, claim["printed"])._replace(found="nobody waits")
+            return study.changed(None, claim["printed"])._replace(found="no job waits")
         return study.changed(found, claim["printed"], f" ({after[0]}, {after[1]} %)")
 
     def limits(claim: study.Claim) -> study.Judged:

@@ -130,9 +130,9 @@ class Limits(study.Means):
 _FAR: Final = 10.0
 """In percent: a static mean that is farther away from the printed one makes another workload."""
 _DAYS: Final = 90.0
-"""So many percent of the days on which slowdown is not higher are taken for all but a first spike."""
+"""The percent of the days on which slowdown is not higher that are taken for all but a first spike."""
 _NEARLY: Final = 80.0
-"""So many percent of the categories are taken for nearly all: the paper has three that are worse."""
+"""The percent of the categories that are taken for nearly all: the paper has three that are worse."""
 _ANOTHER: Final = {
     1: "drawn by the model's form, not by the authors",
     2: "drawn by the model's form, not by the authors",
@@ -305,7 +305,7 @@ class Category:
         hours: Index of its upper end in ``HOURS``.
         jobs: How many there are.
         slowdown: Ratio of mean slowdowns; above 1, jobs gain.
-        wait: Of mean waits; infinite where nobody waits any more, None where nobody has waited.
+        wait: Of mean waits; infinite where no job waits any more, None where none has waited.
         runtime: Of mean runtimes; below 1, they run longer.
     """
 
@@ -440,7 +440,7 @@ _SLIGHT: Final = ("makespan_s", "energy_kwh")
 _KIND_TITLES: Final[dict[Kind, str]] = {"slowdown": "mean slowdown", "wait": "mean wait", "runtime": "mean runtime"}
 _FOLD: Final = 3.0
 """Colours end at ratios of two to this power."""
-_MAP_NOTE: Final = "ratio, above 1 (blue): better with SD-Policy (none: nobody waits); below it the number of jobs"
+_MAP_NOTE: Final = "ratio, above 1 (blue): better with SD-Policy (none: no job waits); below it the number of jobs"
 _SIZE_LABELS: Final = ("1", "2", "3-8", "9-32", "33-128", "129-512", "513-1,024", "> 1,024")
 _HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
 

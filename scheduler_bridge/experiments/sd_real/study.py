@@ -35,7 +35,7 @@ _NOTE: Final = (
     "fewer or more cores are carried out while it computes. What is emulated are the nodes: a core is held to a rate."
 )
 _STATIC: Final = (
-    "Static backfill is the policy conservative: each waiting job has a reservation, as under sd-policy where nobody "
+    "Static backfill is the policy conservative: each waiting job has a reservation, as under sd-policy where none "
     "shares. Slowdown is response time by what the same job took under static backfill."
 )
 _STARTS: Final = (
@@ -138,7 +138,7 @@ def _finding(records: Sequence[RunRecord]) -> str:
 
 Scale: TypeAlias = Literal["tiny", "small"]
 STATIC: Final = "conservative"
-"""Static backfill: every job that waits has a reservation, as under SD-Policy where nobody shares."""
+"""Static backfill: every job that waits has a reservation, as under SD-Policy where none shares."""
 SHARED: Final = "sd-policy"
 _KINDS: Final = ("Pi_8e10", "UTS_18", "NQueens_17")
 """What jobs compute, in turn: cheap ones, so that nodes are slow by being held to a rate."""
@@ -382,8 +382,8 @@ class Meetings:
 
     def said(self) -> str:
         """Say what was found, apart from clashes."""
-        told = f"{self.apart} times two jobs were on a node together without a core in common"
-        return f"{told}; of {self.unknown} times the records do not tell the cores." if self.unknown else f"{told}."
+        apart = f"{self.apart} times two jobs were on a node together without a core in common"
+        return f"{apart}; of {self.unknown} times the records do not tell the cores." if self.unknown else f"{apart}."
 
 
 @dataclass(frozen=True, slots=True)

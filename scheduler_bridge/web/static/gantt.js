@@ -109,7 +109,7 @@ export class Gantt {
     this.kept(context, state);
   }
 
-  // Nodes that were kept for a reservation are dotted, as far as nobody used them.
+  // Nodes that were kept for a reservation are dotted, as far as no job used them.
   kept(context, state) {
     const { now, left } = this.area;
     for (const [name, since, until, ranges] of state.kept) {

@@ -226,8 +226,8 @@ function queueRow(job, now) {
 // The scheduler's core knows no clock but its own: its times count from now, as all others, with the time of day in
 // the tooltip.
 function reason(words, now) {
-  const told = fromNow(words, now);
-  return { as: "text", say: told, title: ofDay(words), make: () => [told] };
+  const text = fromNow(words, now);
+  return { as: "text", say: text, title: ofDay(words), make: () => [text] };
 }
 
 function fromNow(words, now) {

@@ -37,7 +37,7 @@ from scheduler_bridge.workloads.workload import Workload, in_order
 BATCH_NODES: Final = 32
 BATCH_JOBS: Final = 25
 BATCH_AT_ONCE: Final = 5
-"""So many jobs are submitted at the beginning."""
+"""How many jobs are submitted at the beginning."""
 BATCH_WITHIN_S: Final = 600.0
 """The others within this time; the published code has 180 s."""
 BATCH_WALLTIME_S: Final = 800.0

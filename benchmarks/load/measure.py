@@ -20,7 +20,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.control.client import ControlClient
 from scheduler_bridge.daemon.requests import JobRequest, Snapshot
-from scheduler_bridge.daemon.storage.log_entries import decode
+from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
 
 from .daemon import Figures, Spread, allow_files, spread
@@ -345,6 +345,11 @@ def _logged(folder: Path, after: int) -> Counter[type]:
     try:
         era = store.last_era()
         rows = store.rows(era.number, after) if era is not None else ()
-        return Counter(type(event) for _, row in rows for event in decode(row)[0].events)
+        counts: Counter[type] = Counter()
+        for _, row in rows:
+            entry, _ = decode(row)
+            counts.update(map(type, entry.events))
+            counts[ev.JobSubmitted] += sum(fact.admitted for fact in entry.facts if isinstance(fact, Requested))
+        return counts
     finally:
         store.close()

@@ -28,8 +28,8 @@ from scheduler_bridge.cli.common import (
 from scheduler_bridge.cli.inputs import line_of, read_numbers, read_toml
 from scheduler_bridge.cli.results import show_explanation
 from scheduler_bridge.daemon import ControlClient, Door, JobRequest, SubmitError
-from scheduler_bridge.daemon.jobs.template import ENV_INDEX, resolve_program
-from scheduler_bridge.daemon.requests import Hold, Prioritise
+from scheduler_bridge.daemon.jobs.template import resolve_program
+from scheduler_bridge.daemon.requests import ENV_INDEX, Hold, Prioritise
 from scheduler_bridge.model.job import JOB_FILE_KEYS
 
 JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")]

@@ -49,6 +49,8 @@ def queue(
     if as_json:
         print_json(snapshot.jobs)
         return
+    if snapshot.log_behind:
+        typer.echo(f"the log cannot be written: {snapshot.log_behind}; no jobs are taken")
     jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
     if jobs:
         width = terminal_width()

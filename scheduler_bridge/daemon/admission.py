@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.daemon.requests import HeldBy, JobRequest
+from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_job
 from scheduler_bridge.model import JobSpec
 
 Ended: TypeAlias = Callable[[int], Outcome | None]
@@ -26,8 +26,8 @@ class JobFacts:
     It is no ``TrackedJob``: it begins before the core hears of the job, and outlives a start that is repeated.
 
     Attributes:
-        request: What its user asked for.
-        spec: The same for the core.
+        request: What its user asked for: for an array, one that all its jobs have in common.
+        spec: The job for the core.
         admitted: Whether the core knows of it.
         held_by: Who holds it back; None: it is not held.
         priority: Higher ones are considered first.
@@ -36,6 +36,8 @@ class JobFacts:
         abandoned: Grow orders whose outcome came too late.
         losses: Number of its last loss of nodes.
         answers: How its own requests for nodes were answered: nodes and reason.
+        number: Its number in an array; None: it is in none.
+        first: Id of the first job that shares ``request``.
     """
 
     request: JobRequest
@@ -48,6 +50,12 @@ class JobFacts:
     abandoned: set[int] = field(default_factory=set)
     losses: int = -1
     answers: dict[int, tuple[int, str]] = field(default_factory=dict)
+    number: int | None = None
+    first: int = 0
+
+    def alone(self) -> JobRequest:
+        """Return what is asked for as a request for this job alone."""
+        return array_job(self.request, self.number)
 
     def wait_again(self) -> None:
         """The job is to be run once more."""

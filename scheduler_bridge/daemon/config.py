@@ -50,6 +50,8 @@ class Limits(msgspec.Struct, frozen=True):
     requests_per_s: float = 1000.0
     open_jobs: int = 100_000
     """Jobs that wait or run; further ones are not taken."""
+    user_bytes: int = 64 * 1024 * 1024
+    """What one user's requests take whose jobs wait or run; further ones are not taken."""
 
 
 class Scheduling(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
 from scheduler_bridge.daemon.control.access import Door, Standing
 from scheduler_bridge.daemon.control.server import ControlServer
+from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.driver import Driver, ExecutorMaker
 from scheduler_bridge.daemon.jobs.executor import Executor
 from scheduler_bridge.daemon.jobs.health import Health
@@ -32,6 +33,7 @@ from scheduler_bridge.daemon.requests import (
     ChangeNode,
     Hold,
     JobRequest,
+    Kept,
     LimitUsers,
     Manage,
     Prioritise,
@@ -39,6 +41,7 @@ from scheduler_bridge.daemon.requests import (
     Reserve,
     Snapshot,
     SubmitError,
+    Submitted,
     Unreserve,
     Use,
 )
@@ -315,9 +318,17 @@ class Daemon:
         )  # Checks the names.
         driver.handle(*(ev.NodeUp(name) for name in dict.fromkeys(names)))
 
-    async def durable(self) -> None:
-        """Wait until everything so far outlasts the daemon (or the disk is known to take nothing)."""
-        await self._serving().durable()
+    def retract(self, reply: Submitted | Kept) -> None:
+        """Undo what was taken but could not be written."""
+        submissions = self._serving().submissions
+        if isinstance(reply, Submitted):
+            submissions.retract(reply.jobs or (reply.job,))
+        else:
+            submissions.unreserve(reply.reservation.name)
+
+    async def durable(self) -> str:
+        """Wait until everything so far outlasts the daemon; return why it does not, empty if it does."""
+        return await self._serving().durable()
 
     def recent(self, since_s: float) -> RunRecord:
         """Return what is open in the record, and what has reached beyond ``since_s``; to be used at once."""
@@ -446,12 +457,20 @@ class DaemonThread:
         self.stop()
 
     def submit(self, request: JobRequest) -> int:
-        """Queue a job; return its id.
+        """Queue a job; return its id when the log has the job on the disk.
 
         Raises:
-            SubmitError: It cannot run here.
+            SubmitError: It cannot run here, or the log cannot be written.
         """
-        return self._call(lambda daemon: daemon.submit(request))
+
+        async def submitted(daemon: Daemon) -> int:
+            job_id = daemon.submit(request)
+            if behind := await daemon.durable():
+                daemon.retract(Submitted(job=job_id))
+                raise log_error(behind)
+            return job_id
+
+        return self._await(submitted, None)
 
     def cancel(self, job_id: int) -> None:
         """End a job, waiting or running.

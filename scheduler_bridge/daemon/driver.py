@@ -111,8 +111,15 @@ class Driver:
         cores = ledger.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
         self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
-        limits = (config.limits.open_jobs, config.user_jobs)
-        self.submissions = Submissions(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
+        self.submissions = Submissions(
+            ledger,
+            self.handle,
+            self.now_s,
+            config.limits,
+            config.user_jobs,
+            self.executor.lacks,
+            lambda: journal.behind,
+        )
 
     # what users ask for ---------------------------------------------------------------------------------------------
 
@@ -173,6 +180,7 @@ class Driver:
             ledger.core.waiting,
             ledger.ailing,
             far,
+            self._journal.behind,
         )
         self._timed("picture", perf_counter() - began_s)
         return seen
@@ -181,9 +189,9 @@ class Driver:
         """The advance reservations that are not over, the next one first."""
         return kept_nodes(self._ledger.core.advance())
 
-    async def durable(self) -> None:
-        """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""
-        await self._journal.settled()
+    async def durable(self) -> str:
+        """Wait until the log has everything so far on disk; return why it has not, empty if it has."""
+        return await self._journal.settled()
 
     async def changed(self) -> None:
         """Wait for the next event."""
@@ -294,10 +302,14 @@ class Driver:
         """Let the core take ``events`` of this instant; what it wants is done, and ``then``, once that is written.
 
         ``after`` is called only if it could be written.
+
+        Raises:
+            TooLongError: The log could never take it; nothing has happened then.
         """
         if self._broken:
             return []
         entry = Entry(max(self.now_s(), not_before_s), events, tuple(facts))
+        draft = log_entries.draft(entry)
         began_s = perf_counter()
         try:
             effects = self._ledger.take(entry)
@@ -307,7 +319,7 @@ class Driver:
             raise
         self._timed("decision", perf_counter() - began_s)
         actions = [partial(self._carry_out, effect) for effect in effects]
-        self._journal.add(entry, effects, actions if then is None else [*actions, then], after)
+        self._journal.add(draft.row(effects), actions if then is None else [*actions, then], after)
         self._freeze()
         self._change.set()
         self._change = asyncio.Event()
@@ -362,7 +374,7 @@ class Driver:
 
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
         facts = self._ledger.jobs[job_id]
-        return Attempt(job_id, facts.attempt, facts.request, nodes, self.job_orders.server.endpoint, core_ids)
+        return Attempt(job_id, facts.attempt, facts.alone(), nodes, self.job_orders.server.endpoint, core_ids)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:

@@ -12,6 +12,10 @@ from scheduler_bridge.core import Explanation, JobStatus
 CONTROL_VERSION: Final = 1
 ARRAY_MOST: Final = 10_000
 """The most jobs that an array has."""
+REQUEST_MOST_BYTES: Final = 256 * 1024
+"""The longest request; what is kept of a job, or of all jobs of an array together, is no longer."""
+ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
+"""The variable in which a job of an array finds its number."""
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
 Launch: TypeAlias = Literal["auto", "mpiexec", "direct"]
@@ -111,6 +115,19 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 hint=f"set max_nodes to at least {low}",
             )
         return low, min(max(self.nodes, low), high), high
+
+
+def array_job(request: JobRequest, number: int | None) -> JobRequest:
+    """Return the job of an array with this number; None: the request is one job."""
+    if number is None:
+        return request
+    environment = {**request.environment, ENV_INDEX: str(number)}
+    return msgspec.structs.replace(request, name=array_name(request, number), environment=environment)
+
+
+def array_name(request: JobRequest, number: int | None) -> str:
+    """Return the name of the job of an array with this number; None: the request is one job."""
+    return request.name if number is None else f"{request.name}[{number}]"
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", kw_only=True):
@@ -266,7 +283,8 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
     """The cluster at one moment; ended jobs included.
 
     ``held_node_s``: node-seconds that jobs have held so far; ``utilization``: their part of those that there were.
-    ``user_nodes``: what one user's jobs hold together at most.
+    ``user_nodes``: what one user's jobs hold together at most. ``log_behind``: why the log cannot be written, so that
+    no jobs are taken; empty: it can.
     """
 
     now_s: float
@@ -277,6 +295,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
     reservations: tuple[ReservationStatus, ...] = ()
     user_nodes: int | None = None
     held_node_s: float = 0.0
+    log_behind: str = ""
 
     def job(self, job_id: int) -> JobStatus:
         """Return one job.

@@ -243,7 +243,7 @@ def document(
         "now_s": round(snapshot.now_s, 2),
         "policy": snapshot.policy,
         "started_at": record.started_at,
-        "notes": list(record.notes),
+        "notes": [*_trouble(snapshot), *record.notes],
         "window_s": window_s,
         "totals": _totals(snapshot),
         "nodes": [[name, states.get(name, "down")] for name in numbers],
@@ -277,6 +277,12 @@ def document(
         "untold": untold,
         "jobs": {str(job.job): _job(job, records.get(job.job), numbers, shared, why) for job in shown},
     }
+
+
+def _trouble(snapshot: Snapshot) -> list[str]:
+    """Return what is wrong with the scheduler itself."""
+    behind = snapshot.log_behind[:_SHORT]
+    return [f"The log cannot be written: {behind}. No jobs are taken."] if behind else []
 
 
 def _first(jobs: list[JobStatus]) -> tuple[list[JobStatus], list[list[float]]]:

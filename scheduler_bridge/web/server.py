@@ -162,6 +162,11 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "malleable_utilization_ratio", "Node-seconds held by jobs over nodes times uptime.", snapshot.utilization
     )
+    yield GaugeMetricFamily(
+        "malleable_log_behind",
+        "Whether the log cannot be written, so that no jobs are taken.",
+        bool(snapshot.log_behind),
+    )
     yield CounterMetricFamily("malleable_held_node_seconds", "Node-seconds that jobs have held.", snapshot.held_node_s)
 
 

@@ -12,8 +12,10 @@ from support import PATIENCE_S
 from support.daemons import perform, replace_request, rigid, until
 
 from scheduler_bridge.cli.app import run
+from scheduler_bridge.core.events import JobSubmitted
 from scheduler_bridge.daemon import Daemon, DaemonConfig, SubmitError
 from scheduler_bridge.daemon.requests import ChangeNode, Hold, JobRequest, LimitUsers, Prioritise
+from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
 
 
@@ -88,8 +90,9 @@ def test_every_job_that_can_never_run_is_ended_once(config: DaemonConfig) -> Non
 
     perform(config, play)
     store = Store(config.state_dir, read_only=True)
-    submitted = "SELECT value->>'$.job.job_id' FROM entries, json_each(events) WHERE value->>'type' = 'JobSubmitted'"
-    found = [value for (value,) in store._base.execute(submitted)]
+    entries = [decode(row)[0] for _, row in store.rows(1)]
+    found = [event.job.job_id for entry in entries for event in entry.events if isinstance(event, JobSubmitted)]
+    found += [fact.job_id for entry in entries for fact in entry.facts if isinstance(fact, Requested) and fact.admitted]
     store.close()
     assert sorted(found) == list(range(1, 8))
 

@@ -26,7 +26,7 @@ from scheduler_bridge.daemon import (
 from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller
 from scheduler_bridge.daemon.control.client import connect_in
-from scheduler_bridge.daemon.control.server import MAX_REQUEST_BYTES
+from scheduler_bridge.daemon.requests import REQUEST_MOST_BYTES
 
 BURST = 50
 LIMITS = Limits(hello_s=0.5, burst_messages=BURST, messages_per_s=0.001, burst_requests=BURST, requests_per_s=0.001)
@@ -110,7 +110,7 @@ def test_strangers_are_answered_or_cut_off(call: Call, daemon: DaemonThread, wor
 
 @ports
 def test_lines_without_end_are_cut_off(call: Call, daemon: DaemonThread) -> None:
-    answer = converse(call(daemon), b"x" * (2 * MAX_REQUEST_BYTES))
+    answer = converse(call(daemon), b"x" * (2 * REQUEST_MOST_BYTES))
     assert answer == b"" or b"bytes" in answer
     assert daemon.snapshot().jobs == ()
 

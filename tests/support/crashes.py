@@ -145,7 +145,7 @@ class World:
 
     def may_die(self) -> bool:
         """Whether nothing would be lost: what a full disk has not taken dies with the scheduler, and that is known."""
-        return not self.dead and self.crashes < DEATHS and not self.driver._journal._lagging
+        return not self.dead and self.crashes < DEATHS and not self.driver._journal.behind
 
     def die(self) -> None:
         self.dead = True

@@ -17,6 +17,7 @@ from scheduler_bridge.daemon.admission import (
     hopeless,
     verdicts,
 )
+from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.requests import HeldBy
 from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
@@ -76,7 +77,7 @@ def test_the_users_jobs_are_counted_once_for_all_that_are_kept() -> None:
 
     ledger.jobs = Counted({number: job(number, admitted=number == 1) for number in range(1, 100)})
     ledger.kept = set(range(2, 100))
-    submissions = Submissions(ledger, Mock(), lambda: 0.0, 1000, 1)
+    submissions = Submissions(ledger, Mock(), lambda: 0.0, Limits(), 1)
     assert submissions.why_kept() == dict.fromkeys(
         range(2, 100), "its user has 1 jobs waiting or running, the most allowed"
     )

@@ -9,7 +9,7 @@ from support import PATIENCE_S
 
 from scheduler_bridge.daemon import DaemonConfig
 from scheduler_bridge.daemon.storage.journal import Journal
-from scheduler_bridge.daemon.storage.log_entries import Entry
+from scheduler_bridge.daemon.storage.log_entries import Entry, encode
 from scheduler_bridge.daemon.storage.restore import restore
 from scheduler_bridge.daemon.storage.store import Store
 
@@ -26,9 +26,9 @@ def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> N
 
     async def play() -> None:
         journal = Journal(store, number, 1, told.append)
-        journal.add(Entry(1.0), [], [fail])
+        journal.add(encode(Entry(1.0), []), [fail])
         await journal.settled()
-        journal.add(Entry(2.0), [], [lambda: done.append("acted")])
+        journal.add(encode(Entry(2.0), []), [lambda: done.append("acted")])
         await journal.close()
         assert journal.complete
 
@@ -51,11 +51,11 @@ def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) 
 
         def busy() -> None:
             if not is_over:
-                journal.add(Entry(1.0), [], [busy])
+                journal.add(encode(Entry(1.0), []), [busy])
 
         busy()
         await asyncio.sleep(0.01)
-        journal.add(Entry(2.0), [], [lambda: done.append("acted")])
+        journal.add(encode(Entry(2.0), []), [lambda: done.append("acted")])
         async with asyncio.timeout(PATIENCE_S):
             await journal.settled()
         assert done == ["acted"]

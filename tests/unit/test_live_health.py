@@ -9,6 +9,7 @@ import pytest
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Effect, KillJob
 from scheduler_bridge.daemon import JobRequest, Standing
+from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.storage import log_entries
@@ -120,7 +121,7 @@ def test_nodes_that_do_not_answer_at_the_beginning_get_no_jobs_but_keep_them(log
 
 def test_a_node_that_there_cannot_be_is_not_added(log: Log) -> None:
     submissions = Submissions(
-        log.ledger, log.handle, lambda: 0.0, 10, None, lambda node: "" if node == "d" else "who is that?"
+        log.ledger, log.handle, lambda: 0.0, Limits(), None, lambda node: "" if node == "d" else "who is that?"
     )
     with pytest.raises(ValueError, match=r"node e is not added: who is that\?"):
         submissions.change_node("e", "add")

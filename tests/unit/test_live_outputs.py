@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_bridge.daemon.jobs.template import array_jobs, check_outputs, output_files
-from scheduler_bridge.daemon.requests import JobRequest, SubmitError
+from scheduler_bridge.daemon.jobs.template import check_outputs, output_files
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError, array_job
 from scheduler_bridge.daemon.storage.state import StateFolder
 
 
@@ -36,7 +36,7 @@ def test_errors_go_where_the_output_goes(folder: StateFolder, tmp_path: Path) ->
 
 
 def test_a_job_of_an_array_has_its_number_in_the_name(folder: StateFolder, tmp_path: Path) -> None:
-    jobs = array_jobs(request(tmp_path, output="{index}-{job}"), (4, 9))
+    jobs = [array_job(request(tmp_path, output="{index}-{job}"), number) for number in (4, 9)]
     assert [output_files(job, 10 + at, folder)[0].name for at, job in enumerate(jobs)] == ["4-10", "9-11"]
     for job in jobs:
         check_outputs(job)
@@ -44,7 +44,7 @@ def test_a_job_of_an_array_has_its_number_in_the_name(folder: StateFolder, tmp_p
 
 def test_jobs_of_an_array_do_not_write_one_file(tmp_path: Path) -> None:
     with pytest.raises(SubmitError, match="by every job of the array") as caught:
-        check_outputs(array_jobs(request(tmp_path, output="all"), (4, 9))[0])
+        check_outputs(array_job(request(tmp_path, output="all"), 4))
     assert caught.value.field == "output"
 
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, assert_never
+from typing import Protocol, assert_never
 
 import msgspec
 
@@ -18,9 +18,11 @@ from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller, Door, Know, NotPermittedError, Standing, permitted
 from scheduler_bridge.daemon.control.client import bind_in
+from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.listener import Allowance, Listener
 from scheduler_bridge.daemon.requests import (
     CONTROL_VERSION,
+    REQUEST_MOST_BYTES,
     REQUESTS,
     AnyReply,
     AnyRequest,
@@ -55,7 +57,6 @@ from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
 
-MAX_REQUEST_BYTES: Final = 256 * 1024
 _IDLE_S = 30.0
 _CONNECTIONS = 256
 _LINGER_S = 1.0
@@ -101,8 +102,11 @@ class Scheduler(Controlled, Protocol):
     def leave_jobs(self) -> None:
         """Begin to end alone; raises ``ValueError`` if that cannot be."""
 
-    async def durable(self) -> None:
-        """Wait until everything so far outlasts the daemon."""
+    def retract(self, reply: Submitted | Kept) -> None:
+        """Undo what was taken but could not be written."""
+
+    async def durable(self) -> str:
+        """Wait until everything so far outlasts the daemon; return why it does not, empty if it does."""
 
 
 class ControlServer:
@@ -134,12 +138,12 @@ class ControlServer:
         bound = socket.socket(socket.AF_UNIX)
         try:
             bind_in(folder, bound)
-            await self._listener(access.owner_only).start_unix(bound, MAX_REQUEST_BYTES)
+            await self._listener(access.owner_only).start_unix(bound, REQUEST_MOST_BYTES)
         except BaseException:
             bound.close()
             raise
         for door in self._wanted:
-            await door.open(self._listener(access.any_user), MAX_REQUEST_BYTES)
+            await door.open(self._listener(access.any_user), REQUEST_MOST_BYTES)
             self.doors.append(door)
 
     async def serve(self) -> None:
@@ -176,17 +180,31 @@ class ControlServer:
                 async with asyncio.timeout(_IDLE_S):
                     line = await reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
-                too_long = Failure(reason=f"a request may have at most {MAX_REQUEST_BYTES} bytes")
+                too_long = Failure(reason=f"a request may have at most {REQUEST_MOST_BYTES} bytes")
                 return await _finish(reader, writer, too_long)
             if not allowance.take(loop.time()):
                 flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
                 return await _finish(reader, writer, flood)
             reply = self._reply(caller, line)
             if self._scheduler is not None:
-                await self._scheduler.durable()  # What is answered holds, whatever happens next.
+                # What is answered holds, whatever happens next.
+                reply = self._held_true(self._scheduler, reply, await self._scheduler.durable())
             writer.write(_encode(reply))
             async with asyncio.timeout(_IDLE_S):
                 await writer.drain()
+
+    @staticmethod
+    def _held_true(scheduler: Scheduler, reply: AnyReply, behind: str) -> AnyReply:
+        """Return what can be answered if the log does not have on the disk what the request led to."""
+        if not behind:
+            return reply
+        if isinstance(reply, Submitted | Kept):
+            scheduler.retract(reply)
+            return _failure(log_error(behind))
+        if isinstance(reply, Done):
+            unwritten = f"the log cannot be written ({behind}), and forgets this if the scheduler is killed now"
+            return Done(text=f"{reply.text}; {unwritten}")
+        return reply
 
     def _reply(self, caller: Caller, line: bytes) -> AnyReply:
         try:
@@ -230,12 +248,14 @@ class ControlServer:
                     ids = scheduler.submit_array(job, array)
                     return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
                 except SubmitError as error:
-                    return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
+                    return _failure(error)
             case Use() | Hold() | Prioritise() | ChangeNode() | LimitUsers() | Unreserve():
                 return self._manage(scheduler, request)
             case Reserve():
                 try:
                     return Kept(reservation=scheduler.reserve(request))
+                except SubmitError as error:
+                    return _failure(error)
                 except ValueError as error:
                     return Failure(reason=f"nothing is reserved: {error}")
             case Shutdown():
@@ -274,6 +294,10 @@ class ControlServer:
             return Failure(reason=str(error))
 
 
+def _failure(error: SubmitError) -> Failure:
+    return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
+
+
 def _encode(reply: AnyReply) -> bytes:
     return msgspec.json.encode(reply) + b"\n"
 
@@ -286,5 +310,5 @@ async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, la
     writer.write_eof()
     with contextlib.suppress(TimeoutError):  # it has had its time
         async with asyncio.timeout(_LINGER_S):
-            while await reader.read(MAX_REQUEST_BYTES):
+            while await reader.read(REQUEST_MOST_BYTES):
                 pass

@@ -32,6 +32,7 @@ def snapshot(
     waiting: Iterable[int],
     ailing: Mapping[str, str],
     far: Mapping[int, JobStatus] | None = None,
+    log_behind: str = "",
 ) -> Snapshot:
     """Return the picture for users.
 
@@ -45,6 +46,7 @@ def snapshot(
         waiting: The waiting jobs in the order in which they are considered.
         ailing: Nodes that do not answer, and what they failed with.
         far: Waiting jobs that the picture lacks.
+        log_behind: Why the log cannot be written; empty: it can.
     """
     jobs = {job.job: job for job in picture.jobs}
     for job_id, made in progress.items():
@@ -71,6 +73,7 @@ def snapshot(
         reservations=kept_nodes(picture.advance),
         user_nodes=picture.user_nodes,
         held_node_s=use[0],
+        log_behind=log_behind,
     )
 
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
+
+import msgspec
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Refuse, RefuseReservation
 from scheduler_bridge.daemon.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
+from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.orders import Handle
-from scheduler_bridge.daemon.jobs.template import array_jobs, check_command
-from scheduler_bridge.daemon.requests import HeldBy, JobRequest, NodeChange, Reserve, SubmitError
+from scheduler_bridge.daemon.jobs.template import check_command
+from scheduler_bridge.daemon.requests import (
+    REQUEST_MOST_BYTES,
+    HeldBy,
+    JobRequest,
+    NodeChange,
+    Reserve,
+    SubmitError,
+    array_job,
+)
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
@@ -27,9 +37,10 @@ class Submissions:
         ledger: What is known.
         handle: Reports events.
         now_s: The scheduler's clock.
-        most_jobs: How many jobs wait and run at most.
+        limits: How many jobs wait and run at most, and what one user's requests take.
         user_jobs: How many jobs of one user wait and run at most.
         lacks: Says why there can be no node of a name; empty if there can.
+        log_behind: Says why the log cannot be written; empty if it can.
     """
 
     def __init__(
@@ -37,13 +48,15 @@ class Submissions:
         ledger: Ledger,
         handle: Handle,
         now_s: Callable[[], float],
-        most_jobs: int,
+        limits: Limits,
         user_jobs: int | None,
         lacks: Callable[[str], str] = lambda _: "",
+        log_behind: Callable[[], str] = lambda: "",
     ) -> None:
         self._ledger = ledger
         self._lacks = lacks
-        self._most_jobs = most_jobs
+        self._log_behind = log_behind
+        self._limits = limits
         self._now_s = now_s
         self._handle = handle
         self._user_jobs = user_jobs
@@ -60,28 +73,53 @@ class Submissions:
         Raises:
             SubmitError: It cannot run here, or the array is too long; then no job is queued.
         """
-        jobs = array_jobs(request, array) if array else [request]
         if self._closing:
             raise SubmitError("the scheduler is ending")
-        if len(self._ledger.jobs) + len(jobs) > self._most_jobs:
-            more = f", {len(jobs)} more are asked for" if array else ""
-            raise SubmitError(f"{len(self._ledger.jobs)} jobs wait or run{more}", why=f"{self._most_jobs} are taken")
-        for job in jobs:
-            check_command(job)
-        specs = [self._spec(number, job) for number, job in enumerate(jobs, self._ledger.next_job_id)]
-        counts = Counter(self._admitted())
-        events: list[ev.Event] = []
-        for job, spec in zip(jobs, specs, strict=True):
-            if not self._is_kept_back(job, counts):
-                events += [ev.JobSubmitted(spec), *self._placed(JobFacts(job, spec, priority=job.priority))]
-                counts[job.user] += 1
-        asked = [log_entries.Requested(spec.job_id, job) for job, spec in zip(jobs, specs, strict=True)]
-        for effect in self._handle(*events, facts=asked):
-            # The jobs of an array ask for the same: what is refused to one is refused to all.
-            if isinstance(effect, Refuse) and effect.job_id == specs[0].job_id:
+        self._check_log()
+        # The jobs of an array ask for the same: what is right for the first one is right for all.
+        first = self._ledger.next_job_id
+        asked = log_entries.Requested(first, request, tuple(array))
+        ids = [job_id for job_id, _ in asked.jobs()]
+        self._check_room(asked, len(ids))
+        check_command(array_job(request, array[0] if array else None))
+        spec = self._spec(first, request)
+        asked = msgspec.structs.replace(asked, admitted=self._admitted_of(request, len(ids)))
+        ahead = self._placed(JobFacts(request, spec, priority=request.priority)) if asked.admitted else None
+        moves = () if ahead is None else [ev.JobMoved(job_id, ahead) for job_id in ids[: asked.admitted]]
+        for effect in self._handle(*moves, facts=[asked]):
+            if isinstance(effect, Refuse) and effect.job_id == first:
                 field = "min_nodes" if request.job_class == "malleable" else "nodes"
                 raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
-        return [spec.job_id for spec in specs]
+        return ids
+
+    def retract(self, job_ids: Sequence[int]) -> None:
+        """End jobs that were taken, but whose submission could not be written: their user is told so."""
+        events = [event for job_id in job_ids if job_id in self._ledger.jobs for event in self.cancelled(job_id)]
+        if events:
+            self._handle(*events)
+
+    def _check_log(self) -> None:
+        if behind := self._log_behind():
+            raise log_error(behind)
+
+    def _check_room(self, asked: log_entries.Requested, jobs: int) -> None:
+        """See that a request is of a size that is kept, for so many jobs, beside those that wait or run."""
+        open_jobs, limits = len(self._ledger.jobs), self._limits
+        if open_jobs + jobs > limits.open_jobs:
+            more = f", {jobs} more are asked for" if asked.array else ""
+            raise SubmitError(f"{open_jobs} jobs wait or run{more}", why=f"{limits.open_jobs} are taken")
+        if (size := len(msgspec.json.encode(asked))) > REQUEST_MOST_BYTES:
+            raise SubmitError(
+                f"the request has {size} bytes, more than {REQUEST_MOST_BYTES}",
+                why="the log keeps command and environment of each job",
+                hint="give large input to the job in a file",
+            )
+        if (taken := self._ledger.request_bytes[asked.request.user]) + size > limits.user_bytes:
+            raise SubmitError(
+                f"the requests of {asked.request.user or 'a user without a name'} have {taken} bytes, this one {size}",
+                why=f"{limits.user_bytes} bytes are kept of a user's jobs that wait or run",
+                hint="submit it when some of them are over, or many jobs of one request as an array",
+            )
 
     def _spec(self, job_id: int, request: JobRequest) -> JobSpec:
         try:
@@ -143,6 +181,7 @@ class Submissions:
         Raises:
             ValueError: That cannot be.
         """
+        self._check_log()
         nodes = request.nodes if request.nodes is not None else len(request.named)
         start_s = self._now_s() + request.in_s
         name = request.name or self._ledger.new_reservation()
@@ -164,22 +203,23 @@ class Submissions:
             raise ValueError(f"there is no reservation {name}")
         self._handle(ev.ReservationCancelled(name))
 
-    def _is_kept_back(self, request: JobRequest, counts: Mapping[str, int]) -> bool:
-        """Whether the core is not to hear of a job yet; raises if it never could."""
+    def _admitted_of(self, request: JobRequest, jobs: int) -> int:
+        """How many of so many jobs the core is to hear of at once; raises if it never could of any."""
         for field, others in (("after_ok", request.after_ok), ("after_any", request.after_any)):
             for other in others:
                 if other not in self._ledger.jobs and self._ledger.ended(other) is None:
                     raise SubmitError(f"there is no job {other} to come after", field=field)
         if request.hold or request.after_ok or request.after_any:
-            return True
-        return bool(crowded(request, counts, self._user_jobs))
+            return 0
+        if self._user_jobs is None:
+            return jobs
+        return min(jobs, max(0, self._user_jobs - self._admitted().get(request.user, 0)))
 
-    def _placed(self, job: JobFacts) -> list[ev.Event]:
-        """The event that puts a job that comes into the queue before those of lower priority, if there are any."""
+    def _placed(self, job: JobFacts) -> int | None:
+        """Return the waiting job, one of lower priority, before which a job comes into the queue; None: it is last."""
         if not (self._ledger.prioritised or job.priority):
-            return []
-        ahead = ahead_of(job, self._ledger.core.waiting, self._ledger.jobs)
-        return [ev.JobMoved(job.spec.job_id, ahead)] if ahead is not None else []
+            return None
+        return ahead_of(job, self._ledger.core.waiting, self._ledger.jobs)
 
     def judge(self) -> None:
         """Let jobs that were kept back into the queue, or end them, where that is due."""
@@ -196,7 +236,8 @@ class Submissions:
     def _carry_out(self, verdict: Verdict) -> None:
         submitted = ev.JobSubmitted(verdict.job.spec)
         if verdict.admitted:
-            self._handle(submitted, *self._placed(verdict.job))
+            ahead = self._placed(verdict.job)
+            self._handle(submitted, *([] if ahead is None else [ev.JobMoved(verdict.job.spec.job_id, ahead)]))
         else:
             self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
 
@@ -325,3 +366,12 @@ class Submissions:
         policies.get(policy, **parameters)
         text = f"{policy} decides from {self._now_s():.0f} s on"
         self._handle(ev.WakeUp(), facts=[log_entries.Policy(policy, dict(parameters)), log_entries.Noted(text)])
+
+
+def log_error(behind: str) -> SubmitError:
+    """Return why nothing is taken while the log cannot be written, because of ``behind``."""
+    return SubmitError(
+        f"no job is taken now: the log cannot be written: {behind}",
+        why="a job is taken when the log has it on the disk",
+        hint="make room where the state folder is, and submit it again",
+    )

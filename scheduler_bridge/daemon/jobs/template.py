@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_bridge.daemon.config import EMULATED, DaemonError
-from scheduler_bridge.daemon.requests import JobRequest, SubmitError
+from scheduler_bridge.daemon.requests import ENV_INDEX, JobRequest, SubmitError
 from scheduler_bridge.daemon.storage.state import StateFolder
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
@@ -180,29 +180,6 @@ def resolve_program(program: str, cwd: str) -> str:
     return str(path)
 
 
-# Arrays: many jobs from one request ----------------------------------------------------------------------------------
-
-ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
-"""The variable in which a job of an array finds its number."""
-
-
-def array_jobs(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
-    """Return the jobs of an array: ``request`` once for each of ``numbers``."""
-    return [
-        msgspec.structs.replace(
-            request,
-            name=f"{request.name}[{number}]",
-            environment={**request.environment, ENV_INDEX: str(number)},
-        )
-        for number in numbers
-    ]
-
-
-def array_number(request: JobRequest) -> str:
-    """Return the number of a job of an array as text, of any other job an empty one."""
-    return request.environment.get(ENV_INDEX, "")
-
-
 # Output, to the state folder or to files that the user names, and results --------------------------------------------
 #
 # A job may write a JSON object into the file that ``MALLEABLE_RESULT`` names: ``result`` (a number, a text, or an
@@ -252,7 +229,7 @@ def check_outputs(request: JobRequest) -> None:
     for field, text in (("output", request.output), ("errors", request.errors)):
         if not text:
             continue
-        if array_number(request) and _JOB not in text and _INDEX not in text:
+        if request.environment.get(ENV_INDEX) and _JOB not in text and _INDEX not in text:
             raise SubmitError(
                 f"{text} would be written by every job of the array",
                 field=field,
@@ -269,5 +246,5 @@ def check_outputs(request: JobRequest) -> None:
 
 def _path_of(request: JobRequest, text: str, job_id: int) -> Path:
     """Return a file as seen from the job's folder."""
-    name = text.replace(_JOB, str(job_id)).replace(_INDEX, array_number(request))
+    name = text.replace(_JOB, str(job_id)).replace(_INDEX, request.environment.get(ENV_INDEX, ""))
     return Path(request.cwd or Path.cwd()) / name

@@ -2,7 +2,7 @@
 
 Entries that come while a write is under way go into the next one together (group commit), so a slow disk costs delay,
 not throughput. A disk that takes nothing stops no job: effects are then carried out although the log lacks them, which
-is said once, and what is missing is written, in its order, as soon as there is room.
+is said once, and what is missing is written, in its order, as soon as there is room. Until then no jobs are taken.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-from scheduler_bridge.core import events
-from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.log_entries import Entry, Row
+from scheduler_bridge.daemon.storage.log_entries import Row
 from scheduler_bridge.daemon.storage.store import Frozen, Store, StoreError
 
 # Steps of a daemon that may be timed ---------------------------------------------------------------------------------
@@ -50,6 +48,7 @@ class _Waiting:
     actions: Sequence[Callable[[], None]]
     after: Callable[[], None] | None
     acted: bool = False
+    written: bool = False
 
 
 class Journal:
@@ -81,7 +80,8 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="malleable-log")
         self._writing: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._lagging = False
+        self.behind = ""
+        """Why the log lacks something that could not be written; empty: it lacks nothing that it could have."""
 
     @property
     def next_seq(self) -> int:
@@ -95,27 +95,30 @@ class Journal:
 
     def add(
         self,
-        entry: Entry,
-        effects: list[events.Effect],
+        row: Row,
         actions: Sequence[Callable[[], None]] = (),
         after: Callable[[], None] | None = None,
     ) -> None:
-        """Write ``entry`` and what it led to, then do ``actions``; ``after`` is left out if it cannot be written."""
-        self._waiting.append(_Waiting(log_entries.encode(entry, effects), actions, after))
+        """Write ``row``, then do ``actions``; ``after`` is left out if it cannot be written."""
+        self._waiting.append(_Waiting(row, actions, after))
         self._begin()
 
     def freeze(self, version: str, state: bytes) -> None:
         """Have the state after the last entry written with it."""
         self._frozen = Frozen(self.next_seq - 1, version, state)
 
-    async def settled(self) -> None:
+    async def settled(self) -> str:
         """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out.
 
         Not for those that come meanwhile: under load there are always some.
+
+        Returns:
+            Why they are not on disk; empty if they are.
         """
         last = self._waiting[-1] if self._waiting else None
         while last is not None and not last.acted and self._writing is not None:
             await self._end_of(self._writing)
+        return "" if last is None or last.written else self.behind or "the scheduler is ending"
 
     async def _quiet(self) -> None:
         """Wait until nothing is being written."""
@@ -170,6 +173,7 @@ class Journal:
             del self._waiting[: len(batch)]
             self._next_seq += len(batch)
             for waiting in batch:
+                waiting.written = True
                 if waiting.after is not None:
                     waiting.after()
         # Also after a failure: jobs are to start and end although the disk is full. What is lost then, if the daemon is
@@ -184,17 +188,17 @@ class Journal:
         crash_point()
 
     def _lag(self, error: StoreError) -> None:
-        if not self._lagging:
+        if not self.behind:
             _logger.error("%s is incomplete from now on: %s", self._store.path, error.strerror)
-        self._lagging = True
+        self.behind = error.strerror or "it cannot be written"
         if self._retry is not None:
             self._retry.cancel()
         self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._begin)
 
     def _caught_up(self) -> None:
-        if self._lagging:
+        if self.behind:
             _logger.warning("%s is complete again", self._store.path)
-        self._lagging = False
+        self.behind = ""
 
 
 # Points where the scheduler can be made to die, for tests of what survives that --------------------------------------

@@ -11,12 +11,15 @@ import dataclasses
 import gc
 import io
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import count
 from operator import attrgetter, methodcaller
 from typing import Any, Final, assert_never
+
+import msgspec
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, SchedulerCore, Settings, events, settings_for
@@ -24,7 +27,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.tracked import PendingOrder
 from scheduler_bridge.daemon.admission import JobFacts, Verdict, verdicts
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
-from scheduler_bridge.daemon.requests import HeldBy, JobRequest
+from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.store import Era
@@ -33,6 +36,8 @@ from scheduler_bridge.record import Recorder
 
 VERSION: Final = f"{metadata.version('malleable-apgas')}/10"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
+_MOST_COMMAND: Final = 2000
+"""Characters of a command that the core and the record know."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
 
@@ -70,6 +75,9 @@ class Ledger:
             self.core.learn(era.past_use)
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at, cores_per_node=era.cores_per_node)
         self.jobs: dict[int, JobFacts] = {}
+        self._shares: dict[int, _Share] = {}
+        self.request_bytes: Counter[str] = Counter()
+        """How long each user's requests are together whose jobs wait or run."""
         self.next_job_id = era.first_job
         self.kept: set[int] = set()
         self._reservations = 0
@@ -90,7 +98,8 @@ class Ledger:
         """
         for fact in entry.facts:
             self._before(fact, entry.at_s)
-        effects = self._handle(entry) if entry.events else []
+        happened = (*self._submitted(entry.facts), *entry.events)
+        effects = self._handle(happened, entry.at_s) if happened else []
         for fact in entry.facts:
             self._after(fact)
         return effects
@@ -160,22 +169,29 @@ class Ledger:
 
     # entries --------------------------------------------------------------------------------------------------------
 
-    def _handle(self, entry: Entry) -> list[events.Effect]:
+    def _submitted(self, facts: Iterable[log_entries.AnyFact]) -> Iterator[ev.JobSubmitted]:
+        """Yield the submissions that the log keeps as what was asked for."""
+        for fact in facts:
+            if isinstance(fact, log_entries.Requested):
+                for job_id in range(fact.job_id, fact.job_id + fact.admitted):
+                    yield ev.JobSubmitted(self.jobs[job_id].spec)
+
+    def _handle(self, happened: Sequence[ev.Event], at_s: float) -> list[events.Effect]:
         held, size = self.core.held_nodes, self.core.size
-        effects = self.core.handle_batch(entry.events, entry.at_s)
-        self.busy_node_s += held * (entry.at_s - self.at_s)
-        self.node_s += size * (entry.at_s - self.at_s)
-        self.at_s = entry.at_s
-        ordered = sorted(entry.events, key=ev.batch_rank)
+        effects = self.core.handle_batch(happened, at_s)
+        self.busy_node_s += held * (at_s - self.at_s)
+        self.node_s += size * (at_s - self.at_s)
+        self.at_s = at_s
+        ordered = sorted(happened, key=ev.batch_rank)
         for number, event in enumerate(ordered, start=1):
             # The effects belong to the last one, for decisions are made once per instant.
-            self._observe(entry.at_s, event, effects if number == len(ordered) else [])
-        submitted = {event.job.job_id for event in entry.events if isinstance(event, ev.JobSubmitted)}
+            self._observe(at_s, event, effects if number == len(ordered) else [])
+        submitted = {event.job.job_id for event in happened if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
             if isinstance(effect, events.StartJob):
                 self.jobs[effect.job_id].attempt += 1
             elif isinstance(effect, events.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
-                self.jobs.pop(effect.job_id, None)
+                self._forget(effect.job_id)
         return effects
 
     def _observe(self, at_s: float, event: ev.Event, effects: Iterable[events.Effect]) -> None:
@@ -225,7 +241,33 @@ class Ledger:
             job.wait_again()
             self.kept.add(job_id)
         else:
-            self.jobs.pop(job_id, None)
+            self._forget(job_id)
+
+    def _request(self, fact: log_entries.Requested, at_s: float) -> None:
+        request = fact.request
+        held_by: HeldBy | None = "user" if request.hold else None
+        first = spec_of(fact.job_id, request, at_s)
+        for job_id, number in fact.jobs():
+            spec = msgspec.structs.replace(first, job_id=job_id, name=array_name(request, number))
+            self.jobs[job_id] = JobFacts(
+                request, spec, held_by=held_by, priority=request.priority, number=number, first=fact.job_id
+            )
+            self.kept.add(job_id)
+            self.next_job_id = max(self.next_job_id, job_id + 1)
+        share = _Share(request.user, len(msgspec.json.encode(fact)), max(1, len(fact.array)))
+        self._shares[fact.job_id] = share
+        self.request_bytes[share.user] += share.size
+        self.prioritised = self.prioritised or request.priority != 0
+        self._admission_due = True
+
+    def _forget(self, job_id: int) -> None:
+        if (job := self.jobs.pop(job_id, None)) is not None and (share := self._shares.get(job.first)) is not None:
+            share.jobs -= 1
+            if not share.jobs:
+                del self._shares[job.first]
+                self.request_bytes[share.user] -= share.size
+                if not self.request_bytes[share.user]:
+                    del self.request_bytes[share.user]
 
     def _judged(self, job_id: int) -> ev.JobEnded | None:
         try:
@@ -249,13 +291,7 @@ class Ledger:
         """Take in what the core's decision depends on."""
         match fact:
             case log_entries.Requested():
-                spec = spec_of(fact.job_id, fact.request, at_s)
-                held_by: HeldBy | None = "user" if fact.request.hold else None
-                self.jobs[fact.job_id] = JobFacts(fact.request, spec, held_by=held_by, priority=fact.request.priority)
-                self.next_job_id = max(self.next_job_id, fact.job_id + 1)
-                self.kept.add(fact.job_id)
-                self.prioritised = self.prioritised or fact.request.priority != 0
-                self._admission_due = True
+                self._request(fact, at_s)
             case log_entries.Held() | log_entries.Prioritised():
                 self._change(fact)
             case log_entries.Policy():
@@ -301,8 +337,19 @@ class Ledger:
                 assert_never(fact)
 
 
+@dataclass(slots=True)
+class _Share:
+    """What the jobs of one request have in common: whose it is, its length in bytes, and how many are not over."""
+
+    user: str
+    size: int
+    jobs: int
+
+
 def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
     """Return a request as the core reads it.
+
+    Of the command it has the beginning, for pictures: the record keeps it of each job, for ever.
 
     Raises:
         SubmitError: The bounds contradict each other.
@@ -311,9 +358,22 @@ def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
     low, wanted, high = request.bounds()
     return JobSpec(
         job_id=job_id, name=request.name, user=request.user, job_class=request.job_class, nodes=wanted,
-        min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s, command=request.command,
-        rho=request.rho, reservation=request.reservation,
+        min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s,
+        command=_beginning(request.command), rho=request.rho, reservation=request.reservation,
     )  # fmt: skip
+
+
+def _beginning(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command as it is, unless it is long: then what fits, and dots."""
+    if sum(map(len, command)) <= _MOST_COMMAND:
+        return command
+    room, kept = _MOST_COMMAND, []
+    for word in command:
+        kept.append(word[:room])
+        room -= len(word)
+        if room <= 0:
+            break
+    return (*kept, "...")
 
 
 def _learn(job: JobFacts, fact: log_entries.Abandoned | log_entries.Loss | log_entries.Answered) -> None:

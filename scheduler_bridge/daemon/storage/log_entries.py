@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -20,10 +20,23 @@ class Fact(msgspec.Struct, frozen=True, tag_field="type"):
 
 
 class Requested(Fact, frozen=True, tag="requested"):
-    """What the user asked for, beyond the core's ``JobSpec``."""
+    """What a user asked for: one job, or one for each number of ``array``, which is kept once for all of them.
+
+    Attributes:
+        job_id: Id of the job, or of the first one; those of the others follow it.
+        request: What was asked for.
+        array: Numbers of the jobs; empty: it is one job, which has none.
+        admitted: How many of the jobs, the first ones, go to the core at once: each is a ``JobSubmitted`` of the entry.
+    """
 
     job_id: int
     request: JobRequest
+    array: tuple[int, ...] = ()
+    admitted: int = 0
+
+    def jobs(self) -> Iterator[tuple[int, int | None]]:
+        """Yield the ids of the jobs and their numbers."""
+        return enumerate(self.array or (None,), self.job_id)
 
 
 class Held(Fact, frozen=True, tag="held"):
@@ -121,6 +134,8 @@ AnyFact: TypeAlias = (
     | Configured
 )
 
+_MOST_CHARACTERS: Final = 200_000_000
+"""Of events and facts: the database takes rows of 1,000,000,000 bytes, and the effects come to it."""
 _EVENTS: Final = msgspec.json.Decoder(list[ev.Event])
 _EFFECTS: Final = msgspec.json.Decoder(list[Effect])
 _FACTS: Final = msgspec.json.Decoder(list[AnyFact])
@@ -149,9 +164,38 @@ class Row:
     effects: str
 
 
-def encode(entry: Entry, effects: list[Effect]) -> Row:
-    """Return the entry as the log keeps it."""
-    return Row(entry.at_s, _encoded(entry.events), _encoded(entry.facts), _encoded(effects))
+class TooLongError(ValueError):
+    """An entry that the log could not take; the text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An entry in the log's words, before its effects are known."""
+
+    at_s: float
+    events: str
+    facts: str
+
+    def row(self, effects: Sequence[Effect]) -> Row:
+        """Return it with its effects."""
+        return Row(self.at_s, self.events, self.facts, _encoded(effects))
+
+
+def draft(entry: Entry) -> Draft:
+    """Return an entry as the log is to keep it.
+
+    Raises:
+        TooLongError: The log could not take it.
+    """
+    made = Draft(entry.at_s, _encoded(entry.events), _encoded(entry.facts))
+    if (length := len(made.events) + len(made.facts)) > _MOST_CHARACTERS:
+        raise TooLongError(f"{length} characters are more than an entry of the log may have, {_MOST_CHARACTERS}")
+    return made
+
+
+def encode(entry: Entry, effects: Sequence[Effect]) -> Row:
+    """Return the entry and what it led to as the log keeps them."""
+    return draft(entry).row(effects)
 
 
 def decode(row: Row) -> tuple[Entry, list[Effect]]:

@@ -274,8 +274,8 @@ class Store:
             DaemonError: The database is damaged.
         """
         query = """
-            SELECT (SELECT count(*) FROM entries, json_each(events)
-                    WHERE era = :era AND value->>'type' = 'JobSubmitted'),
+            SELECT (SELECT coalesce(sum(max(1, coalesce(json_array_length(value, '$.array'), 0))), 0)
+                    FROM entries, json_each(facts) WHERE era = :era AND value->>'type' = 'requested'),
                    (SELECT coalesce(max(at_s), 0) FROM entries WHERE era = :era)"""
         try:
             jobs, seconds = self._base.execute(query, {"era": era}).fetchone()

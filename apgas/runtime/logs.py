@@ -9,18 +9,14 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
 from apgas.runtime import context
-from apgas.runtime.driver import current_driver
-
-if TYPE_CHECKING:
-    from apgas.runtime.driver import Driver
-
+from apgas.runtime.driver import Driver, current_driver
 
 ENV_LEVEL: Final = "APGAS_LOG_LEVEL"
 FORMAT: Final = "%(asctime)s %(levelname)s [place %(place)s] %(activity)s %(name)s: %(message)s"

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from apgas.errors import ApgasError, UsageError
@@ -28,7 +29,6 @@ from apgas.runtime.watchdog import Alarm
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from apgas.malleability.communicator import Communicator
     from apgas.runtime.resizing import Resizing

@@ -7,14 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..harness.ranges import RangeBag, Ranges
 from ..synthetic.plain import relative
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from apgas import ResizeRecord
 
 

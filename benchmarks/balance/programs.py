@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import cache, partial
 from itertools import pairwise
 from multiprocessing import Pipe, get_context
@@ -17,7 +18,6 @@ from ..uts.problems import run_kernel, warm_up
 from ..uts.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from ctypes import CDLL
     from multiprocessing.connection import Connection
 

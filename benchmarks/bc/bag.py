@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ..harness.jit import has_numba, setup_cache
 from ..harness.ranges import RangeBag, Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 

@@ -16,12 +16,10 @@ from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..harness.measurement import WholeFile
 from .bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
-from .graph import Generated, Instance, keep
+from .graph import Generated, Graph, Instance, keep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from .graph import Graph
 
 
 MANY_SOURCES = 1024

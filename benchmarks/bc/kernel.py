@@ -21,18 +21,14 @@ corner). Where those of a level come near that, the level is scaled down, and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .graph import PathCountError
+from .graph import Graph, PathCountError
 from .reference import LARGEST, SMALLEST
-
-if TYPE_CHECKING:
-    from .graph import Graph
-
 
 LANES: Final = 8
 SPARSE: Final = 32

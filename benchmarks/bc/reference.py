@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from .graph import PathCountError
+from .graph import Adjacency, Graph, PathCountError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .graph import Adjacency, Graph
 
 LARGEST: Final = 2.0**960
 """Path counts above this are scaled: 2^31 of them still add up to less than 2^1023."""

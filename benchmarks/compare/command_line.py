@@ -9,17 +9,14 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TextIO, TypeAlias, cast
+from types import TracebackType
+from typing import Annotated, Any, NoReturn, Self, TextIO, TypeAlias, cast
 
 import typer
 import typer.main
 
 from ..harness.cli import as_called
 from ..harness.errors import BadUsage, show_error
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""

@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TextIO, TypeAlias, cast
 
 from apgas.provenance import version
@@ -29,8 +30,6 @@ from .command_line import RunProgress, interruptible
 from .display import Sheet, Unit, check_picture, ratio_written, show_sheets, written
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from matplotlib.figure import Figure
 
 # Goals and figures ---------------------------------------------------------------------------------------------------

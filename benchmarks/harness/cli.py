@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar, cast, get_type_hints
@@ -17,8 +17,6 @@ from .errors import BadUsage
 from .options import CommonOptions, parse_hosts, parse_slow_resizes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from glb.bag import Bag, Result
 
 

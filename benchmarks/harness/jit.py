@@ -6,11 +6,9 @@ import importlib
 import importlib.util
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, TypeVar
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,6 @@ from .errors import BadUsage
 from .progress import scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from apgas import ResizeRecord
     from glb import Statistics
 

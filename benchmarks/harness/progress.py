@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, Self, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Final, Self, TextIO
 
 PLAIN_EVERY_S: Final = 2.0
 LIVE_EVERY_S: Final = 0.2

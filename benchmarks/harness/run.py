@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,8 +31,6 @@ from .measurement import (
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glb import Result
 
     from .cli import Benchmark

@@ -8,7 +8,7 @@ import importlib
 import shutil
 import subprocess
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import resources
@@ -20,8 +20,6 @@ from ..nqueens.bag import known_solutions
 from ..uts.tree import Tree, last_word, law
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from ..bc.graph import Graph

@@ -5,18 +5,15 @@ It compiles on import, or loads what an earlier process compiled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
 from .. import simd
-from ..simd import intrinsic
+from ..simd import Builder, Value, intrinsic
 from .scalar import CORNER, EDGE, FULL, LAST_CALL, NEXT, NEXT_EDGE, SIDE, SIDES, TIES_SHIFT, TURN_SHIFT, WEIGHTS
-
-if TYPE_CHECKING:
-    from ..simd import Builder, Value
 
 LANES = 16
 _vectors = simd.Lanes(LANES)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import apgas
 
@@ -19,6 +19,7 @@ from ..compare.contender import (
     Command,
     Config,
     Ends,
+    Handlers,
     load_numba,
     memory_with_numpy,
     of_samples,
@@ -26,10 +27,6 @@ from ..compare.contender import (
     pin,
     timed,
 )
-
-if TYPE_CHECKING:
-    from ..compare.contender import Handlers
-
 
 _COUNTED: Final = 50
 """Finishes whose messages are counted."""

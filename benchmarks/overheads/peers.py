@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..compare.contender import (
     Answer,
@@ -18,6 +18,7 @@ from ..compare.contender import (
     Command,
     Config,
     Ends,
+    Handlers,
     load_optional,
     memory_with_numpy,
     of_samples,
@@ -25,10 +26,6 @@ from ..compare.contender import (
     pin,
     timed,
 )
-
-if TYPE_CHECKING:
-    from ..compare.contender import Handlers
-
 
 GONE_S: Final = 20.0
 """How long the processes of workers that were removed may take to end."""

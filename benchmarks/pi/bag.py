@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..harness.jit import has_numba, setup_cache
 from ..harness.ranges import RangeBag, Ranges
 from . import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GRAIN_SAMPLES: Final = 1 << 12
 """Samples that stay together when a bag is split; even, since a counter yields two."""

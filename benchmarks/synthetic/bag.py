@@ -9,12 +9,11 @@ import numpy as np
 
 from ..harness.ranges import RangeBag, Ranges
 from .plain import MASK
-from .work import load_kernel
+from .work import Work, load_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .work import Work
 
 _ROOM: Final = 64
 

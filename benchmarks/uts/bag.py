@@ -9,11 +9,10 @@ import numpy as np
 
 from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
 from . import kernel
-from .tree import law
+from .tree import Geometric, law
 
 if TYPE_CHECKING:
     from ..levelbag import Words
-    from .tree import Geometric
 
 FIELDS = 8
 """Five words of hash, the pending children from (inclusive) and to (exclusive), and one to fill half a cache line."""

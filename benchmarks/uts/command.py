@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +15,6 @@ from ..levelbag import Count, gift_tasks
 from .tree import BRANCHING, SEED, ShapedTree, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .problems import AnyTree
 
 _DEPTH = 13

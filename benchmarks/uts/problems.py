@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..levelbag import GIFT_TASKS
 from .bag import UtsBag
@@ -10,8 +10,6 @@ from .binomial import BinomialBag, BinomialTree, HybridBag, HybridTree
 from .tree import ShapedTree, Tree
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     AnyTree: TypeAlias = Tree | ShapedTree | BinomialTree | HybridTree
 
 

@@ -5,17 +5,14 @@ It compiles on import, or loads what an earlier process compiled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
 from .. import simd
-from ..simd import intrinsic
-
-if TYPE_CHECKING:
-    from ..simd import Builder, Value
+from ..simd import Builder, Value, intrinsic
 
 LANES = 32 if simd.has_wide_registers() else 16
 """Either is two registers: the rounds of a hash wait for each other, and two hashes fill each other's gaps."""

@@ -1,12 +1,14 @@
-"""Benchmark, the description of a benchmark for the harness, and how the command line (typer) becomes one."""
+"""Benchmark and CommonOptions, the description of a run for the harness; the command line (typer) becomes these."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar, cast, get_type_hints
 
@@ -14,7 +16,7 @@ import typer
 import typer.main
 
 from .errors import BadUsage
-from .options import CommonOptions, parse_hosts, parse_slow_resizes
+from .options import check_scheduler_loss, check_transport, parse_hosts, parse_orders, parse_slow_resizes
 
 if TYPE_CHECKING:
     from glb.bag import Bag, Result
@@ -69,10 +71,81 @@ class Benchmark(Generic[R]):
     publish: Callable[[R], Sequence[tuple[str, str]]] = lambda _: ()
 
 
+# The options that all benchmarks have -------------------------------------------------------------------------------
+
+
+def _option(text: str, *names: str, **others: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Common options", **others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """How a benchmark is run, whichever it is; the order of the fields is that of the help.
+
+    The runtime takes ``transport``, ``on_scheduler_loss`` and ``tag_output`` from the environment, where ``app`` puts
+    them.
+    """
+
+    workers: Annotated[int | None, _option("Computing threads per place.", show_default="cores / places")] = None
+    granularity: Annotated[
+        int | None, _option("Tasks between two looks at the work of others.", show_default="auto")
+    ] = None
+    orders: Annotated[
+        str, _option('Resizes without a scheduler, as "SECONDS:+N,SECONDS:-N", and "SECONDS:workers=N".')
+    ] = ""
+    hosts: Annotated[str | None, _option("Hosts of added places, as a,b.", show_default="this host")] = None
+    hostfile: Annotated[Path | None, _option("The same as a file, one host a line.")] = None
+    transport: Annotated[str, _option("How places talk: tcp or mpi.", envvar="APGAS_TRANSPORT")] = "tcp"
+    json: Annotated[Path | None, _option("Write the result there.")] = None
+    trace: Annotated[Path | None, _option("Write a timeline of all places there, for Perfetto.")] = None
+    verify: Annotated[bool, _option("Check against a sequential run.", "--verify")] = False
+    repeat: Annotated[int, _option("How often to compute.")] = 1
+    rate: Annotated[float | None, _option("Tasks/s that a worker is held to.", show_default="no limit")] = None
+    slow_resizes: Annotated[
+        str, _option('Seconds added to each grow and each shrink, as "0.5,1.2".', show_default="none")
+    ] = ""
+    statistics: Annotated[bool, _option("Show what each place did.", "--statistics")] = False
+    quiet: Annotated[bool, _option("No progress, no table.", "--quiet")] = False
+    on_scheduler_loss: Annotated[str, _option("end, or reconnect:SECONDS.")] = "end"
+    tag_output: Annotated[bool, _option("Put the place before each printed line.", "--tag-output")] = False
+    debug: Annotated[bool, _option("Show tracebacks.", "--debug")] = False
+
+    @cached_property  # the file may be a pipe
+    def places_go_to(self) -> tuple[str, ...]:
+        """Where added places go, one per name, in turn; empty: this host."""
+        return parse_hosts(self.hosts, self.hostfile)
+
+    @property
+    def added_s(self) -> tuple[float, float] | None:
+        """Seconds added to each grow and each shrink; None: they take what they take."""
+        return parse_slow_resizes(self.slow_resizes)
+
+    def check(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            BadUsage: An option has an impossible value.
+        """
+        for name, value in (("workers", self.workers), ("granularity", self.granularity), ("repeat", self.repeat)):
+            if value is not None and value < 1:
+                raise BadUsage(f"--{name} {value}", f"{name} must be at least 1", f"give --{name} 1 or more")
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise BadUsage(
+                f"--rate {self.rate:g}",
+                "the rate of a worker is a positive number of tasks per second",
+                "give a positive --rate, or leave it out for full speed",
+            )
+        _ = self.places_go_to, self.added_s
+        check_transport(self.transport)
+        parse_orders(self.orders)
+        check_scheduler_loss(self.on_scheduler_loss)
+
+
+# From the command line to both ---------------------------------------------------------------------------------------
+
 Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""
-_PANEL = "Common options"
 _BENCHMARKS = __package__.rpartition(".")[0]
 """By what name this process knows them: that of the checkout's folder, or the installed one."""
 
@@ -80,85 +153,6 @@ _BENCHMARKS = __package__.rpartition(".")[0]
 def as_called(text: str | None) -> str | None:
     """Return a command's help with its examples as they can be called here."""
     return text and text.replace("python -m benchmarks.", f"python -m {_BENCHMARKS}.")
-
-
-def _common(
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Computing threads per place.", show_default="cores / places", rich_help_panel=_PANEL),
-    ] = None,
-    granularity: Annotated[
-        int | None,
-        typer.Option(
-            help="Tasks between two looks at the work of others.", show_default="auto", rich_help_panel=_PANEL
-        ),
-    ] = None,
-    orders: Annotated[
-        str,
-        typer.Option(
-            help='Resizes without a scheduler, as "SECONDS:+N,SECONDS:-N", and "SECONDS:workers=N".',
-            rich_help_panel=_PANEL,
-        ),
-    ] = "",
-    hosts: Annotated[
-        str | None,
-        typer.Option(help="Hosts of added places, as a,b.", show_default="this host", rich_help_panel=_PANEL),
-    ] = None,
-    hostfile: Annotated[
-        Path | None, typer.Option(help="The same as a file, one host a line.", rich_help_panel=_PANEL)
-    ] = None,
-    transport: Annotated[
-        str, typer.Option(help="How places talk: tcp or mpi.", envvar="APGAS_TRANSPORT", rich_help_panel=_PANEL)
-    ] = "tcp",
-    json: Annotated[Path | None, typer.Option(help="Write the result there.", rich_help_panel=_PANEL)] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write a timeline of all places there, for Perfetto.", rich_help_panel=_PANEL)
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check against a sequential run.", rich_help_panel=_PANEL)
-    ] = False,
-    repeat: Annotated[int, typer.Option(help="How often to compute.", rich_help_panel=_PANEL)] = 1,
-    rate: Annotated[
-        float | None,
-        typer.Option(help="Tasks/s that a worker is held to.", show_default="no limit", rich_help_panel=_PANEL),
-    ] = None,
-    slow_resizes: Annotated[
-        str,
-        typer.Option(
-            help='Seconds added to each grow and each shrink, as "0.5,1.2".',
-            show_default="none",
-            rich_help_panel=_PANEL,
-        ),
-    ] = "",
-    statistics: Annotated[
-        bool, typer.Option("--statistics", help="Show what each place did.", rich_help_panel=_PANEL)
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.", rich_help_panel=_PANEL)] = False,
-    on_scheduler_loss: Annotated[str, typer.Option(help="end, or reconnect:SECONDS.", rich_help_panel=_PANEL)] = "end",
-    tag_output: Annotated[
-        bool, typer.Option("--tag-output", help="Put the place before each printed line.", rich_help_panel=_PANEL)
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)] = False,
-) -> CommonOptions:
-    """Gather the common options; their order here is that of the help."""
-    return CommonOptions(
-        workers=workers,
-        granularity=granularity,
-        orders=orders.strip(),
-        hosts=parse_hosts(hosts, hostfile),
-        transport=transport,
-        json=json,
-        trace=trace,
-        tag_output=tag_output,
-        verify=verify,
-        repeat=repeat,
-        rate=rate,
-        slow_resizes=parse_slow_resizes(slow_resizes),
-        statistics=statistics,
-        quiet=quiet,
-        on_scheduler_loss=on_scheduler_loss,
-        debug=debug,
-    )
 
 
 def parse(module: str, arguments: Sequence[str]) -> Parsed:
@@ -199,13 +193,13 @@ def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
     own_names = set(inspect.signature(own).parameters)
 
     def both(**values: object) -> Parsed:
-        options = _common(**{name: value for name, value in values.items() if name not in own_names})  # type: ignore[arg-type]  # by name
+        options = CommonOptions(**{name: value for name, value in values.items() if name not in own_names})  # type: ignore[arg-type]  # by name
         options.check()
         return own(**{name: value for name, value in values.items() if name in own_names}), options
 
     parameters = [
         parameter.replace(annotation=get_type_hints(function, include_extras=True)[parameter.name])
-        for function in (own, _common)
+        for function in (own, CommonOptions)
         for parameter in inspect.signature(function).parameters.values()
     ]
     both.__doc__ = as_called(own.__doc__)

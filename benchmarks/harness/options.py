@@ -1,77 +1,15 @@
-"""The options that all benchmarks have, checked before anything starts."""
+"""Readers of options' texts, which refuse what cannot work before anything starts."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BadUsage
 
 TRANSPORTS = ("tcp", "mpi")
 _ORDER = re.compile(r"(?P<at>[^:]+):(?P<change>[+-]|workers=)(?P<count>[0-9]+)")
-
-
-@dataclass(frozen=True)
-class CommonOptions:
-    """How a benchmark is run, whichever it is.
-
-    Attributes:
-        workers: Computing threads per place; None: the cores of this machine over its initial places, at least 1.
-        granularity: Tasks per call of ``process``; None: the benchmark's own.
-        orders: Resizes without a scheduler, ``"SECONDS:+N,SECONDS:-N,SECONDS:workers=N"`` from the start of the first
-            computation.
-        hosts: Where grown places go, one place per name, in turn; empty: this host.
-        transport: How places talk, tcp or mpi; the runtime takes it from the environment, where ``app`` puts it.
-        json: Where the result goes, or None.
-        trace: Where the timeline goes, or None.
-        verify: Compare with a sequential run where no value is known.
-        repeat: How often the computation runs.
-        rate: Tasks per second and worker that may not be exceeded; None: no limit.
-        slow_resizes: Seconds added to each grow and each shrink; None: they take what they take.
-        statistics: Whether to show what each place did in the last computation.
-        quiet: Whether to leave out progress and table.
-        on_scheduler_loss: ``end`` or ``reconnect:SECONDS``.
-        tag_output: Whether printed lines begin with their place; the runtime takes it from the environment, too.
-        debug: Whether errors come with their traceback.
-    """
-
-    workers: int | None = None
-    granularity: int | None = None
-    orders: str = ""
-    hosts: tuple[str, ...] = ()
-    transport: str = "tcp"
-    json: Path | None = None
-    trace: Path | None = None
-    verify: bool = False
-    repeat: int = 1
-    rate: float | None = None
-    slow_resizes: tuple[float, float] | None = None
-    statistics: bool = False
-    quiet: bool = False
-    on_scheduler_loss: str = "end"
-    tag_output: bool = False
-    debug: bool = False
-
-    def check(self) -> None:
-        """Refuse what cannot work.
-
-        Raises:
-            BadUsage: An option has an impossible value.
-        """
-        for name, value in (("workers", self.workers), ("granularity", self.granularity), ("repeat", self.repeat)):
-            if value is not None and value < 1:
-                raise BadUsage(f"--{name} {value}", f"{name} must be at least 1", f"give --{name} 1 or more")
-        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
-            raise BadUsage(
-                f"--rate {self.rate:g}",
-                "the rate of a worker is a positive number of tasks per second",
-                "give a positive --rate, or leave it out for full speed",
-            )
-        check_transport(self.transport)
-        parse_orders(self.orders)
-        check_scheduler_loss(self.on_scheduler_loss)
 
 
 def parse_orders(text: str) -> list[tuple[float, str, int]]:

@@ -33,8 +33,7 @@ from .progress import Progress
 if TYPE_CHECKING:
     from glb import Result
 
-    from .cli import Benchmark
-    from .options import CommonOptions
+    from .cli import Benchmark, CommonOptions
 
 
 R = TypeVar("R", bound="Result")
@@ -107,7 +106,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     import apgas
 
     born_ago_s, began_s = age_s(), time.monotonic()
-    _slow_down(options.slow_resizes)
+    _slow_down(options.added_s)
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
@@ -122,7 +121,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
         places_start=len(apgas.places()),
     )
     nodes = {place.node for place in apgas.places()}
-    begin = partial(_begin, benchmark.warm_up, options.orders, options.hosts)
+    begin = partial(_begin, benchmark.warm_up, options.orders, options.places_go_to)
     result = _compute(benchmark, options, measurement, begin)
     if born_ago_s is not None:
         balancer_s = time.monotonic() - began_s - measurement.runs_s[0]
@@ -154,11 +153,11 @@ def age_s() -> float | None:
         return None
 
 
-def _slow_down(slow_resizes: tuple[float, float] | None) -> None:
-    if slow_resizes is not None:
+def _slow_down(added_s: tuple[float, float] | None) -> None:
+    if added_s is not None:
         import glb
 
-        glb.set_user_handler(SlowResizes(*slow_resizes))
+        glb.set_user_handler(SlowResizes(*added_s))
 
 
 def _label(benchmark: Benchmark[R]) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.harness.cli import parse
+from benchmarks.harness.cli import CommonOptions, parse
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import CommonOptions, parse_count, parse_hosts, parse_orders, parse_slow_resizes
+from benchmarks.harness.options import parse_count, parse_hosts, parse_orders, parse_slow_resizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         workers=3,
         granularity=5,
         orders="1.5:+2,3:-1",
-        hosts=("a", "b"),
+        hosts="a,b",
         transport="mpi",
         json=target,
         verify=True,
@@ -50,6 +50,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         on_scheduler_loss="reconnect:30",
         debug=True,
     )
+    assert options.places_go_to == ("a", "b")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.harness import app, run
+from benchmarks.harness.cli import CommonOptions
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.measurement import cores
-from benchmarks.harness.options import CommonOptions
 from benchmarks.pi.command import build
 from glb.statistics import Statistics
 
@@ -127,7 +127,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path) -> None:
-    options, path = with_json(tmp_path, verify=True, orders="1:+1,9:-1", hosts=("c",))
+    options, path = with_json(tmp_path, verify=True, orders="1:+1,9:-1", hosts="c")
     assert run.run_benchmark(build(SAMPLES, 1), options) == 0
     result = read(path)
     assert result["benchmark"] == "pi"

@@ -29,16 +29,6 @@ WARM_UP_DEPTH: Final = 11
 _PROGRAM: Final = (sys.executable, "-m", f"{__package__}.programs")
 
 
-def main(arguments: list[str]) -> int:
-    """Measure what ``arguments`` ask for and show the table.
-
-    Returns:
-        The exit code: 0 measured (goals may be missed), 1 something could not be measured, 2 bad usage, 128 + N ended
-        by signal N.
-    """
-    return command_line.main(f"python -m {__package__}", _command, arguments)
-
-
 def _command(
     rounds: command_line.Rounds = 5,
     measures: Annotated[str, typer.Option(help="What to measure, as a,b.", show_default=",".join(MEASURES))] = "",
@@ -59,6 +49,9 @@ def _command(
     names = command_line.chosen("--measures", measures, MEASURES) or MEASURES
     asked = Balance(rounds=rounds, measures=[MEASURES[name] for name in names], depth=depth, nap_s=nap)
     return carry_out(asked, json, quiet)
+
+
+main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
 @dataclass(kw_only=True)

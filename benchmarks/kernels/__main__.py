@@ -28,16 +28,6 @@ _ROUNDS: Final = 5
 _QUICK_ROUNDS: Final = 2
 
 
-def main(arguments: list[str]) -> int:
-    """Measure what ``arguments`` ask for and show the table.
-
-    Returns:
-        The exit code: 0 measured (goals may be missed), 1 a kernel of ours failed, 2 bad usage, 128 + N ended by
-        signal N.
-    """
-    return command_line.main(f"python -m {__package__}", _command, arguments)
-
-
 def _command(
     rounds: Annotated[
         int | None, typer.Option(help="How often everybody works; medians are shown.", show_default="5, quick: 2")
@@ -58,6 +48,9 @@ def _command(
     names = command_line.chosen("--measures", measures, MEASURES) or MEASURES
     asked = Kernels(rounds=rounds, quick=quick, measures=[MEASURES[name] for name in names])
     return carry_out(asked, json, quiet, figure)
+
+
+main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
 @dataclass(kw_only=True)

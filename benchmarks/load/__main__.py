@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Annotated, Final
 
 from apgas.errors import extras_named
@@ -21,18 +22,6 @@ with extras_named():
 _PROGRAM: Final = f"python -m {__package__}"
 _FULL: Final = Plan()
 _QUICK: Final = Plan(queued=500, connected=50, rate=500, seconds=2)
-
-
-def main(arguments: list[str]) -> int:
-    """Measure what ``arguments`` ask for and show the figures.
-
-    Returns:
-        The exit code: 0 measured (goals may be missed), 1 the scheduler cannot be measured, 2 bad usage.
-
-    Raises:
-        SystemExit: TERM or INT ended it: 128 and the signal's number.
-    """
-    return command_line.main(_PROGRAM, _command, arguments)
 
 
 def _command(
@@ -59,6 +48,9 @@ def _command(
     except ValueError as error:
         raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
     return _run(plan, as_json=json)
+
+
+main = partial(command_line.main, _PROGRAM, _command)
 
 
 def _run(plan: Plan, *, as_json: bool) -> int:

@@ -38,16 +38,6 @@ SETTLE_S: Final = 1.0
 """Between the start of idle contenders and the look at them: their last work of starting is done."""
 
 
-def main(arguments: list[str]) -> int:
-    """Measure what ``arguments`` ask for and show the table.
-
-    Returns:
-        The exit code: 0 measured (goals may be missed), 1 something of ours or of the floors could not be measured, 2
-        bad usage, 128 + N ended by signal N.
-    """
-    return command_line.main(f"python -m {__package__}", _command, arguments)
-
-
 def _command(
     rounds: command_line.Rounds = 5,
     measures: Annotated[str, typer.Option(help="What to measure, as a,b.", show_default=",".join(MEASURES))] = "",
@@ -62,6 +52,9 @@ def _command(
     Example: python -m benchmarks.overheads --measures rtt,throughput
     """
     return carry_out(plan(rounds, measures, ",".join(PEERS) if peers is None else peers), json, quiet)
+
+
+main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
 def plan(rounds: int, measures: str, peers: str) -> Overheads:

@@ -7,6 +7,7 @@ import socket
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -181,15 +182,6 @@ _AT: Final = 1024
 _QUICK: Final = "16,64"
 
 
-def main(arguments: list[str]) -> int:
-    """Simulate what ``arguments`` ask for, show the table, and draw it.
-
-    Returns:
-        The exit code: 0 done, 2 bad usage, 128 + N ended by signal N.
-    """
-    return command_line.main(PROGRAM, _command, arguments)
-
-
 def _command(
     places: Annotated[str, typer.Option(help="Numbers of places: 16,100 or 16..100000 (in steps of 4 times).")] = (
         "16..4096"
@@ -220,6 +212,9 @@ def _command(
     base = Job(places=2, work_s=0.5 if quick else work, seed=seed)
     chosen = sweep_of(counts, base, min(at, counts[-1]), most_reports)
     return _run(chosen, base, Machine(), json, figure, quiet)
+
+
+main = partial(command_line.main, PROGRAM, _command)
 
 
 def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: Path | None, quiet: bool) -> int:

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -30,15 +31,6 @@ _HEADS_OF_WHOLES: Final = ("WHOLE PROCESS", "JOBS", "NODES", "BARE LOOP s", "CPU
 _EVERY: Final = (*SUITES, process.PROCESS, process.MILLION)
 
 
-def main(arguments: list[str]) -> int:
-    """Measure what ``arguments`` ask for and show the table.
-
-    Returns:
-        The exit code: 0 measured (goals may be missed), 2 bad usage, 128 + N ended by signal N.
-    """
-    return command_line.main(f"python -m {__package__}", _command, arguments)
-
-
 def _command(
     suites: Annotated[
         list[str] | None, typer.Argument(metavar="SUITE...", help=f"Of {', '.join(_EVERY)}; growth by default.")
@@ -60,6 +52,9 @@ def _command(
     if "theta" in (suites or []) and (data is None or not (data / THETA_FILE).exists()):
         raise BadUsage("theta", f"it needs {THETA_FILE} of the reference data", "give their folder with --data")
     return carry_out(Simulator(suites=suites or ["growth"], most_jobs=most_jobs, data=data), json, quiet)
+
+
+main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ Nothing here looks at a clock: a run depends on its arguments only.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil
@@ -92,7 +92,7 @@ class Model:
         self._first_work: dict[int, float] = {}
         self._last_task_s = self._finish_s = 0.0
         self._reporting: set[int] = set()
-        self._messages = self._bytes = self._home_messages = self._done = 0
+        self._messages = self._home_messages = self._done = 0
 
     def run(self) -> Outcome:
         """Compute.
@@ -135,17 +135,18 @@ class Model:
         finish_s = max(self._finish_s, self._last_task_s)
         # place 0 asks all at once and takes the answers as they come, one message after another
         collect_s = (2 * others + 2) * self.machine.message_s + 2 * self.machine.latency_s if others else 0.0
+        total_s = finish_s + collect_s
         return Outcome(
             job=self.job,
-            total_s=finish_s + collect_s,
+            efficiency=self.job.work_s / total_s,
+            balance=self.job.work_s / self._last_task_s,
+            steals=total.received / self.job.places,
+            messages=(self._messages + 2 * others) / self.job.places,
+            home_messages=self._home_messages + 2 * others,
+            spread_s=spread(list(self._first_work.values()), self.job.places)[2],
             last_task_s=self._last_task_s,
             finish_s=finish_s,
-            spread_s=spread(list(self._first_work.values()), self.job.places),
-            messages=self._messages + 2 * others,
-            bytes=self._bytes + 2 * others * HEAD_BYTES,
-            home_messages=self._home_messages + 2 * others,
-            statistics=total,
-            events=self._events,
+            total_s=total_s,
         )
 
     # network --------------------------------------------------------------------------------------------------------
@@ -161,7 +162,6 @@ class Model:
         self._free[sender] = leaves
         self._start[sender] += machine.message_s
         self._messages += 1
-        self._bytes += size
         self._home_messages += sender == 0 or to == 0
         self._push(leaves + machine.latency_s, self._arrive, to, (deliver, what))
 
@@ -359,47 +359,32 @@ class Outcome:
 
     Attributes:
         job: What was computed.
-        total_s: From the first task to the folded result on place 0.
+        efficiency: The least time that the places could have needed over the time that they did, the end included.
+        balance: The same up to the last task: what the stealing alone achieves.
+        steals: Bags received per place.
+        messages: Messages sent per place.
+        home_messages: Messages that place 0 sent or received.
+        spread_s: When 99 % of the places had had work; None if never.
         last_task_s: When the last task had been processed.
         finish_s: When place 0 knew that all had been.
-        spread_s: When half, 90 % and 99 % of the places had had work; None if fewer ever had.
-        messages: Messages of all places.
-        bytes: Bytes of all messages.
-        home_messages: Messages that place 0 sent or received.
-        statistics: Counts of all places.
-        events: Events of the simulation.
+        total_s: From the first task to the folded result on place 0.
     """
 
     job: Job
-    total_s: float
+    efficiency: float
+    balance: float
+    steals: float
+    messages: float
+    home_messages: int
+    spread_s: float | None
     last_task_s: float
     finish_s: float
-    spread_s: tuple[float | None, float | None, float | None]
-    messages: int
-    bytes: int
-    home_messages: int
-    statistics: Statistics
-    events: int
+    total_s: float
 
-    @property
-    def efficiency(self) -> float:
-        """The least time that the places could have needed over the time that they did."""
-        return self.job.work_s / self.total_s
-
-    @property
-    def balance(self) -> float:
-        """The same up to the last task: what the stealing alone achieves."""
-        return self.job.work_s / self.last_task_s
-
-    @property
-    def steals(self) -> float:
-        """Bags received per place."""
-        return self.statistics.received / self.job.places
-
-    @property
-    def messages_per_place(self) -> float:
-        """Messages sent per place."""
-        return self.messages / self.job.places
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Outcome:
+        """Return what ``dataclasses.asdict`` wrote."""
+        return cls(**{**content, "job": Job(**content["job"])})
 
     @property
     def end_s(self) -> float:

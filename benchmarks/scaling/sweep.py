@@ -33,53 +33,6 @@ _STEP: Final = 4
 
 
 @dataclass(frozen=True)
-class Point:
-    """One run of the model, in the terms of the table.
-
-    Attributes:
-        job: What was computed.
-        efficiency: Ideal time over time, the end included.
-        balance: Ideal time over time up to the last task.
-        steals: Bags received per place.
-        messages: Messages per place.
-        home_messages: Messages that place 0 sent or received.
-        spread_s: When 99 % of the places had had work; None if never.
-        end_s: From the last task to the result.
-        total_s: From the first task to the result.
-    """
-
-    job: Job
-    efficiency: float
-    balance: float
-    steals: float
-    messages: float
-    home_messages: int
-    spread_s: float | None
-    end_s: float
-    total_s: float
-
-    @classmethod
-    def of(cls, outcome: Outcome) -> Point:
-        """Return what is kept of a run."""
-        return cls(
-            job=outcome.job,
-            efficiency=outcome.efficiency,
-            balance=outcome.balance,
-            steals=outcome.steals,
-            messages=outcome.messages_per_place,
-            home_messages=outcome.home_messages,
-            spread_s=outcome.spread_s[2],
-            end_s=outcome.end_s,
-            total_s=outcome.total_s,
-        )
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Point:
-        """Return what ``dataclasses.asdict`` wrote."""
-        return cls(**{**content, "job": Job(**content["job"])})
-
-
-@dataclass(frozen=True)
 class Sweep:
     """The runs of one picture.
 
@@ -123,11 +76,6 @@ def sweep_of(places: Sequence[int], base: Job, at: int, most_reports: int) -> Sw
     )
 
 
-def run(job: Job, machine: Machine, on_progress: Any = None) -> Point:
-    """Run the model once."""
-    return Point.of(Model(job, machine, on_progress).run())
-
-
 def parse_places(text: str) -> tuple[int, ...]:
     """Parse ``16,64,1000`` or ``16..100000``, which goes up in steps of 4 times.
 
@@ -156,7 +104,7 @@ def _range(part: str) -> Iterator[int]:
     yield most
 
 
-def as_json(points: Sequence[Point], machine: Machine, provenance: Mapping[str, object]) -> dict[str, object]:
+def as_json(points: Sequence[Outcome], machine: Machine, provenance: Mapping[str, object]) -> dict[str, object]:
     """Return the content of the JSON file; seconds are those of the model."""
     return {
         "benchmark": "scaling model",
@@ -167,11 +115,11 @@ def as_json(points: Sequence[Point], machine: Machine, provenance: Mapping[str, 
     }
 
 
-def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Point]:
+def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Outcome]:
     """Return the runs in the content of a JSON file that need not be repeated."""
     if content.get("benchmark") != "scaling model" or content.get("machine") != asdict(machine):
         return {}
-    points = [Point.from_json(run) for run in content["runs"]]
+    points = [Outcome.from_json(run) for run in content["runs"]]
     return {point.job: point for point in points}
 
 
@@ -230,7 +178,7 @@ def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: 
             def note(share: float, now_s: float, job: Job = job) -> None:
                 progress.note(f"{_spoken(job)}, at {now_s:.2f} s, {100 * share:.0f} %")
 
-            points[job] = run(job, machine, note)
+            points[job] = Model(job, machine, note).run()
             target.write(as_json(list(points.values()), machine, found))
     display.show_sheets("SIMULATED: the balancer on many places", [sheet_of(chosen, points)], remarks(machine, base))
     if figure is not None:
@@ -243,7 +191,7 @@ def _spoken(job: Job) -> str:
     return f"{job.places:,} places, w {job.random_steals}, {graph_name(job)}, reports: {job.finish}"
 
 
-def _earlier(path: Path | None, machine: Machine) -> dict[Job, Point]:
+def _earlier(path: Path | None, machine: Machine) -> dict[Job, Outcome]:
     """Return the runs that the result file holds already.
 
     Raises:
@@ -280,7 +228,7 @@ def graph_name(job: Job) -> str:
     return "ring" if job.lifelines == "ring" else f"{job.lifelines} {job.radix}"
 
 
-def _row(name: str, point: Point) -> list[str]:
+def _row(name: str, point: Outcome) -> list[str]:
     """Return the cells of a run."""
     return [
         name,
@@ -294,7 +242,7 @@ def _row(name: str, point: Point) -> list[str]:
     ]
 
 
-def sheet_of(sweep: Sweep, points: Mapping[Job, Point]) -> Sheet:
+def sheet_of(sweep: Sweep, points: Mapping[Job, Outcome]) -> Sheet:
     """Return the table: a section per kind of finish, one for w, one for the graphs."""
     at = f"{sweep.steals[0].places:,} places"
     sections = [
@@ -329,7 +277,7 @@ def remarks(machine: Machine, base: Job) -> list[str]:
 _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": "reports to place 0 (the runtime)"}
 
 
-def draw_figure(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job, path: Path) -> None:
+def draw_figure(sweep: Sweep, points: Mapping[Job, Outcome], machine: Machine, base: Job, path: Path) -> None:
     """Draw the runs of ``sweep``; the suffix of ``path`` decides the kind of file."""
     figure, panels = display.new_picture(9.6, 7.0, 2, 2)
     _balance(panels[0][0], sweep, points)
@@ -347,7 +295,7 @@ def draw_figure(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, bas
     figure.savefig(path, dpi=150)
 
 
-def finding(sweep: Sweep, points: Mapping[Job, Point]) -> str:
+def finding(sweep: Sweep, points: Mapping[Job, Outcome]) -> str:
     """Return what the picture says, in one line."""
     ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
     alone = ends["none"][-1]
@@ -358,7 +306,7 @@ def finding(sweep: Sweep, points: Mapping[Job, Point]) -> str:
     return f"{text}; with reports to place 0, {100 * (1 - home.balance):.0f} % are lost on {home.job.places:,}"
 
 
-def _series(sweep: Sweep, points: Mapping[Job, Point], finish: str) -> list[Point]:
+def _series(sweep: Sweep, points: Mapping[Job, Outcome], finish: str) -> list[Outcome]:
     return [points[job] for job in sweep.sizes if job.finish == finish]
 
 
@@ -373,7 +321,7 @@ def _short(count: int) -> str:
     return f"{count // 1000}k" if count >= 1000 and count % 1000 == 0 else f"{count:,}"
 
 
-def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
     for index, (finish, name) in enumerate(_NAMES.items()):
         series = _series(sweep, points, finish)
         axes.plot(
@@ -396,7 +344,7 @@ def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     display.dress_axes(axes, "Compute, of the time up to the last task", "places", "%")
 
 
-def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
     alone = _series(sweep, points, "none")
     reached = [point for point in alone if point.spread_s is not None]
     spread = [1e3 * (point.spread_s or 0.0) for point in reached]
@@ -412,7 +360,7 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     display.dress_axes(axes, title, "places", "ms")
 
 
-def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
     alone = _series(sweep, points, "none")
     places = [point.job.places for point in alone]
     _line(axes, 0, places, [point.messages for point in alone], "messages", (-8, 4))
@@ -446,7 +394,7 @@ def _seconds(value_s: float) -> str:
     return f"{value_s:.1f} s" if value_s >= 1 else f"{1000 * value_s:.0f} ms"
 
 
-def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
     rows = [(f"w = {job.random_steals}", points[job]) for job in sweep.steals]
     rows += [(graph_name(job), points[job]) for job in sweep.graphs]
     lost = [100 * (1 - point.balance) for _, point in rows]

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.scaling import sweep
-from benchmarks.scaling.model import Job, Machine, Model, ModelError, Nodes, TreeBag, children, spread
-from benchmarks.scaling.sweep import Point, parse_places, sweep_of
+from benchmarks.scaling.model import Job, Machine, Model, ModelError, Nodes, Outcome, TreeBag, children, spread
+from benchmarks.scaling.sweep import parse_places, sweep_of
 from glb import LedgerError
 from glb.testing import check_bag
 
@@ -36,11 +36,11 @@ def test_the_bag_keeps_the_rules() -> None:
 @pytest.mark.parametrize("finish", ["home", "tree", "none"])
 def test_no_run_is_faster_than_possible(places: int, finish: Any) -> None:
     outcome = Model(replace(SMALL, places=places, finish=finish)).run()
-    assert outcome.statistics.received >= places
+    assert outcome.steals >= 1
     assert outcome.last_task_s >= 0.05 * (1 - 1e-9)
     assert outcome.last_task_s <= outcome.finish_s <= outcome.total_s
     assert 0 < outcome.efficiency <= outcome.balance <= 1 + 1e-9
-    assert outcome.spread_s[2] is not None
+    assert outcome.spread_s is not None
     assert (places == 1) == (outcome.messages == 0)
 
 
@@ -96,9 +96,9 @@ def test_lost_and_doubled_work_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         Model(SMALL).run()
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     seen: list[tuple[float, float]] = []
-    Model(replace(SMALL, places=200, work_s=0.5), on_progress=lambda *told: seen.append(told)).run()
+    Model(replace(SMALL, places=200, work_s=0.5), on_progress=lambda *news: seen.append(news)).run()
     assert seen == sorted(seen)
     assert 0 < seen[-1][0] <= 1
 
@@ -125,7 +125,7 @@ def test_the_title_says_what_the_first_panel_shows() -> None:
     drawing = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
     made = sweep_of((16, 64), Job(places=2, work_s=0.2), 16, most_reports=16)
     points = {
-        job: Point(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 1.0)
+        job: Outcome(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 0.5, 1.0)
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import numpy as np
 
@@ -40,7 +40,10 @@ class LevelBag(ABC):
     An entry stands for a parent with some of its children pending; a child and all below it is a whole subtree, the
     unit in which work is given away. Only the live entries are pickled, as one buffer (out of band with protocol 5).
 
+    A subclass is made of ``(problem, count, packed, gift_tasks)``, which is also how it is pickled.
+
     Args:
+        problem: What the subclass is made of.
         queue: The pending entries; the bag owns it.
         weights: Expected number of tasks in one subtree, per level.
         count: What was counted already.
@@ -53,11 +56,18 @@ class LevelBag(ABC):
         count: The partial result.
     """
 
-    __slots__ = ("_queue", "_weights", "count", "gift_tasks", "work")
+    __slots__ = ("_problem", "_queue", "_weights", "count", "gift_tasks", "work")
 
     def __init__(
-        self, queue: LevelQueue, weights: Sequence[float], count: int, packed: Words | None, gift_tasks: int
+        self,
+        problem: Any,
+        queue: LevelQueue,
+        weights: Sequence[float],
+        count: int,
+        packed: Words | None,
+        gift_tasks: int,
     ) -> None:
+        self._problem = problem
         self._queue = queue
         self._weights = weights
         self.gift_tasks = gift_tasks
@@ -70,9 +80,12 @@ class LevelBag(ABC):
     def process(self, n: int) -> bool:
         """Process about ``n`` tasks, a vector's worth at least; return whether tasks remain."""
 
-    @abstractmethod
     def _empty(self) -> Self:
         """Return a bag of the same problem, with the same bound of gifts, that has neither tasks nor result."""
+        return type(self)(self._problem, 0, None, self.gift_tasks)  # type: ignore[arg-type, call-arg]  # a subclass's
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, int, Words, int]]:
+        return type(self), (self._problem, self.count, self._queue.packed(), self.gift_tasks)
 
     @staticmethod
     @abstractmethod

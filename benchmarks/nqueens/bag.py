@@ -35,12 +35,11 @@ class QueensBag(LevelBag):
         gift_tasks: As for ``LevelBag``.
     """
 
-    __slots__ = ("_rules", "_size")
+    __slots__ = ("_rules",)
 
     def __init__(self, size: int, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS) -> None:
         queue = LevelQueue(size + 1, _FIELDS, kernel.CAPACITY, by_field=True)
-        super().__init__(queue, _subtree_tasks(size), count, packed, gift_tasks)
-        self._size = size
+        super().__init__(size, queue, _subtree_tasks(size), count, packed, gift_tasks)
         self._rules = rules(size)
 
     @classmethod
@@ -64,9 +63,6 @@ class QueensBag(LevelBag):
         self.work += tasks
         return more
 
-    def _empty(self) -> QueensBag:
-        return QueensBag(self._size, gift_tasks=self.gift_tasks)
-
     @staticmethod
     def _subtrees(rows: Words) -> list[int]:
         return [free.bit_count() for free in rows[:, _FREE].tolist()]
@@ -80,9 +76,6 @@ class QueensBag(LevelBag):
         row[_FREE] = free
         part[_FREE] = given ^ free
         return part
-
-    def __reduce__(self) -> tuple[type[QueensBag], tuple[int, int, Words, int]]:
-        return QueensBag, (self._size, self.count, self._queue.packed(), self.gift_tasks)
 
 
 @lru_cache(maxsize=8)

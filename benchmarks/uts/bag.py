@@ -62,14 +62,13 @@ class UtsBag(NodeBag):
         hashed: Nodes that this instance hashed; the leaves on the last level are counted without.
     """
 
-    __slots__ = ("_law", "_tree", "hashed")
+    __slots__ = ("_law", "hashed")
 
     def __init__(
         self, tree: Geometric, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
     ) -> None:
         queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, _subtree_nodes(tree), count, packed, gift_tasks)
-        self._tree = tree
+        super().__init__(tree, queue, _subtree_nodes(tree), count, packed, gift_tasks)
         self._law = law(tree)
         self.hashed = 0
 
@@ -99,12 +98,6 @@ class UtsBag(NodeBag):
         self.work += nodes
         self.hashed += hashed
         return more
-
-    def _empty(self) -> UtsBag:
-        return UtsBag(self._tree, gift_tasks=self.gift_tasks)
-
-    def __reduce__(self) -> tuple[type[UtsBag], tuple[Geometric, int, Words, int]]:
-        return UtsBag, (self._tree, self.count, self._queue.packed(), self.gift_tasks)
 
 
 @lru_cache(maxsize=8)

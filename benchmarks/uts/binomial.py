@@ -74,14 +74,13 @@ class BinomialBag(NodeBag):
         gift_tasks: As for ``LevelBag``.
     """
 
-    __slots__ = ("_threshold", "_tree")
+    __slots__ = ("_threshold",)
 
     def __init__(
         self, tree: BinomialTree, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
     ) -> None:
         queue = LevelQueue(1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, (min(tree.subtree_nodes(), MOST_WEIGHT),), count, packed, gift_tasks)
-        self._tree = tree
+        super().__init__(tree, queue, (min(tree.subtree_nodes(), MOST_WEIGHT),), count, packed, gift_tasks)
         self._threshold = tree.threshold()
 
     @classmethod
@@ -99,19 +98,13 @@ class BinomialBag(NodeBag):
         while budget > 0 and queue.entries[0]:
             queue.reserve(int(queue.entries[0]) + kernel.CAPACITY)
             nodes, left = kernel.expand_binomial(
-                queue.data[0], queue.entries[0], self._threshold, self._tree.children, budget
+                queue.data[0], queue.entries[0], self._threshold, self._problem.children, budget
             )
             queue.entries[0] = left
             budget -= nodes
             self.count += nodes
             self.work += nodes
         return bool(queue.entries[0])
-
-    def _empty(self) -> BinomialBag:
-        return BinomialBag(self._tree, gift_tasks=self.gift_tasks)
-
-    def __reduce__(self) -> tuple[type[BinomialBag], tuple[BinomialTree, int, Words, int]]:
-        return BinomialBag, (self._tree, self.count, self._queue.packed(), self.gift_tasks)
 
 
 # Hybrid trees: geometric above, binomial below a level, so that deep subtrees hang from a broad top ------------------
@@ -201,14 +194,13 @@ class HybridBag(NodeBag):
         gift_tasks: As for ``LevelBag``.
     """
 
-    __slots__ = ("_law", "_threshold", "_tree")
+    __slots__ = ("_law", "_threshold")
 
     def __init__(
         self, tree: HybridTree, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
     ) -> None:
         queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, _subtree_nodes(tree), count, packed, gift_tasks)
-        self._tree = tree
+        super().__init__(tree, queue, _subtree_nodes(tree), count, packed, gift_tasks)
         self._law = _hybrid_law(tree)
         self._threshold = tree.binomial.threshold()
 
@@ -235,7 +227,7 @@ class HybridBag(NodeBag):
         queue = self._queue
         queue.reserve(int(queue.entries[_STACK]) + kernel.CAPACITY)
         nodes, left = kernel.expand_binomial(
-            queue.data[_STACK], queue.entries[_STACK], self._threshold, self._tree.children, budget
+            queue.data[_STACK], queue.entries[_STACK], self._threshold, self._problem.children, budget
         )
         queue.entries[_STACK] = left
         return nodes
@@ -248,16 +240,10 @@ class HybridBag(NodeBag):
         )
         found = queue.rows(_FLOOR)
         parents = found[(found[:, LOW - 1] & np.uint32(0x7FFFFFFF)) < self._threshold]
-        parents[:, HIGH] = self._tree.children
+        parents[:, HIGH] = self._problem.children
         queue.entries[_FLOOR] = 0
         queue.append(_STACK, parents)
         return nodes
-
-    def _empty(self) -> HybridBag:
-        return HybridBag(self._tree, gift_tasks=self.gift_tasks)
-
-    def __reduce__(self) -> tuple[type[HybridBag], tuple[HybridTree, int, Words, int]]:
-        return HybridBag, (self._tree, self.count, self._queue.packed(), self.gift_tasks)
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,6 @@ Nothing heavy is imported here: the start and the memory of the floors are measu
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -13,10 +12,9 @@ import select
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 # The conversation: commands in, answers out --------------------------------------------------------------------------
 
@@ -57,9 +55,8 @@ WARM_UP: Final = 20
 """Calls before those that are timed."""
 
 
-@dataclass(frozen=True)
-class Config:
-    """How a contender is to set itself up.
+class Config(NamedTuple):
+    """How a contender is to set itself up; travels as JSON.
 
     Attributes:
         places: Processes, the caller among them.
@@ -67,17 +64,7 @@ class Config:
     """
 
     places: int
-    cpus: tuple[int, ...]
-
-    @classmethod
-    def parse(cls, text: str) -> Config:
-        """Read the JSON that ``written`` wrote."""
-        content = json.loads(text)
-        return cls(content["places"], tuple(content["cpus"]))
-
-    def written(self) -> str:
-        """Write it as JSON."""
-        return json.dumps({"places": self.places, "cpus": self.cpus})
+    cpus: Sequence[int]
 
 
 def pin(cpu: int) -> None:
@@ -86,14 +73,9 @@ def pin(cpu: int) -> None:
         os.sched_setaffinity(int(thread), {cpu})
 
 
-def load_numpy() -> None:
-    """Load NumPy, as a place does that computes."""
-    __import__("numpy")
-
-
 def memory_with_numpy() -> dict[str, float]:
-    """Return what this process takes once NumPy is loaded."""
-    load_numpy()
+    """Return what this process takes once it has loaded NumPy, as a place does that computes."""
+    __import__("numpy")
     return memory()
 
 
@@ -110,15 +92,6 @@ def memory() -> dict[str, float]:
 def load_numba() -> None:
     """Load Numba, as a place does that computes."""
     __import__("numba")
-
-
-def load_optional(name: str) -> Any:
-    """Import a module that may not be installed, and that has no types for us.
-
-    Raises:
-        ImportError: It is not installed.
-    """
-    return importlib.import_module(name)
 
 
 # Timing, alike for all contenders ------------------------------------------------------------------------------------
@@ -174,6 +147,43 @@ def of_samples(samples: Sequence[float]) -> dict[str, float]:
     from statistics import median  # loads decimal and fractions, which the memory of a floor must not pay for
 
     return {"median_s": median(samples), "p99_s": percentile(samples, 0.99), "samples": len(samples)}
+
+
+# Measures in the terms of those who are measured ---------------------------------------------------------------------
+
+
+def noop() -> None:
+    """Do nothing."""
+
+
+def same(value: Any) -> Any:
+    """Return what came."""
+    return value
+
+
+def call_times(call: Callable[[], object], command: Command) -> dict[str, float]:
+    """Return the figures of ``n`` calls."""
+    return of_samples(timed(call, command["n"], command["limit_s"]))
+
+
+def call_rate(batch: Callable[[int], object], command: Command) -> Answer:
+    """Return how many calls a second a batch of them does."""
+    return {"per_s": per_second(batch, command["n"], command["limit_s"])}
+
+
+def echo_rate(echo: Callable[[Any], Any], command: Command) -> Answer:
+    """Return the bytes a second, there and back, of an array that ``echo`` returns.
+
+    Raises:
+        ValueError: It returns something else.
+    """
+    import numpy as np
+
+    array = np.arange(command["bytes"] // 8, dtype=np.float64)
+    figures = call_times(lambda: echo(array), command)
+    if not np.array_equal(echo(array), array):
+        raise ValueError("the echo is not what was sent")
+    return {"bytes_per_s": 2 * array.nbytes / figures["median_s"]}
 
 
 # Waiting for processes to end ----------------------------------------------------------------------------------------

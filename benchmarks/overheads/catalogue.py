@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import importlib.util
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -289,7 +290,7 @@ def why_missing(name: str) -> str:
 def start_command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[str]:
     """Return the command line that starts a contender for a measure; ``cpus``: the cores that may be pinned to."""
     config = Config(measure.places, cpus if measure.pinned else ())
-    program = ["-m", f"{__package__}.start", _PROGRAMS[name], config.written()]
+    program = ["-m", f"{__package__}.start", _PROGRAMS[name], json.dumps(config)]
     return _launched(name, _processes(name, measure), program)
 
 

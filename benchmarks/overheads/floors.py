@@ -6,20 +6,10 @@ import os
 import sys
 import time
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ..compare.contender import (
-    Answer,
-    Channel,
-    Command,
-    Config,
-    Ends,
-    load_optional,
-    memory_with_numpy,
-    of_samples,
-    pin,
-    timed,
-)
+from ..compare.contender import Answer, Channel, Command, Config, Ends, call_times, memory_with_numpy, pin
 
 if TYPE_CHECKING:
     import socket
@@ -45,13 +35,10 @@ def sockets(config: Config, channel: Channel) -> None:
     connection, _ = listener.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     small = partial(_round_trip, connection, SMALL_BYTES)
-    channel.serve({"rtt": partial(_rtt, small), "immediate": partial(_rtt, small), "echo": partial(_rate, connection)})
+    rtt = partial(call_times, small)
+    channel.serve({"rtt": rtt, "immediate": rtt, "echo": partial(_rate, connection)})
     connection.close()
     os.waitpid(child, 0)
-
-
-def _rtt(round_trip: partial[None], command: Command) -> Answer:
-    return of_samples(timed(round_trip, command["n"], command["limit_s"]))
 
 
 def _rate(connection: socket.socket, command: Command) -> Answer:
@@ -63,7 +50,7 @@ def _rate(connection: socket.socket, command: Command) -> Answer:
         connection.sendall(out)
         _fill(connection, memoryview(back))
 
-    return {"bytes_per_s": 2 * size / of_samples(timed(echo, command["n"], command["limit_s"]))["median_s"]}
+    return {"bytes_per_s": 2 * size / call_times(echo, command)["median_s"]}
 
 
 def _round_trip(connection: socket.socket, size: int) -> None:
@@ -120,7 +107,7 @@ SPAWNED: Final = (
 def mpi(config: Config, channel: Channel) -> None:
     """Serve; ``config.places`` processes were started by mpiexec."""
     del config
-    library = load_optional("mpi4py.MPI")
+    library = import_module("mpi4py.MPI")
     world = library.COMM_WORLD
     if world.rank:
         _follow(world)

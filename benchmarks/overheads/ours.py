@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import apgas
 
@@ -20,12 +20,15 @@ from ..compare.contender import (
     Config,
     Ends,
     Handlers,
+    call_rate,
+    call_times,
+    echo_rate,
     load_numba,
     memory_with_numpy,
+    noop,
     of_samples,
-    per_second,
     pin,
-    timed,
+    same,
 )
 
 _COUNTED: Final = 50
@@ -45,29 +48,16 @@ def _serve(config: Config, channel: Channel) -> None:
     other = places[-1]
     resizer = Resizer()
     handlers: Handlers = {
-        "rtt": partial(_rtt, other),
+        "rtt": partial(call_times, lambda: apgas.at(other, noop)),
         "immediate": partial(_immediate, other),
         "throughput": partial(_throughput, other),
         "finish": partial(_finish, places),
-        "echo": partial(_echo, other),
+        "echo": partial(echo_rate, lambda array: apgas.at(other, same, array)),
         "memory": lambda _: apgas.at(other, memory_with_numpy),
         "resize": resizer.cycle,
         "lost": partial(lost, resizer, other),
     }
     channel.serve(handlers)
-
-
-def noop() -> None:
-    """Do nothing."""
-
-
-def same(value: Any) -> Any:
-    """Return what came."""
-    return value
-
-
-def _rtt(other: apgas.Place, command: Command) -> Answer:
-    return of_samples(timed(lambda: apgas.at(other, noop), command["n"], command["limit_s"]))
 
 
 def _throughput(other: apgas.Place, command: Command) -> Answer:
@@ -76,7 +66,7 @@ def _throughput(other: apgas.Place, command: Command) -> Answer:
             for _ in range(items):
                 apgas.async_at(other, noop)
 
-    return {"per_s": per_second(batch, command["n"], command["limit_s"])}
+    return call_rate(batch, command)
 
 
 def _finish(places: list[apgas.Place], command: Command) -> Answer:
@@ -87,7 +77,7 @@ def _finish(places: list[apgas.Place], command: Command) -> Answer:
             for place in chosen:
                 apgas.async_at(place, noop)
 
-    figures = of_samples(timed(once, command["n"], command["limit_s"]))
+    figures = call_times(once, command)
     before = _messages(places)
     for _ in range(_COUNTED):
         once()
@@ -97,16 +87,6 @@ def _finish(places: list[apgas.Place], command: Command) -> Answer:
 
 def _messages(places: list[apgas.Place]) -> int:
     return sum(apgas.at(place, apgas.statistics).messages_sent for place in places)
-
-
-def _echo(other: apgas.Place, command: Command) -> Answer:
-    import numpy as np
-
-    array = np.arange(command["bytes"] // 8, dtype=np.float64)
-    samples = timed(lambda: apgas.at(other, same, array), command["n"], command["limit_s"])
-    if not np.array_equal(apgas.at(other, same, array), array):
-        raise ValueError("the echo is not what was sent")
-    return {"bytes_per_s": 2 * array.nbytes / of_samples(samples)["median_s"]}
 
 
 class Volley:
@@ -211,10 +191,10 @@ class Resizer:
     def cycle(self, command: Command) -> Answer:
         """Grow by ``n`` and shrink by as many; ``numba``: the newcomers load it in between."""
         grow_s = self.grow(command["n"])
-        answered_s = grow_s + self._have_answered()
+        answered_s = grow_s + self._run_on_newcomers(os.getpid)
         loaded_s = answered_s
         if command.get("numba"):
-            loaded_s += self._load_numba()
+            loaded_s += self._run_on_newcomers(load_numba)
         return {"grow_s": grow_s, "answered_s": answered_s, "loaded_s": loaded_s, "shrink_s": self.shrink(command["n"])}
 
     def grow(self, n: int) -> float:
@@ -273,14 +253,8 @@ class Resizer:
             reason = f"{records[0].outcome}: {records[0].reason}" if records else f"no end within {LIMIT_S:g} s"
             raise RuntimeError(f"{sign}{n} was not carried out, {reason}")
 
-    def _have_answered(self) -> float:
-        """Return the seconds until the newcomers have run something."""
-        return self._run_on_newcomers(os.getpid)
-
-    def _load_numba(self) -> float:
-        return self._run_on_newcomers(load_numba)
-
     def _run_on_newcomers(self, call: Callable[[], object]) -> float:
+        """Return the seconds until each has run it."""
         assert self._handler is not None
         before_s = time.perf_counter()
         with apgas.finish():

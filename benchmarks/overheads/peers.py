@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, Final
 
 from ..compare.contender import (
@@ -19,12 +20,13 @@ from ..compare.contender import (
     Config,
     Ends,
     Handlers,
-    load_optional,
+    call_rate,
+    call_times,
+    echo_rate,
     memory_with_numpy,
-    of_samples,
-    per_second,
+    noop,
     pin,
-    timed,
+    same,
 )
 
 GONE_S: Final = 20.0
@@ -63,10 +65,10 @@ def handlers(peer: Peer, config: Config) -> Handlers:
         peer.result(peer.submit(pin, config.cpus[1]))
     peer.gather([peer.submit(own_pid) for _ in range(2 * workers(config))])
     return {
-        "rtt": partial(_rtt, peer),
+        "rtt": partial(call_times, lambda: peer.result(peer.submit(noop))),
         "throughput": partial(_throughput, peer),
         "finish": partial(_finish, peer),
-        "echo": partial(_echo, peer),
+        "echo": partial(echo_rate, lambda array: peer.result(peer.submit(same, array))),
         "memory": lambda _: peer.result(peer.submit(memory_with_numpy)),
     }
 
@@ -76,39 +78,18 @@ def own_pid() -> int:
     return os.getpid()
 
 
-def noop() -> None:
-    """Do nothing."""
-
-
-def same(value: Any) -> Any:
-    """Return what came."""
-    return value
-
-
-def _rtt(peer: Peer, command: Command) -> Answer:
-    return of_samples(timed(lambda: peer.result(peer.submit(noop)), command["n"], command["limit_s"]))
-
-
 def _throughput(peer: Peer, command: Command) -> Answer:
     def batch(items: int) -> None:
         peer.gather([peer.submit(noop) for _ in range(items)])
 
-    return {"per_s": per_second(batch, command["n"], command["limit_s"])}
+    return call_rate(batch, command)
 
 
 def _finish(peer: Peer, command: Command) -> Answer:
     def once() -> None:
         peer.gather([peer.submit(noop) for _ in range(command["places"])])
 
-    return of_samples(timed(once, command["n"], command["limit_s"]))
-
-
-def _echo(peer: Peer, command: Command) -> Answer:
-    import numpy as np
-
-    array = np.arange(command["bytes"] // 8, dtype=np.float64)
-    samples = timed(lambda: peer.result(peer.submit(same, array)), command["n"], command["limit_s"])
-    return {"bytes_per_s": 2 * array.nbytes / of_samples(samples)["median_s"]}
+    return call_times(once, command)
 
 
 # The contenders ------------------------------------------------------------------------------------------------------
@@ -124,13 +105,13 @@ def pool(config: Config, channel: Channel) -> None:
 
 def futures(config: Config, channel: Channel) -> None:
     """Serve as ``mpi4py.futures.MPIPoolExecutor``; the workers are spawned."""
-    with load_optional("mpi4py.futures").MPIPoolExecutor(max_workers=workers(config)) as executor:
+    with import_module("mpi4py.futures").MPIPoolExecutor(max_workers=workers(config)) as executor:
         channel.serve(handlers(from_executor(executor), config))
 
 
 def dask(config: Config, channel: Channel) -> None:
     """Serve as Dask distributed: a local cluster of worker processes."""
-    distributed = load_optional("distributed")
+    distributed = import_module("distributed")
     with (
         distributed.LocalCluster(
             n_workers=workers(config), threads_per_worker=1, dashboard_address=None, memory_limit=0
@@ -168,7 +149,7 @@ def _resize_dask(cluster: Any, client: Any, command: Command) -> Answer:
 
 def ray(config: Config, channel: Channel) -> None:
     """Serve as Ray: tasks on one machine."""
-    library = load_optional("ray")
+    library = import_module("ray")
     library.init(num_cpus=workers(config), include_dashboard=False, log_to_driver=False, logging_level=40)
     remote = cache(library.remote)
     peer = Peer(lambda fn, *args: remote(fn).remote(*args), library.get, lambda handles: library.get(list(handles)))
@@ -181,7 +162,7 @@ def ray(config: Config, channel: Channel) -> None:
 def _resize_ray(library: Any, command: Command) -> Answer:
     """Add nodes until each has run a task, and remove them, in a cluster of its own: one of ``init`` cannot grow."""
     library.shutdown()
-    cluster = load_optional("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     library.init(address=cluster.address, log_to_driver=False, logging_level=40)
     getpid = library.remote(resources={"added": 1})(own_pid)
     before_s = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 
 from ..compare.contender import Channel, Config
@@ -10,4 +11,4 @@ from ..compare.contender import Channel, Config
 if __name__ == "__main__":
     channel = Channel()
     module, _, function = sys.argv[1].partition(".")
-    getattr(importlib.import_module(f"{__package__}.{module}"), function)(Config.parse(sys.argv[2]), channel)
+    getattr(importlib.import_module(f"{__package__}.{module}"), function)(Config(*json.loads(sys.argv[2])), channel)

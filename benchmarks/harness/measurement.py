@@ -8,19 +8,23 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final, TextIO
 
 from apgas.provenance import commit, cpu_model, version
+from glb.statistics import Statistics
 
 from .errors import BadUsage
 from .progress import scaled
 
 if TYPE_CHECKING:
     from apgas import ResizeRecord
-    from glb import Statistics
+
+
+_RESIZE: Final = ("kind", "n", "at_s", "seconds", "phases", "outcome", "reason", "nodes")
+"""What the JSON form says of a resize."""
 
 
 @dataclass
@@ -40,15 +44,12 @@ class Measurement:
         verified: Whether it is the expected one; None: unknown.
         checked_against: What it was compared with, in words.
         runs_s: Seconds of each repetition.
-        tasks: Tasks of one computation.
-        steals: Bags that moved from one place to another, for want of work there, in the last computation.
         resizes: What became of each order.
         startup: Seconds of the start on place 0: ``runtime_s`` from the making of its process to the program,
             ``balancer_s`` from there to the first computation; empty where the system does not say.
-        statistics: Sums over the places, last computation.
-        places: The counts of each place that took part in it, with its id and node.
-        counts: The same by place, as the balancer returned them; not in the JSON form.
-        total: The sums, likewise.
+        counts: What each place did in the last computation.
+        nodes: The node of each of these places.
+        total: The sums over them.
         provenance: See ``gather_provenance``.
         notes: More lines for the table, name and text.
     """
@@ -65,14 +66,11 @@ class Measurement:
     verified: bool | None = None
     checked_against: str = ""
     runs_s: list[float] = field(default_factory=list)
-    tasks: int = 0
-    steals: int = 0
     resizes: Sequence[ResizeRecord] = ()
     startup: Mapping[str, float] = field(default_factory=dict)
-    statistics: Mapping[str, object] = field(default_factory=dict)
-    places: Sequence[Mapping[str, object]] = ()
     counts: Mapping[int, Statistics] = field(default_factory=dict)
-    total: Statistics | None = None
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    total: Statistics = field(default_factory=Statistics)
     provenance: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[tuple[str, str]] = ()
 
@@ -84,7 +82,12 @@ class Measurement:
     @property
     def rate(self) -> float:
         """Tasks per second."""
-        return self.tasks / self.seconds if self.seconds > 0 else 0.0
+        return self.total.tasks / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def steals(self) -> int:
+        """Bags that moved from one place to another, for want of work there, in the last computation."""
+        return self.total.steals_won + self.total.lifeline_deals
 
     def carried_out(self, kind: str) -> int:
         """Return the number of orders of this kind, "grow" or "shrink", that were carried out."""
@@ -104,28 +107,18 @@ class Measurement:
             "workers": self.workers,
             "grows": self.carried_out("grow"),
             "shrinks": self.carried_out("shrink"),
-            "resizes": [_resize_as_json(resize) for resize in self.resizes],
-            "tasks": self.tasks,
+            "resizes": [{name: getattr(resize, name) for name in _RESIZE} for resize in self.resizes],
+            "tasks": self.total.tasks,
             "unit": self.unit,
             "steals": self.steals,
             "startup": dict(self.startup),
-            "statistics": dict(self.statistics),
-            "places": [dict(place) for place in self.places],
+            "statistics": asdict(self.total),
+            "places": [
+                {"place": place, "node": self.nodes[place], **asdict(counts)}
+                for place, counts in sorted(self.counts.items())
+            ],
             "provenance": dict(self.provenance),
         }
-
-
-def _resize_as_json(record: ResizeRecord) -> dict[str, object]:
-    return {
-        "kind": record.kind,
-        "n": record.n,
-        "at_s": record.at_s,
-        "seconds": record.seconds,
-        "phases": dict(record.phases),
-        "outcome": record.outcome,
-        "reason": record.reason,
-        "nodes": list(record.nodes),
-    }
 
 
 # The files that a run writes: whole at any time, and never those of an earlier run -----------------------------------
@@ -310,8 +303,6 @@ def show_statistics(measurement: Measurement, stream: TextIO | None = None) -> N
 
     from glb import statistics
 
-    if measurement.total is None:
-        return
     console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
     table = Table(title="What the places did", title_justify="left", title_style="bold")
     for head in statistics.SUMMARY_HEADS:

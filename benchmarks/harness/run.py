@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 import time
@@ -233,13 +232,7 @@ def _compute(
         outcome = glb.compute(bag, benchmark.make_result, config)
     measurement.runs_s.append(outcome.seconds)
     measurement.counts, measurement.total = outcome.places, outcome.statistics
-    measurement.statistics = dataclasses.asdict(outcome.statistics)
-    measurement.places = [
-        {"place": number, "node": apgas.place(number).node, **dataclasses.asdict(statistics)}
-        for number, statistics in sorted(outcome.places.items())
-    ]
-    measurement.tasks = outcome.statistics.tasks
-    measurement.steals = outcome.statistics.steals_won + outcome.statistics.lifeline_deals
+    measurement.nodes = {number: apgas.place(number).node for number in outcome.places}
     return outcome.result
 
 

@@ -407,7 +407,7 @@ class Worker(Generic[R]):
         core: The state machine of its place.
         changed: The place's lock; notified when a worker that pauses should look.
         carry_out: Carries out what a look leads to; True: the worker is to end.
-        report: Told after each call of ``process`` what time it is.
+        report: Called with the time after each call of ``process``.
     """
 
     def __init__(

@@ -201,13 +201,13 @@ class Cancellations:
 
     Attributes:
         known: The cancelled finishes.
-        told: Those opened here of which the other members have been told.
+        announced: Those opened here of which the other members have been notified.
     """
 
     def __init__(self, here: int) -> None:
         self.here = here
         self.known: set[FinishId] = set()
-        self.told: set[FinishId] = set()
+        self.announced: set[FinishId] = set()
         self._outer: dict[FinishId, FinishId] = {}
 
     def opened(self, finish: FinishId, outer: FinishId) -> None:
@@ -220,8 +220,8 @@ class Cancellations:
         """Cancel ``finish`` and those opened here under it; returns those that are to be announced to the others."""
         self.known.add(finish)
         inner = [nested for nested, outer in self._outer.items() if outer == finish and nested not in self.known]
-        announced = [finish] if finish.home == self.here and finish not in self.told else []
-        self.told.update(announced)
+        announced = [finish] if finish.home == self.here and finish not in self.announced else []
+        self.announced.update(announced)
         for nested in inner:
             announced += self.add(nested)
         return announced
@@ -231,14 +231,14 @@ class Cancellations:
         self._outer.pop(finish, None)
         if finish not in self.known:
             return False, False
-        was_told = finish in self.told
+        was_announced = finish in self.announced
         self.forget(finish)
-        return True, was_told
+        return True, was_announced
 
     def forget(self, finish: FinishId) -> None:
         """``finish`` has fired at its home."""
         self.known.discard(finish)
-        self.told.discard(finish)
+        self.announced.discard(finish)
 
     def validate(self) -> None:
         """Check the whole state; for tests.
@@ -246,8 +246,8 @@ class Cancellations:
         Raises:
             InvariantError: It contradicts itself.
         """
-        if not self.told <= self.known:
-            raise InvariantError(f"place {self.here} has told of {self.told - self.known}, which are not cancelled")
+        if not self.announced <= self.known:
+            raise InvariantError(f"place {self.here} has announced {self.announced - self.known}, not cancelled")
         for finish, outer in self._outer.items():
             if outer in self.known and finish not in self.known:
                 raise InvariantError(f"place {self.here}: {outer} is cancelled, and {finish} in it is not")

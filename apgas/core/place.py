@@ -329,8 +329,8 @@ class PlaceCore:
             case None:
                 return []
             case Fired():
-                cancelled, told = self.cancellations.fired(outcome.finish)
-                forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if told else []
+                cancelled, announced = self.cancellations.fired(outcome.finish)
+                forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if announced else []
                 return [FinishFired(outcome.finish, outcome.errors, cancelled, outcome.lost), *forget]
             case Flush():
                 report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed, outcome.sources)
@@ -342,7 +342,7 @@ class PlaceCore:
         effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed, message.died)]
         for place in message.died:
             effects.extend(self._member_died(place))
-        for finish in sorted(self.cancellations.told):
+        for finish in sorted(self.cancellations.announced):
             effects += [Send(info.place, m.Cancel(self.epoch, finish), []) for info in message.added]
         ready = [held for held in self._held if held[1].epoch <= self.epoch]
         self._held = [held for held in self._held if held[1].epoch > self.epoch]

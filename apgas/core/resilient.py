@@ -132,7 +132,7 @@ class ResilientPlaceCore(PlaceCore):
                 self.calls.discard(call)
                 effects.append(CallLost(call, place))
                 if to_caller and finish.home == self.here:
-                    self._losses.told(finish, place)
+                    self._losses.caller_notified(finish, place)
         pending = self._losses.cut_off(place)
         for member in self.membership.members:
             if member != self.here:
@@ -260,7 +260,7 @@ class Pairs(msgspec.Struct):
     """What the home of a finish knows, since the beginning; ``open``: by how much each pair is uneven.
 
     ``arrived``: what a survivor has taken from a dead place, for ever. ``undelivered``: what a dead place had reported
-    as sent and did not arrive. ``told``: lost activities that were reported to their callers, not to the finish.
+    as sent and did not arrive. ``to_callers``: lost activities that were reported to their callers, not to the finish.
     """
 
     sent: dict[Pair, int]
@@ -269,7 +269,7 @@ class Pairs(msgspec.Struct):
     errors: list[bytes] = msgspec.field(default_factory=list)
     arrived: dict[Pair, int] = msgspec.field(default_factory=dict)
     undelivered: dict[int, int] = msgspec.field(default_factory=dict)
-    told: dict[int, int] = msgspec.field(default_factory=dict)
+    to_callers: dict[int, int] = msgspec.field(default_factory=dict)
 
     def weigh(self, pair: Pair, settled: set[int]) -> None:
         """Look at a pair anew, after one of its counts has changed."""
@@ -302,7 +302,7 @@ class Pairs(msgspec.Struct):
 
     def lost(self, settled: set[int]) -> tuple[tuple[int, int], ...]:
         """How many activities were lost with which settled place; to be asked when nothing is open."""
-        counts = {place: self.undelivered.get(place, 0) - self.told.get(place, 0) for place in settled}
+        counts = {place: self.undelivered.get(place, 0) - self.to_callers.get(place, 0) for place in settled}
         for pair, sent in self.sent.items():
             if pair[1] in settled:
                 counts[pair[1]] += max(0, sent - self.completed.get(pair, 0))
@@ -416,11 +416,11 @@ class ResilientFinishTable(FinishTable):
         """A drained leaver has left: its counts are final."""
         self._left.add(place)
 
-    def told(self, finish: FinishId, place: int) -> None:
+    def caller_notified(self, finish: FinishId, place: int) -> None:
         """A caller here knows that its call is lost with ``place``: the finish, opened here, need not say so."""
         pairs = self._pairs.get(finish)
         if pairs is not None:
-            pairs.told[place] = pairs.told.get(place, 0) + 1
+            pairs.to_callers[place] = pairs.to_callers.get(place, 0) + 1
 
     def cut_off(self, place: int) -> dict[int, dict[int, int]]:
         """Nothing more will arrive from ``place``: what every home has to know, as home -> number -> pending."""

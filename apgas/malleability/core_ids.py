@@ -1,6 +1,6 @@
 """Lists of cores: those of its nodes that a job may use, as the scheduler writes them and as numbers.
 
-A list is text such as ``0-3,8``: ids and ranges in ascending order, commas between. A job whose nodes differ is told a
+A list is text such as ``0-3,8``: ids and ranges in ascending order, commas between. A job whose nodes differ gets a
 list for each node.
 """
 

@@ -87,8 +87,8 @@ def report() -> Newcomer:
     token, towards, inheritance = parent.bcast(None, root=0)
     environment.take_over(inheritance.environ)
     problem = _set_up(inheritance.program_state) if inheritance.at_once else ""
-    listening, told = (None, problem) if problem else listen(towards)
-    everyone = world.gather(told, root=0)
+    listening, reported = (None, problem) if problem else listen(towards)
+    everyone = world.gather(reported, root=0)
     if world.rank == 0:
         parent.send(everyone, dest=0, tag=0)
     # when all have initialised: until then a kill -9 leaves MPI's files behind; but the job, which waits, comes first

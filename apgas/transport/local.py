@@ -159,7 +159,7 @@ class LocalTransport(OnLoop):
         if peer is None:
             peer = self._network.connect(address, self._place, self)
             if peer is None:
-                self._loop.call_soon(partial(self._lose, place, "cannot connect: nobody listens"))
+                self._loop.call_soon(partial(self._lose, place, "cannot connect: no transport listens there"))
                 return None
             self._outgoing[place] = peer
         return peer

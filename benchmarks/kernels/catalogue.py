@@ -56,7 +56,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Contender:
-    """Somebody who does the work.
+    """A program that does the work.
 
     Attributes:
         name: Short name, "ours" for us.

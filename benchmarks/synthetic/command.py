@@ -16,7 +16,7 @@ from .plain import DISTRIBUTIONS
 from .work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel
 
 QUICKLY_CHECKED: Final = 10**7
-"""Up to so many tasks the expected value is found in a second, so it is compared without ``--verify``."""
+"""Up to this number of tasks the expected value is found in a second, so it is compared without ``--verify``."""
 MAX_BRANCHING: Final = 64
 
 

@@ -130,7 +130,7 @@ class V1Communicator:
         caller = self._waiting.pop(order, None)
         if caller is None:
             return
-        with suppress(OSError):  # the caller has hung up: nobody to tell
+        with suppress(OSError):  # the caller has hung up
             caller.settimeout(CONNECT_S)
             caller.sendall("".join(f"{host}\n" for host in hosts).encode())
         caller.close()

@@ -55,7 +55,7 @@ class Gate:
 
     Attributes:
         reports: Where the job is to report.
-        lost: Set when the scheduler is lost: nobody knows any more whose the nodes are, and the job has to end.
+        lost: Set when the scheduler is lost: it is not known any more whose the nodes are, and the job has to end.
 
     Raises:
         OSError: The port for reports is not to be had.
@@ -223,7 +223,7 @@ def _end_when_lost(gate: Gate, child: subprocess.Popen[bytes], over: threading.E
 
 
 def _free_port() -> int:
-    """Return a port that nobody has now. Somebody else may take it first; then the job says so and ends."""
+    """Return a port that is free now. Another process may take it first; then the job says so and ends."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 

@@ -51,7 +51,7 @@ class Grow:
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """Release so many hosts, and say which."""
+    """Release ``count`` hosts, and name them."""
 
     count: int
 
@@ -63,7 +63,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Something of an order took so many nanoseconds, for ``count`` places; ``name`` is one of ``PHASES``."""
+    """A phase of an order took ``nanoseconds`` for ``count`` places; ``name`` is one of ``PHASES``."""
 
     name: str
     count: int
@@ -72,7 +72,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The job asks for so many nodes more."""
+    """The job asks for ``count`` nodes more."""
 
     count: int
 
@@ -289,7 +289,7 @@ class LinePort:
     def close(self) -> None:
         """Listen no more. Idempotent."""
         self._closed = True
-        with contextlib.suppress(OSError):  # nobody accepts any more
+        with contextlib.suppress(OSError):  # the other side accepts no connections any more
             self._server.shutdown(socket.SHUT_RDWR)  # Wakes the thread that accepts.
         self._server.close()
         if self._thread is not threading.current_thread():

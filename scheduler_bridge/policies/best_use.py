@@ -20,7 +20,7 @@ from scheduler_bridge.policies.compose import (
     by_submission,
 )
 from scheduler_bridge.policies.plan import Plan
-from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Priority, Taker
+from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Priority, Taker, giving_order, taking_order
 from scheduler_bridge.policies.registry import InvalidParameterError, register
 
 _LEAST_SCALABLE: Final = 0.01
@@ -168,7 +168,7 @@ class Rebalancing:
 
     def _move(self, plan: Plan) -> None:
         """Shrink jobs for the one that makes the most of a node; it gets them when they are released."""
-        for taker in plan.view.running_by(_takes(self.base.priority.of)):
+        for taker in plan.view.running_by(taking_order(self.base.priority)):
             if plan.is_resized(taker) or taker.resizable_from_s > plan.now:
                 continue
             most = taker.max_nodes - taker.nodes
@@ -206,7 +206,7 @@ class Rebalancing:
 
     def _givers(self, plan: Plan) -> Iterator[_Giver]:
         """The running jobs that this pass does not resize and that can give nodes, who makes the least of one first."""
-        for job in plan.view.running_by(_gives(self.base.priority.of)):
+        for job in plan.view.running_by(giving_order(self.base.priority, self.base.floor)):
             able = job.resizable_from_s <= plan.now and job.expected_end_s - plan.now >= self.worth_s
             if able and not plan.is_resized(job):
                 yield self._giver(job, job.nodes)
@@ -259,25 +259,3 @@ def _each(givers: Frontier[_Giver]) -> Iterator[_Giver]:
     """Take them out one by one."""
     while givers:
         yield givers.pop()[1]
-
-
-@cache
-def _takes(of: Callable[[JobSpec, int], float]) -> Callable[[RunningJob], float | None]:
-    """The jobs that can get nodes, who makes the most of one first."""
-
-    def key(job: RunningJob) -> float | None:
-        able = job.ready and job.order is None and job.nodes < job.max_nodes and not job.shares
-        return of(job.spec, job.nodes) if able else None
-
-    return key
-
-
-@cache
-def _gives(of: Callable[[JobSpec, int], float]) -> Callable[[RunningJob], float | None]:
-    """The jobs that can give nodes, who makes the least of one first."""
-
-    def key(job: RunningJob) -> float | None:
-        able = job.order is None and job.reclaimable_nodes(at_minimum(job.spec)) > 0
-        return -of(job.spec, job.nodes) if able else None
-
-    return key

@@ -8,8 +8,6 @@ from scheduler_bridge.policies.compose import AtMinimum, ComposedPolicy, Moldabl
 from scheduler_bridge.policies.redistribution import BY_SIZE, ByPriority
 from scheduler_bridge.policies.registry import register
 
-# First come, first served --------------------------------------------------------------------------------------------
-
 
 @register
 def fcfs() -> Policy:
@@ -24,9 +22,6 @@ def fcfs() -> Policy:
     return ComposedPolicy("fcfs", by_submission, InOrder(), Moldable())
 
 
-# Backfilling without reservations ------------------------------------------------------------------------------------
-
-
 @register
 def backfilling() -> Policy:
     """Backfilling without fairness: in the order of submission, every job that fits starts; there is no reservation.
@@ -37,9 +32,6 @@ def backfilling() -> Policy:
     Science 5, 2024, section "Job Scheduler", Backfilling.
     """
     return ComposedPolicy("backfilling", by_submission, AnyThatFits(), Moldable())
-
-
-# EASY backfilling ----------------------------------------------------------------------------------------------------
 
 
 @register
@@ -57,9 +49,6 @@ def easy() -> Policy:
     the nodes in service cannot hold blocks no other.
     """
     return ComposedPolicy("easy", by_submission, Easy(), Moldable())
-
-
-# The malleable algorithm (min-agree) ---------------------------------------------------------------------------------
 
 
 @register

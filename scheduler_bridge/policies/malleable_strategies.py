@@ -16,8 +16,6 @@ from scheduler_bridge.policies.compose import (
 from scheduler_bridge.policies.redistribution import ABOVE_MINIMUM, ABOVE_PREFERRED, SHARE_OF_RANGE, ByPriority
 from scheduler_bridge.policies.registry import register
 
-# The min strategy ----------------------------------------------------------------------------------------------------
-
 
 @register
 def min_() -> Policy:
@@ -35,9 +33,6 @@ def min_() -> Policy:
     The reservation counts nodes that ready malleable jobs can give back. [D] Ties go to the smaller job id.
     """
     return ComposedPolicy("min", by_submission, Easy(at_minimum), AtMinimum(), ByPriority(ABOVE_MINIMUM))
-
-
-# The pref strategy ---------------------------------------------------------------------------------------------------
 
 
 @register
@@ -60,9 +55,6 @@ def pref() -> Policy:
     return ComposedPolicy("pref", by_submission, Easy(at_minimum), Preferred(), ByPriority(ABOVE_PREFERRED))
 
 
-# The avg strategy ----------------------------------------------------------------------------------------------------
-
-
 @register
 def avg() -> Policy:
     """Avg: EASY at minimum sizes; nodes move one at a time so that all are at the same share of their range.
@@ -82,9 +74,6 @@ def avg() -> Policy:
     jobs can give back. [D] Ties go to the smaller job id.
     """
     return ComposedPolicy("avg", by_submission, Easy(at_minimum), AtMinimum(), ByPriority(SHARE_OF_RANGE, evenly=True))
-
-
-# The keep-pref strategy ----------------------------------------------------------------------------------------------
 
 
 @register

@@ -176,7 +176,7 @@ class ByPriority:
 
     def _donors(self, plan: Plan) -> Iterator[_Donor]:
         """The running jobs that can give nodes now, the highest priority first."""
-        for job in plan.view.running_by(_giving_order(self.priority, self.floor)):
+        for job in plan.view.running_by(giving_order(self.priority, self.floor)):
             if job.resizable_from_s <= plan.now:
                 yield _Donor(job, job.reclaimable_nodes(self.floor(job.spec)))
 
@@ -244,7 +244,7 @@ class ByPriority:
 
     def _takers(self, plan: Plan) -> Iterator[Taker]:
         """The running malleable jobs that can get nodes, the lowest priority first."""
-        for job in plan.view.running_by(_taking_order(self.priority)):
+        for job in plan.view.running_by(taking_order(self.priority)):
             if job.resizable_from_s > plan.now or plan.is_resized(job):
                 continue
             if plan.reservation is None or job.nodes >= self.floor(job.spec):
@@ -276,7 +276,7 @@ def _givable(floor: Floor) -> Callable[[RunningJob], int]:
 
 
 @cache
-def _giving_order(priority: Priority, floor: Floor) -> Key:
+def giving_order(priority: Priority, floor: Floor) -> Key:
     """The jobs that can give nodes, if they are not on pause, the highest priority first."""
 
     def key(job: RunningJob) -> float | None:
@@ -287,7 +287,7 @@ def _giving_order(priority: Priority, floor: Floor) -> Key:
 
 
 @cache
-def _taking_order(priority: Priority) -> Key:
+def taking_order(priority: Priority) -> Key:
     """The jobs that can take nodes, if they are not on pause, the lowest priority first."""
 
     def key(job: RunningJob) -> float | None:

@@ -45,13 +45,7 @@ class PolicyInfo(msgspec.Struct, frozen=True):
 Factory: TypeAlias = Callable[..., Policy]
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    make: Factory
-    pass_interval_s: float | None
-    cooldown_s: float
-
-
-_FACTORIES: dict[str, _Entry] = {}
+_FACTORIES: dict[str, tuple[Factory, PolicyInfo]] = {}
 
 
 @overload
@@ -86,9 +80,14 @@ def _register(factory: Factory, pass_interval_s: float | None, cooldown_s: float
     name = factory.__name__.rstrip("_").replace("_", "-")
     if name in _FACTORIES:
         raise ValueError(f"policy {name!r} is registered twice")
-    if not inspect.getdoc(factory):
+    if not (description := inspect.getdoc(factory)):
         raise ValueError(f"policy {name!r} has no description")
-    _FACTORIES[name] = _Entry(factory, pass_interval_s, cooldown_s)
+    parameters = {key: value.default for key, value in inspect.signature(factory).parameters.items()}
+    found = re.search(r"^Source: (.*?)(?=^\[D\]|\n\n|\Z)", description, flags=re.MULTILINE | re.DOTALL)
+    source = " ".join(found[1].split()) if found else ""
+    summary = description.splitlines()[0]
+    info = PolicyInfo(name, summary, description, source, parameters, pass_interval_s, cooldown_s)
+    _FACTORIES[name] = factory, info
     return factory
 
 
@@ -107,7 +106,7 @@ def get(name: str, **parameters: object) -> Policy:
     if unknown := sorted(set(parameters).difference(known)):
         there = ", ".join(known) or "none"
         raise UnknownPolicyError(f"policy {name!r} has no parameter {', '.join(unknown)}; its parameters: {there}")
-    return _FACTORIES[name].make(**parameters)
+    return _FACTORIES[name][0](**parameters)
 
 
 def describe(name: str) -> PolicyInfo:
@@ -118,13 +117,7 @@ def describe(name: str) -> PolicyInfo:
     """
     if name not in _FACTORIES:
         raise UnknownPolicyError(f"no policy {name!r}; there are {', '.join(names())}")
-    entry = _FACTORIES[name]
-    description = inspect.getdoc(entry.make) or ""
-    parameters = {key: value.default for key, value in inspect.signature(entry.make).parameters.items()}
-    found = re.search(r"^Source: (.*?)(?=^\[D\]|\n\n|\Z)", description, flags=re.MULTILINE | re.DOTALL)
-    source = " ".join(found[1].split()) if found else ""
-    summary = description.splitlines()[0]
-    return PolicyInfo(name, summary, description, source, parameters, entry.pass_interval_s, entry.cooldown_s)
+    return _FACTORIES[name][1]
 
 
 def parse(name: str, words: Iterable[str]) -> dict[str, object]:

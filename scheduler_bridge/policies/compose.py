@@ -98,18 +98,6 @@ def at_preferred(spec: JobSpec) -> int:
     return spec.nodes
 
 
-class Moldable:
-    """As many nodes as may be used, up to the job's maximum; at least its minimum [2024 paper]."""
-
-    def need(self, spec: JobSpec, total_nodes: int) -> int:  # noqa: ARG002 - other sizes depend on it
-        """The job's minimum (a rigid job's size)."""
-        return spec.min_nodes
-
-    def pick(self, spec: JobSpec, available: int) -> int:
-        """All that is available, up to the job's maximum."""
-        return min(spec.max_nodes, available)
-
-
 class AtMinimum:
     """The job's minimum (a rigid job's size) [2024 paper, malleable algorithm]."""
 
@@ -122,12 +110,16 @@ class AtMinimum:
         return spec.min_nodes
 
 
-class Preferred:
-    """The size asked for; if less may be used, as much as that, at least the minimum [2025 paper, pref]."""
+class Moldable(AtMinimum):
+    """As many nodes as may be used, up to the job's maximum; at least its minimum [2024 paper]."""
 
-    def need(self, spec: JobSpec, total_nodes: int) -> int:  # noqa: ARG002 - other sizes depend on it
-        """The job's minimum."""
-        return spec.min_nodes
+    def pick(self, spec: JobSpec, available: int) -> int:
+        """All that is available, up to the job's maximum."""
+        return min(spec.max_nodes, available)
+
+
+class Preferred(AtMinimum):
+    """The size asked for; if less may be used, as much as that, at least the minimum [2025 paper, pref]."""
 
     def pick(self, spec: JobSpec, available: int) -> int:
         """The size that the job asked for, or what is available."""

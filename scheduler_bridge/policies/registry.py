@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeAlias, overload
 
 import msgspec
@@ -72,11 +73,7 @@ def register(
         ValueError: The name is taken, or the function has no docstring.
     """
     if factory is None:
-        return lambda factory: _register(factory, pass_interval_s, cooldown_s)
-    return _register(factory, pass_interval_s, cooldown_s)
-
-
-def _register(factory: Factory, pass_interval_s: float | None, cooldown_s: float) -> Factory:
+        return partial(register, pass_interval_s=pass_interval_s, cooldown_s=cooldown_s)
     name = factory.__name__.rstrip("_").replace("_", "-")
     if name in _FACTORIES:
         raise ValueError(f"policy {name!r} is registered twice")

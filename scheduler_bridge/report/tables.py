@@ -96,13 +96,9 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
 # Tables of workloads -------------------------------------------------------------------------------------------------
 
 
-def _workload_table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-
-
 def numbers_table(numbers: WorkloadStatistics) -> Table:
     """A workload in numbers."""
-    table = _workload_table(f"{numbers.name}: {numbers.jobs:,} jobs for {numbers.nodes:,} nodes")
+    table = _table(f"{numbers.name}: {numbers.jobs:,} jobs for {numbers.nodes:,} nodes")
     for head in ("", "mean", "least", "25 %", "median", "75 %", "90 %", "99 %", "largest"):
         table.add_column(head, justify="left" if not head else "right", no_wrap=True)
     for name, spread in (
@@ -147,7 +143,7 @@ def findings_table(workload: Workload) -> Table:
     findings = workload.findings
     left = findings.records - findings.total_skipped
     lost = findings.lost_node_hours
-    table = _workload_table(f"records: {findings.records:,} read, {findings.total_skipped:,} left out, {left:,} jobs")
+    table = _table(f"records: {findings.records:,} read, {findings.total_skipped:,} left out, {left:,} jobs")
     for head in ("", "records", "share", "node-hours", "why", "first lines"):
         table.add_column(head, justify="right" if head in ("records", "share", "node-hours") else "left")
     for kind, reason, finding in findings.rows():
@@ -160,7 +156,6 @@ def findings_table(workload: Workload) -> Table:
             ", ".join(map(str, finding.lines)),
         )
     if lost:
-        table.caption_justify = "left"
         table.caption = f"{lost:,.0f} node-hours lost: {100 * workload.lost_share:.3f} %"
     return table
 

@@ -15,14 +15,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass, field, fields
-from functools import lru_cache
+from dataclasses import astuple, dataclass, field, fields, replace
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, Self, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias, TypeVar
 
 from apgas.provenance import commit, cpu_model, version
+from scheduler_bridge.core.settings import Settings, settings_for
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -83,7 +84,7 @@ def sweep(
     with ExitStack() as stack:
         kept = None if file is None else stack.enter_context(RowFile(file, columns))
         books = Books(wanted, {} if kept is None else kept.found, kept, reporter)
-        run = Simulate(simulate, clock)
+        run = partial(_timed, simulate, clock)
         if (count := _places()) is None:
             books.begin()
             for cell in books.open():
@@ -98,18 +99,11 @@ def sweep(
     return [books.found[cell] for cell in wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class Simulate:
-    """Runs a simulation and takes its time; travels to other places."""
-
-    simulate: Callable[[Cell], Figures]
-    clock: Callable[[], float]
-
-    def __call__(self, cell: Cell) -> Row:
-        """Simulate ``cell``."""
-        began = self.clock()
-        figures = self.simulate(cell)
-        return Row(cell, figures, origin(self.clock() - began))
+def _timed(simulate: Callable[[Cell], Figures], clock: Callable[[], float], cell: Cell) -> Row:
+    """Simulate a cell and take its time."""
+    began = clock()
+    figures = simulate(cell)
+    return Row(cell, figures, origin(clock() - began))
 
 
 class Books:
@@ -238,35 +232,20 @@ class Sweeping:
         return sweep(cells, simulate, columns, file=file, reporter=self.reporter)
 
 
-# A sweep whose cells are simulated on workloads that are read or drawn once, by their names --------------------------
+# Simulations that several experiments have in common -----------------------------------------------------------------
+
+_Trace = TypeVar("_Trace")
+_NEVER_S: Final = 1e9
 
 
-class Named(Protocol):
-    """A workload of an experiment."""
-
-    @property
-    def name(self) -> str:
-        """As cells have it."""
+def on_trace(traces: Mapping[str, _Trace], simulate: Callable[[_Trace, Cell], Figures], cell: Cell) -> Figures:
+    """Simulate a cell on its workload, of those that are read or drawn once, by their names."""
+    return simulate(traces[cell.trace], cell)
 
 
-_Trace = TypeVar("_Trace", bound=Named)
-
-
-@dataclass(frozen=True, slots=True)
-class OnTraces(Generic[_Trace]):
-    """Simulates cells, each on its workload; travels to other places."""
-
-    traces: Mapping[str, _Trace]
-    simulate: Callable[[_Trace, Cell], Figures]
-
-    @classmethod
-    def of(cls, traces: Iterable[_Trace], simulate: Callable[[_Trace, Cell], Figures]) -> Self:
-        """From the workloads that there are."""
-        return cls({trace.name: trace for trace in traces}, simulate)
-
-    def __call__(self, cell: Cell) -> Figures:
-        """Simulate ``cell``."""
-        return self.simulate(self.traces[cell.trace], cell)
+def unending(policy: str, *, scaled: bool = False) -> Settings:
+    """The settings for ``policy``, with which no job is killed: walltimes, ``scaled`` or not, are for reservations."""
+    return replace(settings_for(policy), walltime="scaled" if scaled else "fixed", walltime_grace_s=_NEVER_S)
 
 
 # The file of a sweep: a row for each simulation, on disk as soon as the simulation is over ---------------------------

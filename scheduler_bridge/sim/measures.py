@@ -166,7 +166,7 @@ def measure(
     last_s = max((record.spec.submit_s for record in jobs), default=0.0)
     end_s = max((record.end_s for record in jobs if record.end_s is not None), default=last_s)
     window = Window(first_s, end_s, None) if warmup_s is None else Window(first_s + warmup_s, last_s, warmup_s)
-    ended = _counted(jobs, window)
+    ended = counted(jobs, window)
     available = nodes * max(0.0, window.to_s - window.from_s)
     busy = sum(clipped((span for record in jobs for span in record.spans()), window.from_s, window.to_s))
     held = sum(clipped((span for record in jobs for span in record.reserved), window.from_s, window.to_s))
@@ -205,7 +205,7 @@ def measure(
     )
 
 
-def _counted(records: Iterable[SimRecord], window: Window) -> list[SimRecord]:
+def counted(records: Iterable[SimRecord], window: Window) -> list[SimRecord]:
     """The jobs that the means are over."""
     return [
         record
@@ -337,10 +337,10 @@ class Spreads(msgspec.Struct, frozen=True):
 
 def spreads(records: Iterable[SimRecord], window: Window) -> Spreads:
     """Quartiles over the jobs that ``measure`` counts in this window."""
-    counted = _counted(records, window)
-    malleable = [record for record in counted if record.spec.is_malleable]
-    every = _spread(counted)
-    rigid = _spread([record for record in counted if not record.spec.is_malleable]) if malleable else every
+    jobs = counted(records, window)
+    malleable = [record for record in jobs if record.spec.is_malleable]
+    every = _spread(jobs)
+    rigid = _spread([record for record in jobs if not record.spec.is_malleable]) if malleable else every
     return Spreads(every, rigid, _spread(malleable))
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from msgspec import structs
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import Behaviour, ReplayOptions, SimRecord, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
@@ -58,7 +56,6 @@ _ARRIVALS: Final = {"normal": 1.0, "intensive": 0.75}
 _SCALE_S: Final = {"full": 10.0, "half": 5.0}
 _ERROR: Final = 0.1
 """Rho is larger by this than the scheduler believes [section 4.3]."""
-_NEVER_S: Final = 1e9
 GROUPS: Final = ((1, 1), (2, 4), (5, 16), (17, 64), (65, 500))
 """Sizes of jobs for the shares of expands [D]."""
 COMMON: Final = ("turnaround_s", "wait_s", "runtime_s", "slowdown", "utilization")
@@ -119,10 +116,8 @@ def simulated(cell: Cell, jobs: int | None = None) -> Figures:
             "scale_s": _SCALE_S[overhead],
         }
         name = "mebf"
-    settings = replace(settings_for(name), walltime="scaled", walltime_grace_s=_NEVER_S)
-    done = replay(
-        workload, policies.get(name, **parameters), options=ReplayOptions(behaviour=behaviour, settings=settings)
-    )
+    options = ReplayOptions(behaviour=behaviour, settings=unending(name, scaled=True))
+    done = replay(workload, policies.get(name, **parameters), options=options)
     every = done.measures.every
     records = list(done.result.records.values())
     turnaround_s = every.mean_turnaround_s or 0.0

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.real_workloads import cells
-from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import Behaviour, Means, ReplayOptions, SimRecord, parse_cost, replay
+from scheduler_bridge.sim.measures import counted
 from scheduler_bridge.workloads import Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule, amdahl_rule
 from scheduler_bridge.workloads.generate.models import cirne, lublin
@@ -46,8 +46,6 @@ WITHOUT: Final[Mapping[str, Mapping[str, object]]] = {
 """The own policy with an ingredient off: its parameters."""
 _CORES: Final = 48
 """Of each node, for the policy that lets jobs share them."""
-_NEVER_S: Final = 1e9
-"""No job is killed: walltimes are for reservations only."""
 GROUPS: Final = ("all", "rigid", "malleable")
 MEASURES: Final = ("turnaround_s", "wait_s", "slowdown")
 COLUMNS: Final = (
@@ -98,23 +96,20 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
     """Simulate a cell; walltimes are scaled as the scheduler believes."""
     workload = trace.make(cell.seed, cell.share)
     name, _, what = cell.policy.partition(": ")
-    settings = replace(settings_for(name), walltime="scaled", walltime_grace_s=_NEVER_S)
+    settings = unending(name, scaled=True)
     if name == "sd-policy":
         settings = replace(settings, cores_per_node=_CORES)
     options = ReplayOptions(
         behaviour=Behaviour(cost=parse_cost(trace.cost)), settings=settings, warmup_s=trace.warmup_s(workload)
     )
     done = replay(workload, policies.get(name, **(WITHOUT[what] if what else {})), options=options)
-    measures, window = done.measures, done.measures.window
-    counted = [
-        record for record in done.result.records.values() if window.from_s <= record.spec.submit_s <= window.to_s
-    ]
+    measures = done.measures
     return {
         "jobs": measures.every.jobs,
         **_means("all", measures.every),
         **_means("rigid", measures.rigid),
         **_means("malleable", measures.malleable),
-        **_waits(counted),
+        **_waits(counted(done.result.records.values(), measures.window)),
         "utilization": 100 * measures.utilization,
         "resizes": (measures.every.grows + measures.every.shrinks) / max(1, measures.every.jobs),
         "fairness": measures.fairness,

@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -28,7 +28,7 @@ from scheduler_bridge.experiments.ours.cells import (
 )
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.real_workloads.cells import NO_THETA
-from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -89,7 +89,7 @@ def run(
     """
     found = list(workloads) if workloads is not None else traces(how.scale, data)
     cells = (plan or PLANS[how.scale]).cells(found)
-    rows = how.rows(cells, OnTraces.of(found, simulated), COLUMNS)
+    rows = how.rows(cells, partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
     return _outcome(rows, found, how.scale)
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from scheduler_bridge.core.settings import settings_for
+from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.sim import Engine, SimJob, SimRecord
@@ -193,9 +193,6 @@ def _point(row: dict[str, str]) -> tuple[tuple[str, str], int, float]:
 # them that do not compute any more count as held, but not as used: utilization is "the fraction of time during which
 # nodes are actively executing jobs". As many compute as the strong scaling needs for the time that the job took.
 
-_NEVER_S: Final = 1e9
-"""No job was killed in the real runs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -281,8 +278,7 @@ def simulated(
         _sim_job(job, batch, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0)
         for job in batch.jobs
     ]
-    settings = replace(settings_for(policy), walltime_grace_s=_NEVER_S)
-    records = Engine(NODES, get(policy), settings).run(sims).records.values()
+    records = Engine(NODES, get(policy), unending(policy)).run(sims).records.values()
     computing = {
         job.spec.job_id: nodes_for(scaling[program(job)], _runtime_s(job))
         for job in batch.jobs

@@ -25,9 +25,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
-from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.published_runs.cells import merit, seconds_on
 from scheduler_bridge.experiments.real_runs.findings import (
     MEASURES,
@@ -38,6 +36,7 @@ from scheduler_bridge.experiments.real_runs.findings import (
     took_s,
 )
 from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
+from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord
@@ -50,8 +49,6 @@ REPLICAS: Final = 20
 """Simulations of each batch."""
 LONGEST_END_S: Final = 2.0
 """What a job takes longer from the end of its computation to its own was before the computation."""
-_NEVER_S: Final = 1e9
-"""A simulated job that takes longer than the real one, which ended in time, is not killed for that."""
 
 
 class Delay(NamedTuple):
@@ -223,11 +220,6 @@ def simulated(record: RunRecord, costs: Fitted, replicas: int = REPLICAS) -> dic
     costs = replace(costs, delays=tuple(_delays(record, costs)) or costs.delays)
     found = [_replica(record, costs, random.Random(number)) for number in range(replicas)]
     return {name: [one[name] for one in found] for name in MEASURES}
-
-
-def unending(policy: str) -> Settings:
-    """The settings for ``policy``, with which no job is killed."""
-    return replace(settings_for(policy), walltime_grace_s=_NEVER_S)
 
 
 def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
@@ -12,15 +12,13 @@ from typing import Final
 import numpy as np
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import ReplayOptions, SimRecord, replay
+from scheduler_bridge.sim.measures import counted
 from scheduler_bridge.workloads import TraceError, Workload, amdahl_logs_rule, convert, load
 
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
 RIGID: Final = "easy"
-_NEVER_S: Final = 1e9
-"""No job is killed: walltimes are for reservations only, as runtimes beyond them are in the paper's figures."""
 PER_JOB: Final = ("turnaround_s", "runtime_s", "wait_s", "expands", "shrinks")
 """Means over jobs, with quartiles; the last two over malleable jobs."""
 COLUMNS: Final = (
@@ -65,25 +63,17 @@ PLANS: Final[dict[Scale, Plan]] = {
 
 
 def simulated(trace: Trace, cell: Cell) -> Figures:
-    """Simulate a cell; walltimes are scaled as the scheduler believes, resizes cost nothing."""
+    """Simulate a cell; walltimes are scaled as the scheduler believes, resizes cost nothing.
+
+    No job is killed, for in the paper's figures there are runtimes beyond walltimes.
+    """
     workload = trace.make()
     warmup_s = trace.warmup_of(workload)
     jobs = convert(workload, cell.share / 100, cell.seed, amdahl_logs_rule) if cell.share else workload
-    done = replay(
-        jobs,
-        policies.get(cell.policy),
-        options=ReplayOptions(
-            settings=replace(settings_for(cell.policy), walltime="scaled", walltime_grace_s=_NEVER_S), warmup_s=warmup_s
-        ),
-    )
+    options = ReplayOptions(settings=unending(cell.policy, scaled=True), warmup_s=warmup_s)
+    done = replay(jobs, policies.get(cell.policy), options=options)
     measures = done.measures
-    window = measures.window
-    counted = [
-        record
-        for record in done.result.records.values()
-        if record.end_s is not None and window.from_s <= record.spec.submit_s <= window.to_s
-    ]
-    return figures_of(counted) | {
+    return figures_of(counted(done.result.records.values(), measures.window)) | {
         "utilization": 100 * measures.utilization,
         "rigid_wait_s": measures.rigid.mean_wait_s,
         "rigid_turnaround_s": measures.rigid.mean_turnaround_s,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ from scheduler_bridge.experiments.real_workloads.cells import (
     timeline,
     traces,
 )
-from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import (
     INK,
@@ -81,7 +82,7 @@ def run(
     """
     plan = plan or PLANS[how.scale]
     found = list(workloads) if workloads is not None else traces(how.scale, data)
-    rows = how.rows(plan.cells(found), OnTraces.of(found, simulated), COLUMNS)
+    rows = how.rows(plan.cells(found), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
     means = Shares(rows)
     verdicts = judged(means, found)
     figures = {}

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -29,7 +30,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
     simulated,
     traces,
 )
-from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -81,7 +82,9 @@ def run(
     """
     found = list(workloads) if workloads is not None else traces(how.scale, data)
     chosen = SEEDS if seeds is None else tuple(seeds)
-    rows = how.rows(cells(found, chosen, how.scale), OnTraces.of(found, simulated), COLUMNS)
+    rows = how.rows(
+        cells(found, chosen, how.scale), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS
+    )
     drawn = [gains(trace, chosen[0]) for trace in found if trace.paper in (1, _BIG)]
     means = Limits(rows)
     verdicts = judged(means, found, next((one for one in drawn if one.trace.paper == _BIG), None))

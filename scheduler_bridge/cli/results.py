@@ -252,12 +252,16 @@ class Drawn:
             OSError: One cannot be written.
         """
         from scheduler_bridge.report import gantt, overview
+        from scheduler_bridge.report.charts import write_png
         from scheduler_bridge.report.page import write_page
 
-        if png is not None and self.whole is None:
-            gantt.write_png([self.record], png)
-        elif png is not None and self.whole is not None:
-            overview.write_png(self.whole[0], self.record, self.whole[1], png)
+        if png is not None:
+            if self.whole is None:
+                figure = gantt.draw([self.record])
+            else:
+                course, window = self.whole
+                figure = overview.draw(course, self.record, window)
+            write_png(figure, png)
         if html is not None:
             write_page([self.record], html, whole=self.whole)
 

@@ -328,9 +328,10 @@ def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json:
     if output is not None:
         write_swf(workload, output)
     if png is not None:
-        from scheduler_bridge.report.workload_picture import write_workload_png
+        from scheduler_bridge.report.charts import write_png
+        from scheduler_bridge.report.workload_picture import draw_workload
 
-        write_workload_png(workload, png)
+        write_png(draw_workload(workload), png)
     if as_json:
         print_json({**asdict(numbers), "findings": findings(workload)})
         return

@@ -1,4 +1,4 @@
-"""Runs a benchmark by itself, to learn what one core does before nodes are emulated."""
+"""Trials of benchmarks: runs one by itself, to learn what one core does before nodes are emulated; reads results."""
 
 from __future__ import annotations
 
@@ -65,3 +65,18 @@ def children_cpu_s() -> float:
     """Return the CPU seconds of all processes that were started from here and have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def result_of(path: Path) -> dict[str, Any]:
+    """Return what a job wrote to ``path``, or an ``error``."""
+    try:
+        result: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        return {"error": f"no result: {error}"}
+    return result
+
+
+def import_path() -> str:
+    """Return the search path with which jobs import what this process imports, installed or not."""
+    root = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))

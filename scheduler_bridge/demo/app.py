@@ -21,13 +21,13 @@ from rich.text import Text
 from scheduler_bridge import policies
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.daemon.config import numbered_nodes
-from scheduler_bridge.daemon.trial import CalibrationError
+from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.demo.batch import NODES, Drawn, Shape, draw, shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
 from scheduler_bridge.demo.watch import Watcher
 from scheduler_bridge.record import RunRecord, encode_record
-from scheduler_bridge.report import gantt, page, tables, words
+from scheduler_bridge.report import charts, gantt, page, tables, words
 
 BASELINE = "easy"
 PLAIN_WIDTH = 120
@@ -103,7 +103,7 @@ def _run(plan: Plan, mark: str, scratch: Path, console: Console) -> list[RunReco
     batch = draw(
         Random(plan.seed), plan.shape, accept=lambda jobs: shows_resizing(jobs, nodes, max(1, plan.least_resizes))
     )
-    environment = {ENV_RUN: mark, "PYTHONPATH": _import_path()}
+    environment = {ENV_RUN: mark, "PYTHONPATH": import_path()}
     console.print(f"Calibrating: what one core does, so that {NODES} equal nodes can be emulated")
     paces = calibrate(batch, scratch, environment, lambda line: console.print(Text(f"  {line}")))
     setting = Setting(nodes, paces, scratch, environment, len(os.sched_getaffinity(0)))
@@ -150,7 +150,7 @@ def _conclude(plan: Plan, records: list[RunRecord], left: list[int], console: Co
     console.print(tables.comparison_table(records))
     for note in words.notes(records):
         console.print(Text(note, style="dim"))
-    gantt.write_png(records, plan.output / "gantt.png")
+    charts.write_png(gantt.draw(records), plan.output / "gantt.png")
     page.write_page(records, plan.output / "index.html", reproduce=[plan.command])
     console.print(Text(f"\n{words.claim(records)}", style="bold"))
     console.print(Text(f"report: {plan.output / 'index.html'}   picture: {plan.output / 'gantt.png'}"))
@@ -164,12 +164,6 @@ def _conclude(plan: Plan, records: list[RunRecord], left: list[int], console: Co
         resized = ", two grows and two shrinks at least" if plan.least_resizes >= 2 and not few else ""
         console.print(Text(f"every result is verified{resized}, nothing is left running", style="green"))
     return 1 if found else 0
-
-
-def _import_path() -> str:
-    """Let the jobs import what this process imports, installed or not."""
-    root = str(Path(__file__).resolve().parents[2])
-    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.daemon import drive
-from scheduler_bridge.daemon.trial import children_cpu_s
+from scheduler_bridge.daemon.trial import children_cpu_s, result_of
 from scheduler_bridge.demo.batch import Drawn
 from scheduler_bridge.demo.pace import SHARE, Pace
 from scheduler_bridge.record import RunRecord, makespan_s, metrics
@@ -70,7 +69,7 @@ def run_batch(
     with Daemon.start_in_thread(config) as daemon:
         due = [(drawn.spec.submit_s, request(drawn, setting, folder)) for drawn in batch]
         submitted = dict(zip(drive(daemon, due, show), batch, strict=True))
-        results = {job_id: _result(folder / f"{drawn.spec.name}.json") for job_id, drawn in submitted.items()}
+        results = {job_id: result_of(folder / f"{drawn.spec.name}.json") for job_id, drawn in submitted.items()}
         for job_id, drawn in submitted.items():
             pace = setting.paces[drawn.problem.benchmark]
             daemon.note_result(job_id, _checked(results[job_id], pace))
@@ -100,14 +99,6 @@ def request(drawn: Drawn, setting: Setting, folder: Path) -> JobRequest:
         environment=dict(setting.environment),
         cwd=str(folder),  # python -m looks into the current folder first, whatever may be there
     )
-
-
-def _result(path: Path) -> dict[str, Any]:
-    try:
-        result: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        return {"error": f"no result: {error}"}
-    return result
 
 
 def _checked(result: Mapping[str, Any], pace: Pace) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def write_outcome(outcome: Outcome, folder: Path, *, reproduce: str) -> list[Pat
     Raises:
         OSError: They cannot be written.
     """
-    from scheduler_bridge.report.charts import png
+    from scheduler_bridge.report.charts import write_png
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -125,7 +125,7 @@ def write_outcome(outcome: Outcome, folder: Path, *, reproduce: str) -> list[Pat
         write_whole(written[-1], data.csv().encode())
     for name, picture in outcome.figures.items():
         written.append(folder / f"{name}.png")
-        write_whole(written[-1], png(picture.figure))
+        write_png(picture.figure, written[-1])
     written.append(folder / "report.html")
     write_whole(written[-1], render(outcome, reproduce).encode())
     return written

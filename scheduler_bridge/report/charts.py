@@ -18,10 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.report import words
 from scheduler_bridge.report.looks import MINUS, OKABE_ITO
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -85,6 +88,15 @@ def png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+def write_png(figure: Figure, path: Path) -> None:
+    """Write the figure as a PNG image.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    write_whole(path, png(figure))
 
 
 def plain(axes: Axes, grid: Literal["both", "y"] = "both") -> None:

@@ -16,7 +16,6 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.record import (
     busy_steps,
     first_submission_s,
@@ -26,12 +25,11 @@ from scheduler_bridge.record import (
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import RunSheet, drawable, narrow, png, time_ticks
+from scheduler_bridge.report.charts import RunSheet, drawable, narrow, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, MINUS, OKABE_ITO, lanes, looks, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -97,16 +95,6 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
     draw_key(sheet.figure, at=(sheet.left, sheet.above(0.22 + 0.17 * len(notes))), any_down=down)
     sheet.note(notes)
     return sheet.figure
-
-
-def render_png(records: Sequence[RunRecord]) -> bytes:
-    """Draw ``records`` as a PNG image."""
-    return png(draw(records))
-
-
-def write_png(records: Sequence[RunRecord], path: Path) -> None:
-    """Write the picture of ``records`` to ``path``."""
-    write_whole(path, render_png(records))
 
 
 def describe(records: Sequence[RunRecord]) -> str:

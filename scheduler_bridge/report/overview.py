@@ -21,14 +21,12 @@ from matplotlib.patches import ConnectionPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import RunSheet, drawable, narrow, png, time_ticks
+from scheduler_bridge.report.charts import RunSheet, drawable, narrow, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -119,15 +117,6 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
     lines = [f"An area is a job, and {rows}; colours repeat. Grey: held without use, or down. White: idle.", *notes]
     sheet.note(lines)
     return sheet.figure
-
-
-def write_png(course: Course, part: RunRecord, window: Window, path: Path) -> None:
-    """Write the picture.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    write_whole(path, png(draw(course, part, window)))
 
 
 def five_numbers(course: Course) -> list[words.Number]:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.report.charts import GREY, plain, png, sheet
+from scheduler_bridge.report.charts import GREY, plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.workloads.workload import busy_nodes, describe_workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
 
@@ -44,15 +42,6 @@ def draw_workload(workload: Workload) -> Figure:
     if numbers.synthetic:
         figure.text(0.995, 0.985, "SYNTHETIC", ha="right", va="top", color="#D55E00", fontweight="bold", fontsize=11)
     return figure
-
-
-def write_workload_png(workload: Workload, path: Path) -> None:
-    """Write the picture.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    write_whole(path, png(draw_workload(workload)))
 
 
 def _shares(axes: Axes, values: Sequence[float], label: str, base: int) -> None:

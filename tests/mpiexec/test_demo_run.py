@@ -139,7 +139,7 @@ def test_jobs_that_take_longer_than_their_walltimes_complete(
 def test_the_report_is_written_and_the_exit_code_is_the_verdict(
     tmp_path: Path, stand_ins: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(app, "_import_path", lambda: str(stand_ins))
+    monkeypatch.setattr(app, "import_path", lambda: str(stand_ins))
     monkeypatch.setattr(app, "draw", lambda *_, **__: [job("first", 0.0, 1, 4, 3), job("second", 0.5, 2, 2, 1)])
     output = tmp_path / "report"
     (output / "jobs").mkdir(parents=True)
@@ -164,7 +164,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, stand_ins: Path, num
     script.write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         f"from scheduler_bridge.demo import app\n"
-        f"app._import_path = lambda: {str(stand_ins)!r}\n"
+        f"app.import_path = lambda: {str(stand_ins)!r}\n"
         f"app.uuid.uuid4 = lambda: type('U', (), {{'hex': 'demo-{os.getpid()}-i'}})\n"
         "app.main()\n"
     )

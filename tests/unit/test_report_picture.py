@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
+from scheduler_bridge.report.charts import png
 from scheduler_bridge.report.gantt import (
     GROW_SPOTS,
     SHRINK_SPOTS,
@@ -146,7 +147,7 @@ def test_names_may_hold_anything() -> None:
     words = texts(record, run())
     assert "↔ $\\bad{ ?" in words
     assert "$policy$: 25 s, 73 % busy" in words
-    assert gantt.render_png([record]).startswith(b"\x89PNG")
+    assert png(gantt.draw([record])).startswith(b"\x89PNG")
 
 
 def test_two_policies_share_the_time_axis() -> None:
@@ -160,7 +161,7 @@ def test_two_policies_share_the_time_axis() -> None:
 
 
 def test_png_and_svg() -> None:
-    assert gantt.render_png([run()]).startswith(b"\x89PNG")
+    assert png(gantt.draw([run()])).startswith(b"\x89PNG")
     svg = inline(gantt.draw([run()]), "A run.")
     assert svg.startswith("<svg")
     assert "metadata" not in svg

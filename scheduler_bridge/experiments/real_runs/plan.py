@@ -276,18 +276,21 @@ def of_paper_size(names: Iterable[str]) -> dict[str, Problem]:
 
 
 def calibrate(
-    names: Iterable[str], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None] = lambda _: None
+    names: Iterable[str],
+    folder: Path,
+    environment: Mapping[str, str] | None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Problem]:
     """Run problems once at full speed, verified, unless that was done before.
 
     Args:
         names: The configurations.
         folder: Where the results are written, and kept.
-        environment: For the runs, in addition to ``PLAIN``.
+        environment: For the runs, in addition to ``PLAIN``; None: nothing is run.
         tell: Called with the name of what is run.
 
     Raises:
-        CalibrationError: One of them failed, or its result is wrong.
+        CalibrationError: One of them failed, its result is wrong, or it was not done before and is not to be run.
     """
     problems = {}
     for name in names:
@@ -295,32 +298,15 @@ def calibrate(
         path = folder / f"calibration-{name}.json"
         document = _kept(path)
         if document is None:
+            if environment is None:
+                raise CalibrationError(f"{folder} holds no measurement of {name}")
             tell(name)
             document, _ = run_benchmark(benchmark, arguments, path, {**environment, **PLAIN})
-        problems[name] = _problem(name, document)
+        tasks, result, parameters = (document[key] for key in ("tasks", "result", "parameters"))
+        problems[name] = Problem(
+            name, benchmark, tuple(arguments), tasks, tasks / document["seconds"], result, parameters
+        )
     return problems
-
-
-def calibrated(names: Iterable[str], folder: Path) -> dict[str, Problem]:
-    """What ``calibrate`` has found before.
-
-    Raises:
-        CalibrationError: It has not measured one of them.
-    """
-    problems = {}
-    for name in names:
-        document = _kept(folder / f"calibration-{name}.json")
-        if document is None:
-            raise CalibrationError(f"{folder} holds no measurement of {name}")
-        problems[name] = _problem(name, document)
-    return problems
-
-
-def _problem(name: str, document: Mapping[str, Any]) -> Problem:
-    benchmark, *arguments = ARGUMENTS[name]
-    tasks = document["tasks"]
-    rate = tasks / document["seconds"]
-    return Problem(name, benchmark, tuple(arguments), tasks, rate, document["result"], document["parameters"])
 
 
 def _kept(path: Path) -> dict[str, Any] | None:

@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.daemon import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.daemon import ENDED, drive
-from scheduler_bridge.daemon.trial import children_cpu_s
+from scheduler_bridge.daemon.trial import children_cpu_s, result_of
 from scheduler_bridge.experiments.real_runs.plan import (
     HERE,
     PLAIN,
@@ -141,7 +142,7 @@ class Runner:
 
                 ids = drive(daemon, due, look, REFRESH_S)
                 for job, job_id in zip(batch, ids, strict=True):
-                    daemon.note_result(job_id, self._checked(job, _result(scratch / f"{job.job_id}.json")))
+                    daemon.note_result(job_id, self._checked(job, result_of(scratch / f"{job.job_id}.json")))
                 record = daemon.record()
         record.provenance |= {"plan": self._described(key), "cpu": used(before, record)}
         return record
@@ -152,10 +153,7 @@ class Runner:
         Raises:
             OSError: It cannot be written.
         """
-        path = self.folder / key.file
-        beside = path.with_suffix(".part")
-        beside.write_bytes(encode_record(record))
-        beside.replace(path)
+        write_whole(self.folder / key.file, encode_record(record))
 
     def _request(self, key: RunKey, job: TraceJob, scratch: Path) -> JobRequest:
         problem = self.problems[job.name]
@@ -194,7 +192,7 @@ class Runner:
             return bool(document["verified"])
         found = {field: document.get(field) for field in ("parameters", "result")}
         path = self.folder / f"result-{name}.json"
-        first = _result(path)
+        first = result_of(path)
         if "error" in first:
             path.write_text(json.dumps(found), encoding="utf-8")
             return True
@@ -227,14 +225,6 @@ class Runner:
                 for job in batch
             ],
         }
-
-
-def _result(path: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        return {"error": f"no result: {error}"}
-    return document
 
 
 def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None = None) -> dict[RunKey, RunRecord]:

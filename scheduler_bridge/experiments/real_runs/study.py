@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.daemon.trial import CalibrationError
+from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
 from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
@@ -38,7 +38,6 @@ from scheduler_bridge.experiments.real_runs.plan import (
     Site,
     alone_in,
     calibrate,
-    calibrated,
     of_paper_size,
 )
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, run_all
@@ -105,7 +104,7 @@ def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HE
     """
     reference = None if data is None else read_reference(data)
     plan = PLANS[scale].at(site)
-    problems = calibrated(plan.problems(), folder) if plan.paced else of_paper_size(plan.problems())
+    problems = calibrate(plan.problems(), folder, None) if plan.paced else of_paper_size(plan.problems())
     records = all_kept(Runner(plan, problems, folder))
     if not records:
         raise CalibrationError(f"{folder} holds no run of the scale {scale}")
@@ -226,12 +225,6 @@ def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
             "--repeat-busy PERCENT does such runs again."
         )
     return remarks
-
-
-def import_path() -> str:
-    """Let the jobs import what this process imports, installed or not."""
-    root = str(Path(__file__).resolve().parents[3])
-    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
 
 
 # Which tables and figures show the runs ------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ from typing import Final, Literal, TypeAlias
 from msgspec import structs
 
 from apgas.malleability.core_ids import parsed
+from scheduler_bridge.daemon.trial import import_path
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
 from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quality, run_all
-from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, import_path, of_runs
+from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
 from scheduler_bridge.report.charts import plain, sheet

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from scheduler_bridge.cli.common import CliError, Commands, TakesOnce, show
+from scheduler_bridge.cli.common import CliError, Commands, TakesOnce, say, show
 
 
 class Entry(NamedTuple):
@@ -107,7 +107,7 @@ def _say_version(wanted: bool) -> None:
     if wanted:
         from importlib import metadata
 
-        typer.echo(f"malleable-apgas {metadata.version('malleable-apgas')}")
+        say(f"malleable-apgas {metadata.version('malleable-apgas')}")
         raise typer.Exit
 
 

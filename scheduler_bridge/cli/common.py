@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import re
 import sys
 import time
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, g
 import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from scheduler_bridge.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,6 +190,7 @@ def _value_of(kind: Any, name: str, values: dict[str, Any]) -> Any:
 
 ENV_STATE: Final = "MALLEABLE_STATE"
 _PLAIN_WIDTH = 500
+_NOT_ASCII = re.compile(r"[^\n -~]+")
 
 StateOption = Annotated[
     Path | None,
@@ -258,9 +262,20 @@ def client(given: Path | None) -> ControlClient:
     return ControlClient(state_folder(given))
 
 
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print a text for people, on standard error if that is said."""
+    typer.echo(printable(text, keep="\n"), err=err)
+
+
 def print_json(value: Any) -> None:
     """Print ``value`` (builtin types and msgspec structs) as indented JSON."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n")
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
+    # JSON itself escapes only a part of what a terminal may not be given.
+    sys.stdout.write(_NOT_ASCII.sub(_escaped_in_json, text) + "\n")
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in found[0])
 
 
 def print_outcome(text: str, document: Any, *, as_json: bool) -> None:
@@ -268,7 +283,7 @@ def print_outcome(text: str, document: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        typer.echo(text)
+        say(text)
 
 
 def plain_table(*heads: str) -> Table:
@@ -287,9 +302,9 @@ def plain_table(*heads: str) -> Table:
 
 def terminal_width() -> int | None:
     """Cells of a line on the terminal; None where there is no terminal."""
-    from rich.console import Console
+    from scheduler_bridge.cli.terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     return console.width if console.is_terminal else None
 
 
@@ -298,7 +313,7 @@ def print_figures(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, (label, *figures) in enumerate(rows):
         cells = [label.ljust(widths[0]), *map(str.rjust, figures, widths[1:])]
-        typer.secho("  ".join(cells).rstrip(), bold=number == 0)
+        typer.secho(printable("  ".join(cells).rstrip()), bold=number == 0)
 
 
 def due_every(seconds: float = 10.0) -> Callable[[], bool]:
@@ -317,13 +332,13 @@ def due_every(seconds: float = 10.0) -> Callable[[], bool]:
 
 def print_rich(what: RenderableType) -> None:
     """Print for people: coloured on a terminal, plain lines elsewhere."""
-    from rich.console import Console
+    from scheduler_bridge.cli.terminal import Terminal
 
-    console = Console(highlight=False)
+    console = Terminal()
     if console.is_terminal:
         console.print(what)
         return
-    plain = Console(highlight=False, no_color=True, width=_PLAIN_WIDTH, file=io.StringIO())
+    plain = Terminal(no_color=True, width=_PLAIN_WIDTH, file=io.StringIO())
     with plain.capture() as captured:
         plain.print(what)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -352,10 +367,11 @@ class CliError(Exception):
 
 def show(error: CliError) -> int:
     """Print ``error`` on standard error; return its exit code."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    from scheduler_bridge.cli.terminal import Terminal
+
+    console = Terminal(stderr=True, soft_wrap=True)
     console.print(Text(error.what, style="bold red"))
     for line in (error.why, error.hint):
         if line:

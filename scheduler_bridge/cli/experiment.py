@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoRe
 
 import typer
 
-from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, due_every, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, due_every, print_json, print_rich, say
 from scheduler_bridge.experiments.sweep import Form
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def experiment(
             print_json({known: entry.summary for known, entry in EXPERIMENTS.items()})
         else:
             for known, entry in EXPERIMENTS.items():
-                typer.echo(f"{known:24} {entry.summary}")
+                say(f"{known:24} {entry.summary}")
         return
     if name not in EXPERIMENTS:
         raise CliError(
@@ -171,7 +171,7 @@ def experiment(
 
         for path in write_outcome(outcome, asked.out, reproduce=shlex.join(asked.command(name))):
             if not as_json:
-                typer.echo(f"written: {path}")
+                say(f"written: {path}")
     if chosen.must_pass and not outcome.passed:
         raise typer.Exit(1)
 
@@ -190,8 +190,8 @@ def _show(outcome: Outcome, tables: int) -> None:
             table.add_row(*(shown(value) for value in row[:_COLUMNS]))
         print_rich(table)
     for remark in outcome.remarks:
-        typer.echo(f"- {remark}")
-    typer.echo(f"\n{outcome.verdict}")
+        say(f"- {remark}")
+    say(f"\n{outcome.verdict}")
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _goes_on(out: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         kept = f"; the same command goes on with what is in {out}" if out is not None else ""
-        typer.echo(f"interrupted{kept}", err=True)
+        say(f"interrupted{kept}", err=True)
         raise typer.Exit(130) from None
     except OSError as error:
         raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at --data and --out") from None
@@ -311,17 +311,18 @@ def _shown() -> Iterator[Reporter]:
     if not sys.stderr.isatty():
         due = due_every()
 
-        def say(standing: Standing) -> None:
+        def now_and_then(standing: Standing) -> None:
             if due():
-                typer.echo(f"{standing.done} of {standing.cells} simulations, {_left(standing)}", err=True)
+                say(f"{standing.done} of {standing.cells} simulations, {_left(standing)}", err=True)
 
-        yield say
+        yield now_and_then
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from scheduler_bridge.cli.terminal import Terminal
+
     columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None, left="")
 
         def tell(standing: Standing) -> None:
@@ -348,7 +349,7 @@ def _replayed_runs(asked: StudyOptions) -> Outcome:
         )
     with _reference_data():
         scale: Literal["small", "full"] = "full" if asked.scale == "full" else "small"
-        return run(asked.data, scale, lambda what: typer.echo(f"simulating {what}", err=True))
+        return run(asked.data, scale, lambda what: say(f"simulating {what}", err=True))
 
 
 # Experiments of real jobs ---------------------------------------------------------------------------------------------
@@ -394,9 +395,9 @@ def _followed(folder: Path, runs: int) -> Iterator[tuple[Callable[[str], None], 
         CliError: They cannot be done here.
         Exit: They were interrupted; what was run is kept.
     """
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from scheduler_bridge.cli.terminal import Terminal
     from scheduler_bridge.daemon import DaemonError
     from scheduler_bridge.daemon.trial import CalibrationError
 
@@ -406,7 +407,7 @@ def _followed(folder: Path, runs: int) -> Iterator[tuple[Callable[[str], None], 
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
-        console=Console(stderr=True, highlight=False),
+        console=Terminal(stderr=True),
     )
     try:
         with _goes_on(folder), _interruptible(), progress:

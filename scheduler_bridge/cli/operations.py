@@ -18,6 +18,7 @@ from scheduler_bridge.cli.common import (
     print_json,
     print_outcome,
     print_rich,
+    say,
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
 from scheduler_bridge.daemon import ReservationStatus, Snapshot
@@ -78,9 +79,7 @@ def nodes(
         more = [", ".join(kept.get(node.name, ()))] if reserved else []
         table.add_row(node.name, node.state, job, *more, *([node.reason] if why else []))
     print_rich(table)
-    typer.echo(
-        f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %"
-    )
+    say(f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %")
 
 
 # ``malleable reserve``, with ``list`` and ``cancel`` -----------------------------------------------------
@@ -139,11 +138,11 @@ def make_reservation(
         print_json(kept)
         return
     who = " and ".join(filter(None, (", ".join(kept.users), "the jobs named" if jobs else ""))) or "everybody"
-    typer.echo(
+    say(
         f"{kept.name}: {words.plural(len(kept.nodes), 'node')} ({words.some(kept.nodes)}) "
         f"from {time_text(begins, now)} for {words.seconds(lasts_s)}, for {who}"
     )
-    typer.echo(f"jobs ask for it with: malleable submit --reservation {kept.name} ...")
+    say(f"jobs ask for it with: malleable submit --reservation {kept.name} ...")
 
 
 @reserve.command("list")
@@ -158,7 +157,7 @@ def list_reservations(state: ReachOption = None, as_json: JsonOption = False) ->
     elif snapshot.reservations:
         print_rich(table(snapshot))
     else:
-        typer.echo("nothing is reserved")
+        say("nothing is reserved")
 
 
 @reserve.command("cancel")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich, say
 from scheduler_bridge.policies import describe, names
 
 # Policies that a user's own file registers, for the commands that simulate with them or describe them ----------------
@@ -88,7 +88,7 @@ def policies(
             ]
         )
     elif name is not None:
-        typer.echo(infos[0].description)
+        say(infos[0].description)
     else:
         from rich.table import Table
         from rich.text import Text

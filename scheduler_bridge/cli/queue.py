@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -23,9 +23,12 @@ from scheduler_bridge.cli.common import (
     client,
     print_json,
     print_rich,
+    say,
     terminal_width,
 )
+from scheduler_bridge.cli.terminal import Terminal
 from scheduler_bridge.daemon import ControlClient, ControlError, JobStatus, Snapshot
+from scheduler_bridge.printable import one_line
 from scheduler_bridge.report import words
 
 _OPEN = ("held", "waiting", "starting", "running", "ending")
@@ -56,13 +59,11 @@ def queue(
         width = terminal_width()
         print_rich(Group(*queue_lines(jobs, snapshot.now_s, width).all()))
         if width is not None and (line := clock_line(jobs, snapshot.now_s)):
-            typer.echo(line)
+            say(line)
     else:
-        typer.echo("no job waits or runs")
+        say("no job waits or runs")
     for kept in snapshot.reservations:
-        typer.echo(
-            f"reserved: {words.plural(len(kept.nodes), 'node')} for {operations.reservation_line(kept, snapshot)}"
-        )
+        say(f"reserved: {words.plural(len(kept.nodes), 'node')} for {operations.reservation_line(kept, snapshot)}")
 
 
 # The jobs of a queue as lines: a line each where there is room, or else the remark below, never cut off --------------
@@ -179,7 +180,7 @@ def _cells(job: JobStatus, now_s: float) -> dict[str, str]:
     run_s = None if job.start_s is None else (job.end_s if job.end_s is not None else now_s) - job.start_s
     return {
         "JOB": str(job.job),
-        "NAME": " ".join(job.name.split()),
+        "NAME": one_line(job.name),
         "USER": job.user or "-",
         "PRIO": str(job.priority),
         "CLASS": job.job_class,
@@ -196,14 +197,14 @@ def _cells(job: JobStatus, now_s: float) -> dict[str, str]:
 def remark(job: JobStatus, now_s: float) -> str:
     """How far a job is that runs and tells it; why it waits, or what was last decided about it."""
     if job.state != "running" or job.progress is None:
-        reason = " ".join(job.reason.split())
+        reason = one_line(job.reason)
         if job.state == "waiting" and job.expected_start_s is not None:
             return f"{reason}; {_expected(job.expected_start_s - now_s)}"
         return reason
     if job.progress_total:
         share = words.percent(job.progress / job.progress_total)
-        return f"{share} of {words.large(job.progress_total)} {job.progress_unit}"
-    return f"{words.large(job.progress)} {job.progress_unit}"
+        return one_line(f"{share} of {words.large(job.progress_total)} {job.progress_unit}")
+    return one_line(f"{words.large(job.progress)} {job.progress_unit}")
 
 
 def clock_line(jobs: Sequence[JobStatus], now_s: float) -> str:
@@ -234,7 +235,7 @@ def watch_queue(client: ControlClient, choose: Callable[[JobStatus], bool]) -> N
     Raises:
         ControlError: There is no scheduler at the beginning.
     """
-    console = Console(highlight=False)
+    console = Terminal()
     snapshot = client.snapshot()
     if not console.is_terminal:
         _print_changes(client, snapshot)
@@ -291,8 +292,8 @@ def changes(before: Snapshot | None, after: Snapshot) -> list[str]:
     lines = []
     for job in after.jobs:
         if known.get(job.job) != _said(job) and (before is not None or job.end_s is None):
-            why = " ".join(job.reason.split())
-            lines.append(f"{after.now_s:.1f} s: job {job.job} {job.name}: {_said(job)}" + (f": {why}" if why else ""))
+            why = f": {job.reason}" if job.reason else ""
+            lines.append(one_line(f"{after.now_s:.1f} s: job {job.job} {job.name}: {_said(job)}{why}"))
     return lines
 
 

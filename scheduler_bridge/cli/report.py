@@ -19,6 +19,7 @@ from scheduler_bridge.cli.common import (
     plain_table,
     print_json,
     print_rich,
+    say,
     state_folder,
 )
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
@@ -27,6 +28,7 @@ from scheduler_bridge.daemon import ControlClient, ControlError, read_run, read_
 from scheduler_bridge.daemon.storage.state import HISTORY
 from scheduler_bridge.daemon.storage.store import DATABASE
 from scheduler_bridge.policies.penalty import priority
+from scheduler_bridge.printable import lines_of
 from scheduler_bridge.record import RunRecord, UserUse, decode_record, use_by_user
 from scheduler_bridge.report import words
 
@@ -87,7 +89,7 @@ def report(
     print_rich(job_table(record))
     for path in (html, png, swf):
         if path is not None:
-            typer.echo(f"written: {path}")
+            say(f"written: {path}")
 
 
 def _write_swf(record: RunRecord, path: Path, speedup: str | None) -> None:
@@ -126,11 +128,13 @@ def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> 
         names = [field.name for field in msgspec.structs.fields(UserUse)]
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([["" if (value := getattr(use, name)) is None else value for name in names] for use in found])
+        writer.writerows(
+            [["" if (value := getattr(use, name)) is None else lines_of(value) for name in names] for use in found]
+        )
     elif found:
         print_rich(_table(found))
     else:
-        typer.echo("no user has submitted a job")
+        say("no user has submitted a job")
 
 
 def _table(found: list[UserUse]) -> Table:

@@ -16,10 +16,11 @@ import msgspec
 import typer
 
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.cli.common import CliError, due_every, plain_table, print_figures, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, due_every, plain_table, print_figures, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
+from scheduler_bridge.printable import lines_of, one_line
 from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ _MOST_REASONS: Final = 3
 def progress(jobs: int, what: str = "simulating") -> Iterator[Tell]:
     """Show on standard error how many of the jobs are over: a bar on a terminal, a line now and then elsewhere."""
     if sys.stderr.isatty():
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+        from scheduler_bridge.cli.terminal import Terminal
+
         columns = (what, BarColumn(), MofNCompleteColumn(), "jobs", TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
             task = bar.add_task("", total=jobs)
             yield lambda _, over: bar.update(task, completed=over)
         return
@@ -69,7 +71,7 @@ def progress(jobs: int, what: str = "simulating") -> Iterator[Tell]:
 
     def tell(now_s: float, over: int) -> None:
         if due():
-            typer.echo(f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload", err=True)
+            say(f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload", err=True)
 
     yield tell
 
@@ -86,9 +88,9 @@ def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     from scheduler_bridge.sim import spreads
 
     measures = done.measures
-    typer.echo(f"{jobs.label}: {policy} on {words.plural(nodes, 'node')}")
+    say(f"{jobs.label}: {policy} on {words.plural(nodes, 'node')}")
     if line := _findings_line(jobs):
-        typer.echo(line)
+        say(line)
     spread = spreads(done.result.records.values(), measures.window)
     columns: list[tuple[str, Means, Spread]] = [("ALL", measures.every, spread.every)]
     if measures.rigid.jobs and measures.malleable.jobs:
@@ -105,7 +107,7 @@ def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
         rows.append([label, *("-" if part is None else " / ".join(map("{:,.0f}".format, part)) for part in parts)])
     print_figures(rows)
     for line in _further_lines(measures, done):
-        typer.echo(line)
+        say(line)
 
 
 def _findings_line(workload: Workload) -> str:
@@ -180,16 +182,16 @@ _PHRASES: Final = {JobState.QUEUED: "waits", JobState.ENDED: "is over"}
 def show_explanation(explanation: Explanation) -> None:
     """Print an explanation, live or simulated, for people."""
     where = _PHRASES.get(explanation.state, f"is {explanation.state}")
-    typer.echo(f"job {explanation.job_id} ({explanation.name}) {where}: {_flat(explanation.text)}")
+    say(f"job {explanation.job_id} ({explanation.name}) {where}: {one_line(explanation.text)}")
     if explanation.expected_start_s is not None:
         in_s = max(0.0, explanation.expected_start_s - explanation.now_s)
-        typer.echo(f"it starts at {explanation.expected_start_s:.1f} s at the latest, {in_s:.1f} s from now")
+        say(f"it starts at {explanation.expected_start_s:.1f} s at the latest, {in_s:.1f} s from now")
     if explanation.counts_on:
-        typer.echo(f"until then come free: {_claims(explanation.counts_on)}")
+        say(f"until then come free: {_claims(explanation.counts_on)}")
     if explanation.nodes:
-        typer.echo(f"it holds {', '.join(explanation.nodes)}")
+        say(f"it holds {', '.join(explanation.nodes)}")
     if explanation.moments:
-        typer.echo()
+        say()
         print_rich(_table(explanation))
 
 
@@ -199,7 +201,7 @@ def _table(explanation: Explanation) -> Table:
     table = plain_table(">AT s", ">NODES")
     table.add_column("WHAT, AND WHY")
     for moment in explanation.moments:
-        text = _flat(moment.text)
+        text = one_line(moment.text)
         if moment.counts_on:
             text += f" (come free until then: {_claims(moment.counts_on)})"
         table.add_row(*(Text(cell) for cell in (f"{moment.time_s:.1f}", str(moment.nodes), text)))
@@ -212,10 +214,6 @@ def _claims(claims: tuple[Claim, ...]) -> str:
         + ("as soon as released" if claim.until_s is None else f"by {claim.until_s:.1f} s")
         for claim in claims
     )
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 # The picture and the page of a run: job by job where that can be read, else an overview and a part of it --------------
@@ -439,5 +437,5 @@ def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    writer.writerows(["" if value is None else lines_of(value) for value in row] for row in rows)
     return buffer.getvalue().encode()

@@ -47,6 +47,7 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, line_of, read_toml
+from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.core import COMPILED
 from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
 from scheduler_bridge.daemon.config import NodeName, convert_setting, numbered_nodes
@@ -179,7 +180,7 @@ def serve(
         state_dir=slurm_state_folder(state, this_job()) if nodes.backend == "slurm" else state_folder(state),
         **_settings(file, scheduling, {"mpiexec": mpiexec, **asdict(nodes), **asdict(access)}),
     )
-    logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
+    log_to_stderr("%(asctime)s %(message)s", quiet=quiet)
     page = _page_of(access, file)
     with contextlib.ExitStack() as stack:
         stack.enter_context(rare_searches())  # each holds all up, the longer the more jobs there are

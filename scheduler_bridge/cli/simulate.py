@@ -13,7 +13,7 @@ import typer
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli import results
-from scheduler_bridge.cli.common import CliError
+from scheduler_bridge.cli.common import CliError, say
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import Drawn, Output, window_of
@@ -49,7 +49,7 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
         raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
     if asked.system.cores == 1 and jobs_per_node(policy) > 1:
         name = asked.policy
-        typer.echo(f"{name} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
+        say(f"{name} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
     if output.draws or output.swf is not None or asked.failing.mtbf_h is not None:
         done, drawn = _Simulation(asked, how, jobs).run(output)
     else:  # nothing looks at the jobs again
@@ -61,10 +61,10 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
     if not output.prints:
         results.show_figures(jobs, done, asked.policy, asked.nodes_for(jobs))
         for job_id in sorted(explained):
-            typer.echo()
+            say()
             results.show_explanation(done.result.explanations[job_id])
     for path in output.written:
-        typer.echo(f"written: {path}", err=output.prints)
+        say(f"written: {path}", err=output.prints)
 
 
 # What is simulated, and how ------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -20,8 +19,10 @@ from scheduler_bridge.cli.common import (
     ShrinkOption,
     StateOption,
     direction,
+    say,
     slurm_state_folder,
 )
+from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.daemon import JobRequest
 
 _USER = "SLURM_JOB_USER"
@@ -75,7 +76,7 @@ def run(
         nodes=min_nodes, min_nodes=min_nodes, max_nodes=max_nodes, user=os.environ.get(_USER, ""), cwd=str(Path.cwd()),
         launch="mpiexec", environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
     )  # fmt: skip
-    logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="malleable: %(message)s")
+    log_to_stderr("malleable: %(message)s", quiet=quiet)
     config = SessionConfig(job, request, slurm_state_folder(state, job), by, wait_s, deadline_s)
     code = asyncio.run(_run(Session(config)))
     if code:
@@ -140,4 +141,4 @@ def hosts(
     info = Slurm().job(job if job is not None else this_job())
     first = info.batch_host or (info.nodes[0] if info.nodes else "")
     for node in sorted(info.nodes, key=lambda node: node != first):
-        typer.echo(f"{node}:{places}")
+        say(f"{node}:{places}")

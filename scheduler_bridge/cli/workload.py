@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from scheduler_bridge.cli.common import CliError, Commands, JsonOption, print_json, print_rich
+from scheduler_bridge.cli.common import CliError, Commands, JsonOption, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
 
 if TYPE_CHECKING:
@@ -339,12 +339,12 @@ def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json:
 
     print_rich(numbers_table(numbers))
     for line in remarks(numbers):
-        typer.echo(line)
+        say(line)
     if workload.findings.skipped or workload.findings.noted:
         print_rich(findings_table(workload))
     for path in (output, png):
         if path is not None:
-            typer.echo(f"written: {path}")
+            say(f"written: {path}")
 
 
 def _list(recipes: Any, *, as_json: bool) -> None:

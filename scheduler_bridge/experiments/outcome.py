@@ -9,7 +9,6 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from apgas.provenance import commit, cpu_model, version
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.experiments.sweep import Origin, Row
-from scheduler_bridge.report.page import Cell, inline, page, part, scrolling, table
+from scheduler_bridge.report.page import Cell, escape, inline, page, part, scrolling, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,18 +5,19 @@ The fixed parts are in ``page.html``; everything that comes from a record is esc
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import math
 import re
 import shlex
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from scheduler_bridge.atomic_write import write_whole
+from scheduler_bridge.printable import printable
 from scheduler_bridge.record import first_submission_s, runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import gantt, overview, words
 
@@ -39,6 +40,11 @@ _CAPTION: Final = (
     "Top strip: share of the nodes that jobs held, with its mean. Middle: one row per node; a bar is a job, with its "
     "name or number in it where it fits. Bottom strip: jobs that waited; ticks are submissions."
 )
+
+
+def escape(text: str, quote: bool = True) -> str:
+    """Make a text into one for a page, with control characters as others see them elsewhere."""
+    return html.escape(printable(text, keep="\n"), quote)
 
 
 def render(

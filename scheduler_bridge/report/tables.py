@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from scheduler_bridge.printable import one_line
 from scheduler_bridge.record import UTILIZATION_DENOMINATOR, metrics, runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import words
 
@@ -43,7 +44,7 @@ def job_table(record: RunRecord) -> Table:
     table.add_column("verified")
     for job in record.jobs:
         table.add_row(
-            Text(f"{'↔' if job.malleable else ' '} {job.name}"),
+            Text(f"{'↔' if job.malleable else ' '} {one_line(job.name)}"),
             words.bounds(job),
             words.allocation(job),
             *(_seconds(value) for value in (wait_s(job), runtime_s(job), turnaround_s(job))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler_bridge.printable import one_line
 from scheduler_bridge.record import (
     UTILIZATION_DENOMINATOR,
     makespan_s,
@@ -146,9 +147,10 @@ def bounds(job: JobRecord) -> str:
 
 def state(job: JobRecord) -> str:
     """Word the job's state with its reason, which often begins with it: ``cancelled while it waited``."""
-    if not job.reason or job.reason.startswith(job.state):
-        return job.reason or job.state
-    return f"{job.state}: {job.reason}"
+    reason = one_line(job.reason)
+    if not reason or reason.startswith(job.state):
+        return reason or job.state
+    return f"{job.state}: {reason}"
 
 
 def verified(job: JobRecord) -> str:

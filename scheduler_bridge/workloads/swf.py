@@ -31,6 +31,7 @@ from msgspec import structs
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.model import InvalidJobError
+from scheduler_bridge.printable import one_line
 from scheduler_bridge.workloads.source import Findings, Source, TraceError, is_text
 from scheduler_bridge.workloads.workload import MAX_ID, Status, TraceJob, Workload, in_order, unknown_nodes
 
@@ -513,11 +514,11 @@ def write_swf(workload: Workload, path: Path | str) -> None:
 def swf_lines(workload: Workload) -> Iterator[str]:
     """The lines of the file."""
     yield "; Version: 2.2"
-    yield f"; Computer: {_one_line(workload.header.get('Computer', workload.name))}"
+    yield f"; Computer: {one_line(workload.header.get('Computer', workload.name))}"
     if workload.synthetic:
         yield f"; Note: {SYNTHETIC}"
     if workload.source:
-        yield f"; Conversion: malleable, from {_one_line(workload.source)}"
+        yield f"; Conversion: malleable, from {one_line(workload.source)}"
     yield f"; MaxJobs: {len(workload)}"
     yield f"; MaxRecords: {len(workload)}"
     yield f"; UnixStartTime: {_plain(workload.start_unix_s or 0)}"
@@ -528,7 +529,7 @@ def swf_lines(workload: Workload) -> Iterator[str]:
         numbers[label_field] = _numbers_of({getattr(job, label_field) for job in workload.jobs})
         for name, number in numbers[label_field].items():
             if name != str(number):
-                yield f"; {label}: {number} {_one_line(name)}"
+                yield f"; {label}: {number} {one_line(name)}"
     for job in workload.jobs:
         if job.is_malleable:
             yield (
@@ -538,7 +539,7 @@ def swf_lines(workload: Workload) -> Iterator[str]:
             yield f"; Overhead: {job.job_id} " + " ".join(_plain(value) for value in job.overhead)
         yield from _list_comments(job)
         if job.name:
-            yield f"; Name: {job.job_id} {_one_line(job.name)}"
+            yield f"; Name: {job.job_id} {one_line(job.name)}"
         yield _swf_record(job, numbers)
 
 
@@ -574,7 +575,3 @@ def _numbers_of(names: set[str]) -> dict[str, int]:
 def _plain(value: float) -> str:
     """The shortest text that gives the same number again."""
     return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

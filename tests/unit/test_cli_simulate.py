@@ -430,7 +430,19 @@ def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 LOADED_BY_SIMULATE = {
-    *("atomic_write", "cli", "core", "gc_tuning", "model", "policies", "record", "report", "sim", "workloads"),
+    *(
+        "atomic_write",
+        "printable",
+        "cli",
+        "core",
+        "gc_tuning",
+        "model",
+        "policies",
+        "record",
+        "report",
+        "sim",
+        "workloads",
+    ),
 }
 """Parts of the scheduler; whatever is added makes every simulation start later."""
 

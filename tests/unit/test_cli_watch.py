@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 from support.clusters import Cluster
 
 from scheduler_bridge.cli import queue
+from scheduler_bridge.cli.terminal import Terminal
 from scheduler_bridge.daemon import ControlError, Snapshot
 
 
 def shown(snapshot: Snapshot, height: int = 24, width: int = 150) -> str:
-    console = Console(file=io.StringIO(), width=width)
+    console = Terminal(file=io.StringIO(), width=width)
     with console.capture() as captured:
         console.print(queue.picture(snapshot, lambda job: job.end_s is None, width, height))
     return captured.get()
@@ -124,7 +124,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], io.StringIO]:
         file = io.StringIO()
         monkeypatch.setattr(queue, "INTERVAL_S", 0.0)
         monkeypatch.setattr(
-            queue, "Console", lambda **_: Console(file=file, force_terminal=real, width=150, height=24, highlight=False)
+            queue, "Terminal", lambda **_: Terminal(file=file, force_terminal=real, width=150, height=24)
         )
         return file
 

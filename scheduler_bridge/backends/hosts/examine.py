@@ -16,6 +16,7 @@ from typing import Final
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
 from scheduler_bridge.backends.hosts.watch import Answer, run_on_host
 from scheduler_bridge.backends.standin import address
+from scheduler_bridge.printable import lines_of
 
 DEADLINE_S: Final = 30.0
 """Time for a host to answer: Python may be read over a network for the first time."""
@@ -131,9 +132,9 @@ def _facts(answer: Answer) -> dict[str, str]:
     """What ``facts.py`` said; empty if it did not. Shells may say something of their own before it."""
     try:
         said = json.loads(answer.said.splitlines()[-1])
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return lines_of(said) if isinstance(said, dict) else {}
 
 
 def _remedy(host: Host, launcher: Launcher, complaint: str) -> str:

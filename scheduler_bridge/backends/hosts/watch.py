@@ -17,6 +17,7 @@ from typing import Final, Protocol, Self, assert_never
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
 from scheduler_bridge.daemon import Standing
 from scheduler_bridge.jobrunner.processes import signal_group
+from scheduler_bridge.printable import one_line
 
 _logger = logging.getLogger(__name__)
 
@@ -371,7 +372,7 @@ async def run_on_host(launcher: Launcher, host: Host, command: str, deadline_s: 
         await process.wait()
     if code == 0:
         return Answer(said)
-    lines = [" ".join(line.split()) for line in complained.splitlines() if line.strip()]
+    lines = [one_line(line) for line in complained.splitlines() if line.strip()]
     return Answer(said, (lines[-1] if lines else f"exit code {code}")[:_MOST_WORDS])
 
 

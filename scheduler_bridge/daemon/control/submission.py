@@ -182,6 +182,9 @@ class Submissions:
             ValueError: That cannot be.
         """
         self._check_log()
+        for text in (request.name, *request.users):
+            if not text.isprintable():
+                raise ValueError(f"{text!r} cannot be printed")
         nodes = request.nodes if request.nodes is not None else len(request.named)
         start_s = self._now_s() + request.in_s
         name = request.name or self._ledger.new_reservation()

@@ -33,6 +33,7 @@ from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
+from scheduler_bridge.printable import one_line
 
 _logger = logging.getLogger(__name__)
 
@@ -173,7 +174,8 @@ class Executor:
             ending = Ending(None, f"{type(error).__name__}: {error}")
         finally:
             del self._runs[job_id]
-        self._setup.ended(job_id, ending)
+        # Its reason holds what the job or a host wrote, and is shown to all users.
+        self._setup.ended(job_id, replace(ending, reason=one_line(ending.reason)))
 
     def lacks(self, node: str) -> str:  # noqa: ARG002 - back-ends look at it
         """Return why there can be no node of this name, for back-ends that know; empty if there can."""

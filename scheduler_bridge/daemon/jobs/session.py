@@ -34,12 +34,15 @@ from functools import reduce
 from operator import and_
 from typing import Final, Literal, TypeAlias, assert_never
 
+import msgspec
+
 from apgas.malleability import core_ids as words
 from apgas.malleability import orders as wire
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.listener import Allowance
 from scheduler_bridge.model import wording
 from scheduler_bridge.model.allocation import listed
+from scheduler_bridge.printable import lines_of
 
 # A job's cores, as they are sent: one list for every node where one will do, else one for each ----------------------
 
@@ -190,7 +193,7 @@ class Session:
         if not self._allowance.take(now):
             return self.end(f"more than {self._limits.messages_per_s:g} messages a second")
         try:
-            message = wire.decode_to_scheduler(line)
+            message = _in_lines(wire.decode_to_scheduler(line))
         except wire.BadMessageError as error:
             return self._refuse(f"not a message of the protocol: {error}")
         if self.job_id is None:
@@ -259,6 +262,14 @@ class Session:
         elif isinstance(message, wire.Outcome):
             link.open = None
         return [Heard(link.job_id, message)]
+
+
+def _in_lines(message: wire.ToScheduler) -> wire.ToScheduler:
+    """Escape the message's texts: they go into the log, and to the terminals of all users."""
+    texts = {
+        field: getattr(message, field) for field in message.__struct_fields__ if field in ("reason", "unit", "phases")
+    }
+    return msgspec.structs.replace(message, **lines_of(texts)) if texts else message
 
 
 def _objection(link: JobLink, message: Said) -> str | None:

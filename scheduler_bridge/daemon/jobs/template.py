@@ -16,6 +16,7 @@ import msgspec
 from scheduler_bridge.daemon.config import EMULATED, DaemonError
 from scheduler_bridge.daemon.requests import ENV_INDEX, JobRequest, SubmitError
 from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.printable import lines_of
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
@@ -129,9 +130,12 @@ def _check_places(request: JobRequest) -> None:
 
 
 def _check_texts(request: JobRequest) -> None:
-    """See that the system can take the request's texts, and that its name fits into one line."""
-    if not request.name.isprintable():
-        raise SubmitError(f"the name {request.name!r} cannot be printed", field="name", hint="give a name of one line")
+    """See that the system can take the request's texts, and that its names fit into one line."""
+    for field, text in (("name", request.name), ("user", request.user), ("reservation", request.reservation)):
+        if not text.isprintable():
+            raise SubmitError(
+                f"the {field} {text!r} cannot be printed", field=field, hint=f"give a {field} of one line"
+            )
     variables = (*request.environment, *request.environment.values())
     for field, texts in (
         ("command", request.command),
@@ -213,7 +217,7 @@ def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
                 return None
             document = msgspec.json.decode(file.read(_MOST_BYTES))
         if isinstance(document, dict):
-            found = {name: document[name] for name in _TAKEN if name in document}
+            found: dict[str, Any] = lines_of({name: document[name] for name in _TAKEN if name in document})
             if len(msgspec.json.encode(found)) <= _MOST_KEPT_BYTES:
                 return found
             return {name: found[name] for name in ("verified",) if isinstance(found.get(name), bool)}

@@ -103,6 +103,8 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
     Raises:
         UsageError: Not on place 0, during another computation, or the program has registered a handler of its own.
         ExceptionGroup: Errors of ``process``; no worker runs any more.
+        DeadPlaceError: A place of a resilient job died, and its part of the result with it, as a note says; what else
+            went wrong is its cause.
         LedgerError: Bags or tasks were lost or doubled between places.
     """
     config = config or Config()
@@ -117,6 +119,14 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
             _register(program.elastic)
             program.registered = True
         return _compute(program, bag, result, config)
+    except ExceptionGroup as group:
+        if not (losses := _losses(group)):
+            raise
+        first = losses[0]
+        loss = apgas.DeadPlaceError(first.place, first.epoch, first.node, first.activities)
+        for note in getattr(group, "__notes__", ()):
+            loss.add_note(note)
+        raise loss from group
     finally:
         program.busy.release()
 
@@ -168,8 +178,8 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
                 raise GlbError("\n".join(computation.reasons))
             return computation.collect()
     except BaseException as error:
-        if lost := _lost(error):
-            error.add_note(computation.missing(lost))
+        if losses := _losses(error):
+            error.add_note(computation.missing({loss.place for loss in losses}))
         computation.abort()
         raise
     finally:
@@ -178,11 +188,11 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
         computation.forget()
 
 
-def _lost(error: BaseException) -> set[int]:
-    """Return the places whose death ``error`` reports."""
+def _losses(error: BaseException) -> list[apgas.DeadPlaceError]:
+    """Return what ``error`` consists of that reports the death of a place."""
     if isinstance(error, BaseExceptionGroup):
-        return {place for each in error.exceptions for place in _lost(each)}
-    return {error.place} if isinstance(error, apgas.DeadPlaceError) else set()
+        return [loss for each in error.exceptions for loss in _losses(each)]
+    return [error] if isinstance(error, apgas.DeadPlaceError) else []
 
 
 def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreIds | None) -> int:

@@ -172,7 +172,7 @@ class Fatal(Numbers):
 
 def test_a_computation_whose_place_dies_stops_and_says_what_is_missing(apgas_job: MakeJob) -> None:
     def main() -> list[str]:
-        with pytest.raises(apgas.DeadPlaceError, match="place 1 .*has died") as caught:
+        with pytest.raises(apgas.DeadPlaceError, match=r"place 1 .*has died") as caught:
             glb.compute(Fatal([1], 1 << 200), Total, glb.Config(workers=1, granularity=10))
         assert caught.value.place == 1
         assert isinstance(caught.value.__cause__, ExceptionGroup)

@@ -45,6 +45,18 @@ def open_process(who: str) -> int | None:
     return None
 
 
+def children(who: str) -> list[str]:
+    """Return the identities of the processes whose parent is the one with this identity, which has one thread."""
+    pid = who.partition(".")[0]
+    try:
+        found = (_PROC / pid / "task" / pid / "children").read_text(encoding="ascii").split()
+    except OSError:
+        return []
+    if identity(int(pid)) != who:  # asked after reading: they are not another's
+        return []
+    return [child for child in map(identity, map(int, found)) if child]
+
+
 def send(who: str, number: signal.Signals) -> bool:
     """Send a signal to the process with this identity, and to no other; whether it was there."""
     handle = open_process(who)

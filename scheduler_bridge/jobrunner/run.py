@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -188,4 +190,18 @@ class JobRun:
 
 
 def _create(path: str) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+    """Open a file for output, without waiting: a pipe has perhaps no reader, and what reads it may stop.
+
+    Raises:
+        OSError: It is neither a regular file nor the null device, or cannot be had.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+    file = os.fdopen(descriptor, "wb")
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        os.ftruncate(descriptor, 0)
+    elif not (stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    os.set_blocking(descriptor, True)
+    return file

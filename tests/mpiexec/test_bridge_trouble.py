@@ -75,6 +75,44 @@ def test_a_job_that_breaks_its_runner_gives_its_nodes_back(
     perform(config, play)
 
 
+STUCK = """#!{python}
+import sys, time
+from scheduler_bridge.jobrunner import __main__, run
+run._create = lambda path: time.sleep(1000)
+sys.exit(__main__.main())
+"""
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_start_that_hangs_gives_its_nodes_back(
+    config: DaemonConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    """Its output is on a file system that does not answer, so that its runner hears no signal."""
+    runner = tmp_path / "runner"
+    runner.write_text(STUCK.format(python=sys.executable))
+    runner.chmod(0o755)
+
+    async def play(daemon: Daemon) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(runner))
+            patch.setattr(executor, "_START_S", 3600.0 if cancelled else 0.2)
+            patch.setattr(executor, "_STUCK_S", 0.2 if cancelled else 3600.0)
+            job_id = daemon.submit(rigid(3, "/bin/true"))
+            assert daemon._folder is not None
+            while not daemon._folder.notes(f"{job_id}.1").claimed:
+                await asyncio.sleep(0.02)
+            if cancelled:
+                daemon.cancel(job_id)
+            job = (await daemon.ended(job_id)).job(job_id)
+            assert (job.state, job.reason) == (
+                ("cancelled", "") if cancelled else ("failed", "could not be started within 0.2 s")
+            )
+        other = daemon.submit(rigid(3, "/bin/true"))
+        assert (await daemon.ended(other)).job(other).state == "completed"
+
+    perform(config, play)
+
+
 def test_a_full_disk_stops_no_job_but_none_is_taken(config: DaemonConfig, caplog: pytest.LogCaptureFixture) -> None:
     """The log takes up again what it missed, once there is room."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from scheduler_bridge.daemon.jobs.template import check_outputs, output_files
 from scheduler_bridge.daemon.requests import JobRequest, SubmitError, array_job
 from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.jobrunner import run
 
 
 @pytest.fixture
@@ -61,3 +63,30 @@ def test_what_cannot_be_written_is_refused_at_submission(tmp_path: Path, field: 
     with pytest.raises(SubmitError, match=why) as caught:
         check_outputs(request(tmp_path, **{field: name}))
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["output", "errors"])
+def test_what_is_no_file_is_refused(tmp_path: Path, field: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in (str(tmp_path / "pipe"), "/dev/tty", "/dev/zero"):
+        with pytest.raises(SubmitError, match="is no regular file") as caught:
+            check_outputs(request(tmp_path, **{field: name}))
+        assert caught.value.field == field
+    check_outputs(request(tmp_path, **{field: "/dev/null"}))
+
+
+def test_an_output_is_opened_without_waiting(tmp_path: Path) -> None:
+    """What it was when the job was submitted need not be what it is when the job starts."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="No such device or address"):
+        run._create(str(tmp_path / "pipe"))
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="it is no regular file"):
+            run._create(str(path))
+    os.close(reader)
+    (tmp_path / "file").write_text("of before")
+    with run._create(str(tmp_path / "file")) as file:
+        assert os.get_blocking(file.fileno())
+    assert (tmp_path / "file").read_text() == ""
+    run._create("/dev/null").close()

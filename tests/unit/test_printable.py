@@ -18,12 +18,12 @@ from scheduler_bridge.cli import terminal
 from scheduler_bridge.cli.common import CliError, print_json, print_rich, say, show
 from scheduler_bridge.cli.queue import changes, picture, queue_lines
 from scheduler_bridge.cli.results import show_explanation
-from scheduler_bridge.core import Explanation, JobState
+from scheduler_bridge.core import Explanation, JobState, JobStatus
 from scheduler_bridge.core.history import Moment
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Session
 from scheduler_bridge.daemon.jobs.template import check_command, result_of
-from scheduler_bridge.daemon.requests import JobRequest, JobStatus, Snapshot, SubmitError
+from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.printable import lines_of, one_line, printable
 from scheduler_bridge.report.page import escape
@@ -70,7 +70,7 @@ def test_what_a_job_says_is_one_line(message: wire.Message) -> None:
 
 @pytest.mark.parametrize("field", ["name", "user", "reservation"])
 def test_a_name_that_is_no_line_is_refused(field: str) -> None:
-    request = JobRequest(**{"name": "a", "command": ("/bin/true",), field: "a\x1b[2J"})
+    request = msgspec.structs.replace(JobRequest(name="a", command=("/bin/true",)), **{field: "a\x1b[2J"})
     with pytest.raises(SubmitError, match="cannot be printed") as caught:
         check_command(request)
     assert caught.value.field == field

@@ -44,6 +44,10 @@ ENV_CORES: Final = "MALLEABLE_CORES"
 """Says to a job how many cores of each of its nodes it may use when it starts."""
 _CLAIM_S: Final = 60.0
 """Time for a runner to take its attempt; the attempt's claim outlives it by as long."""
+_START_S: Final = 60.0
+"""Time for a runner that has its attempt to start the job's process."""
+_STUCK_S: Final = 2.0
+"""Time for a runner to end a job that has not started: it may hang in a file system, where it hears nothing."""
 _INSIST_S: Final = 30.0
 """Time for a runner to end its job, beyond the job's own; then it is killed, and its job is ended from here."""
 _LOOK_AGAIN_S: Final = 0.05
@@ -205,6 +209,8 @@ class _Run:
         self._has_started = False
         self._to_end = asyncio.Event()
         self._insisting: asyncio.TimerHandle | None = None
+        self._starting: asyncio.TimerHandle | None = None
+        self._stuck = False
 
     @property
     def key(self) -> str:
@@ -216,8 +222,14 @@ class _Run:
         self._to_end.set()
         self.send(signal.SIGTERM)
         if self._insisting is None:
-            loop = asyncio.get_running_loop()
-            self._insisting = loop.call_later(self._launch.grace_s + _INSIST_S, self.send, signal.SIGKILL)
+            self._insisting = asyncio.get_running_loop().call_later(_STUCK_S, self._insist)
+
+    def _insist(self) -> None:
+        if self._notes.claimed and not self._notes.started:
+            self._kill_runner()
+            return
+        loop = asyncio.get_running_loop()
+        self._insisting = loop.call_later(self._launch.grace_s + _INSIST_S, self.send, signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
         """Send the runner a signal, if there is one."""
@@ -231,8 +243,9 @@ class _Run:
                 return Ending(None, "ended before it was started")
             return await self._run()
         finally:
-            if self._insisting is not None:
-                self._insisting.cancel()
+            for timer in (self._insisting, self._starting):
+                if timer is not None:
+                    timer.cancel()
 
     async def _ended_before(self, done: asyncio.Task[None]) -> bool:
         ended = asyncio.get_running_loop().create_task(self._to_end.wait())
@@ -245,8 +258,7 @@ class _Run:
         if not self._notes.claimed:
             failure = await self._launch_runner()
         if who := self._notes.claimed:
-            if self._to_end.is_set():
-                self.send(signal.SIGTERM)
+            self._claimed()
             await self._follow(who)
         ending = self._notes.ended
         if ending is None:
@@ -277,8 +289,7 @@ class _Run:
                 journal.crash_point()
                 if word == "claimed":
                     overdue.cancel()
-                    if self._to_end.is_set():
-                        self.send(signal.SIGTERM)
+                    self._claimed()
                 elif word == "started":
                     self._note_started()
                 elif word == "failed":
@@ -287,6 +298,26 @@ class _Run:
         finally:
             overdue.cancel()
         return failure or f"its runner ended with status {status}"
+
+    def _claimed(self) -> None:
+        """A runner has the attempt: it is to end it if that was wanted before, and to start it in time."""
+        if self._to_end.is_set():
+            self.send(signal.SIGTERM)
+        if self._starting is None and not self._has_started:
+            self._starting = asyncio.get_running_loop().call_later(_START_S, self._end_stuck)
+
+    def _end_stuck(self) -> None:
+        if not self._notes.started:
+            self._stuck = True
+            self._kill_runner()
+
+    def _kill_runner(self) -> None:
+        """Kill a runner that has not started its process, with what is to become that: it has no mark yet."""
+        if who := self._notes.claimed:
+            children = processes.children(who)
+            processes.send(who, signal.SIGKILL)
+            for child in children:
+                processes.send(child, signal.SIGKILL)
 
     def _end_idle(self, process: asyncio.subprocess.Process) -> None:
         """End a runner that has not taken the attempt; its word may be unread if the daemon itself was stopped."""
@@ -316,6 +347,10 @@ class _Run:
         left = await asyncio.to_thread(self._folder.end_remains, self._launch.key)
         if left:
             _logger.error("attempt %s: processes %s cannot be ended", self._launch.key, left)
+        if self._stuck:
+            return Ending(None, f"could not be started within {_START_S:g} s")
+        if self._to_end.is_set() and not self._notes.started:
+            return Ending(None, "ended before it was started")
         if self._notes.claimed:
             return Ending(None, "its runner was killed, or the machine went down", lost=True)
         return Ending(None, f"could not be started: {failure}")
@@ -323,6 +358,8 @@ class _Run:
     def _note_started(self) -> None:
         if not self._has_started:
             self._has_started = True
+            if self._starting is not None:
+                self._starting.cancel()
             self._started()
 
     def _explained(self, ending: Ending) -> Ending:

@@ -244,6 +244,10 @@ def check_outputs(request: JobRequest) -> None:
             raise SubmitError(f"{path.parent} is not a folder", field=field, hint=f"mkdir -p {path.parent}")
         if path.is_dir():
             raise SubmitError(f"{path} is a folder", field=field, hint=f"name a file in it, such as {path / _JOB}.out")
+        if path.exists() and not path.is_file() and str(path) != os.devnull:
+            raise SubmitError(
+                f"{path} is no regular file", field=field, hint="name a file, for the job would wait at it"
+            )
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise SubmitError(f"{path} may not be written", field=field, hint="name a file that may be")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,6 +15,7 @@ import typer
 
 from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
 from scheduler_bridge.cli.common import (
+    ENV_STATE,
     CliError,
     Commands,
     GrowOption,
@@ -77,6 +80,8 @@ def run(
         launch="mpiexec", environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
     )  # fmt: skip
     log_to_stderr("malleable: %(message)s", quiet=quiet)
+    # what its one job does is in the output already
+    logging.getLogger("scheduler_bridge.daemon").setLevel(logging.ERROR if quiet else logging.WARNING)
     config = SessionConfig(job, request, slurm_state_folder(state, job), by, wait_s, deadline_s)
     code = asyncio.run(_run(Session(config)))
     if code:
@@ -103,7 +108,7 @@ def resize(
     """
     change = direction(grow, shrink)
     words = f"--grow={change}" if change > 0 else f"--shrink={-change}"
-    _run_there(job, ("resize", f"--state={slurm_state_folder(state, job)}", str(job), words))
+    _run_there(job, state, ("resize", str(job), words))
 
 
 @slurm.command(context_settings=_WORDS_FOLLOW)
@@ -116,17 +121,20 @@ def at(
 
     Example: malleable slurm at 4711 queue
     """
-    name, *words = command[1:] if command[0] == "--" and len(command) > 1 else command
-    _run_there(job, (name, f"--state={slurm_state_folder(state, job)}", *words))
+    _run_there(job, state, command[1:] if command[0] == "--" and len(command) > 1 else command)
 
 
-def _run_there(job: int, words: tuple[str, ...]) -> None:
-    """Become a malleable command on the host of a job's batch script."""
+def _run_there(job: int, state: Path | None, words: Sequence[str]) -> None:
+    """Become a malleable command on the host of a job's batch script.
+
+    A variable, which srun passes on, names the state folder. As an option it would be in the way of one that the user
+    gives, and of subcommands, which have their own: ``reserve list``.
+    """
     info = Slurm().job(job)
     if info.state != "RUNNING" or not info.batch_host:
         raise CliError(f"job {job} does not run", f"it is {info.state.lower()}", "squeue --me lists yours")
     there = holdings.on_host(job, info.batch_host, (sys.executable, "-m", "scheduler_bridge.cli", *words))
-    os.execvpe(there[0], there, driver.environment())
+    os.execvpe(there[0], there, {**driver.environment(), ENV_STATE: str(slurm_state_folder(state, job))})
 
 
 @slurm.command()

@@ -39,23 +39,32 @@ def become(site: Path, state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "state", "words"),
     [
-        (["resize", "7", "--grow", "2"], ["resize", "--state=/shared/state", "7", "--grow=2"]),
-        (["resize", "--shrink=1", "--state", "/s", "7"], ["resize", "--state=/s", "7", "--shrink=1"]),
-        (["at", "7", "queue", "--json"], ["queue", "--state=/shared/state", "--json"]),
-        (["at", "7", "--", "submit", "--", "p", "--x"], ["submit", "--state=/shared/state", "--", "p", "--x"]),
+        (["resize", "7", "--grow", "2"], "/shared/state", ["resize", "7", "--grow=2"]),
+        (["resize", "--shrink=1", "--state", "/s", "7"], "/s", ["resize", "7", "--shrink=1"]),
+        (["at", "7", "queue", "--json"], "/shared/state", ["queue", "--json"]),
+        (["at", "7", "queue", "--state", "/s"], "/shared/state", ["queue", "--state", "/s"]),
+        (["at", "--state", "/s", "7", "reserve", "list"], "/s", ["reserve", "list"]),
+        (["at", "7", "--", "submit", "--", "p", "--x"], "/shared/state", ["submit", "--", "p", "--x"]),
     ],
 )
 def test_commands_go_to_the_batch_host(
-    site: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: list[str]
+    site: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], state: str, words: list[str]
 ) -> None:
     became: list[str] = []
-    monkeypatch.setattr(os, "execvpe", lambda _, there, __: became.extend(there))
+    variables: dict[str, str] = {}
+
+    def become_it(_program: str, there: list[str], environment: dict[str, str]) -> None:
+        became.extend(there)
+        variables.update(environment)
+
+    monkeypatch.setattr(os, "execvpe", become_it)
     assert run(["slurm", *arguments]) == 0
     assert became[:3] == ["srun", "--jobid=7", "--nodelist=b1"]
     python = became.index(sys.executable)
     assert became[python + 1 :] == ["-m", "scheduler_bridge.cli", *words]
+    assert variables["MALLEABLE_STATE"] == state
 
 
 def test_the_host_of_the_batch_script_is_the_first(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

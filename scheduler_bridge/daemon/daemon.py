@@ -82,7 +82,7 @@ class Daemon:
         self._driver: Driver | None = None
         self._store: Store | None = None
         self._restored: Restored | None = None
-        self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors], self)
+        self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
 
     @staticmethod
     def start_in_thread(
@@ -100,7 +100,7 @@ class Daemon:
         policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)
         try:
-            self._store = Store(self._folder.path)
+            self._store = self._open_store(self._folder.path)
             await self._start(self._folder, self._store)
         except BaseException:
             await self._stop_servers()
@@ -119,8 +119,14 @@ class Daemon:
         if self._error is not None and error is None:
             raise self._error
 
+    def _open_store(self, folder: Path) -> Store:
+        return Store(folder)
+
+    def _restore(self, folder: StateFolder, store: Store) -> Restored:
+        return restore(store, self.config, folder.next_job_id())
+
     async def _start(self, folder: StateFolder, store: Store) -> None:
-        self._restored = restored = restore(store, self.config, folder.next_job_id())
+        self._restored = restored = self._restore(folder, store)
         journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
         self._driver = Driver(
             self.config, restored.ledger, journal, folder, restored.origin_s,

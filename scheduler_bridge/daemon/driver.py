@@ -418,6 +418,7 @@ class Driver:
 
     def _doom(self, job_id: int, reason: str) -> None:
         """End a job that runs where it must not."""
+        _logger.warning("job %d is ended: %s", job_id, reason)
         self._doomed[job_id] = f"ended by the scheduler: {reason}"
         self.executor.end(job_id)
 

@@ -44,6 +44,7 @@ class Launch:
         grace_s: Time between TERM and KILL.
         limit_s: The job is ended after this time even if no scheduler says so.
         until_s: A runner that has not taken the attempt by then (monotonic clock) gives up, for it may be over.
+        inherited: Numbers of two open files of the runner that are the job's output and errors; none: those named are.
     """
 
     notes: str
@@ -59,6 +60,7 @@ class Launch:
     grace_s: float
     limit_s: float
     until_s: float
+    inherited: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
         """Return it as one line of JSON."""
@@ -74,7 +76,7 @@ class Launch:
         if not line.endswith(b"\n"):
             raise ValueError("the launch is incomplete")
         values = json.loads(line)
-        return cls(**{**values, "command": tuple(values["command"])})
+        return cls(**{**values, "command": tuple(values["command"]), "inherited": tuple(values["inherited"])})
 
 
 class JobRun:
@@ -119,8 +121,13 @@ class JobRun:
         try:
             Path(launch.scratch).mkdir(mode=0o700)
             with contextlib.ExitStack() as files:
-                output = files.enter_context(_create(launch.output))
-                errors = output if launch.errors == launch.output else files.enter_context(_create(launch.errors))
+                output: BinaryIO | int
+                errors: BinaryIO | int
+                if launch.inherited:
+                    output, errors = launch.inherited
+                else:
+                    output = files.enter_context(_create(launch.output))
+                    errors = output if launch.errors == launch.output else files.enter_context(_create(launch.errors))
                 process = subprocess.Popen(
                     launch.command,
                     cwd=launch.cwd or None,

@@ -54,9 +54,9 @@ def test_an_old_slurm_resizes_a_job_once() -> None:
     with pytest.raises(HoldingsError, match=r"22\.05 without slurmdbd.* only once"):
         once.giving_back(["b"], OLD)
     with pytest.raises(HoldingsError, match="only once"):
-        once.wish_to_release(2, OLD)
-    assert once.wish_to_release(1, OLD) == ("d",)
-    assert once.wish_to_release(2, NEW) == ("d", "b")
+        once.check_release(2, OLD)
+    once.check_release(1, OLD)
+    once.check_release(2, NEW)
     assert once.giving_back(["d"], OLD) == (("scancel", "8"),)
 
 

@@ -115,14 +115,14 @@ class Allocation:
                 self._slurm.run(cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
 
-    def wish_to_release(self, count: int) -> tuple[str, ...]:
-        """Return which ``count`` nodes a program had best leave.
+    def check_release(self, count: int) -> None:
+        """See that the ``count`` nodes that came last could be given back.
 
         Raises:
-            SlurmError: They could not be given back.
+            SlurmError: They could not.
         """
         try:
-            return self.holdings.wish_to_release(count, self._slurm.limits())
+            self.holdings.check_release(count, self._slurm.limits())
         except HoldingsError as error:
             raise SlurmError(str(error)) from None
 

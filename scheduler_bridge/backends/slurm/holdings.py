@@ -89,15 +89,14 @@ class Holdings:
             steps.append(keep(self.job, tuple(node for node in self.own if node not in gone)))
         return tuple(steps)
 
-    def wish_to_release(self, count: int, limits: Limits) -> tuple[str, ...]:
-        """Return which ``count`` nodes are best given back: those that came last, of companion jobs first.
+    def check_release(self, count: int, limits: Limits) -> None:
+        """See that the ``count`` nodes that came last can be given back: those of companion jobs first.
 
         Raises:
-            HoldingsError: They cannot be given back.
+            HoldingsError: They cannot.
         """
         if count > len(self.companions):
             self._check_once(limits)
-        return tuple(reversed(self.nodes))[:count]
 
     def _check_once(self, limits: Limits) -> None:
         if limits.once and self.resized:

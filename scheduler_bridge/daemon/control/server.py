@@ -62,8 +62,8 @@ _CONNECTIONS = 256
 _LINGER_S = 1.0
 
 
-class Controlled(Protocol):
-    """What users may ask of anything that runs jobs: of a daemon, or of a session with its one program."""
+class Scheduler(Protocol):
+    """What users may ask of a scheduler."""
 
     def cancel(self, job_id: int) -> None:
         """End a job; raises ``KeyError`` if there is none, ``ValueError`` if it has ended."""
@@ -85,10 +85,6 @@ class Controlled(Protocol):
 
     def request_stop(self) -> None:
         """Begin to end."""
-
-
-class Scheduler(Controlled, Protocol):
-    """What they may ask of a daemon only: it has a queue, a policy, and a log that outlasts it."""
 
     def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
         """Queue a job, or one for each number of ``array``; raises ``SubmitError``."""
@@ -113,17 +109,17 @@ class ControlServer:
     """Answers requests, one line each, in order.
 
     Args:
-        target: What the requests are about.
+        scheduler: What the requests are about.
         limits: What one connection may cost.
         doors: Where users come in who are not the scheduler's own.
-        scheduler: The target, if it is a scheduler.
+        one_program: Whether it runs one program, which users may look at, resize and end; there is nothing to schedule.
     """
 
     def __init__(
-        self, target: Controlled, limits: Limits, doors: Sequence[Door] = (), scheduler: Scheduler | None = None
+        self, scheduler: Scheduler, limits: Limits, doors: Sequence[Door] = (), *, one_program: bool = False
     ) -> None:
-        self._target = target
         self._scheduler = scheduler
+        self._one_program = one_program
         self._limits = limits
         self._wanted = doors
         self._listeners: list[Listener] = []
@@ -186,20 +182,18 @@ class ControlServer:
                 flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
                 return await _finish(reader, writer, flood)
             reply = self._reply(caller, line)
-            if self._scheduler is not None:
-                # What is answered holds, whatever happens next.
-                reply = self._held_true(self._scheduler, reply, await self._scheduler.durable())
+            # What is answered holds, whatever happens next.
+            reply = self._held_true(reply, await self._scheduler.durable())
             writer.write(_encode(reply))
             async with asyncio.timeout(_IDLE_S):
                 await writer.drain()
 
-    @staticmethod
-    def _held_true(scheduler: Scheduler, reply: AnyReply, behind: str) -> AnyReply:
+    def _held_true(self, reply: AnyReply, behind: str) -> AnyReply:
         """Return what can be answered if the log does not have on the disk what the request led to."""
         if not behind:
             return reply
         if isinstance(reply, Submitted | Kept):
-            scheduler.retract(reply)
+            self._scheduler.retract(reply)
             return _failure(log_error(behind))
         if isinstance(reply, Done):
             unwritten = f"the log cannot be written ({behind}), and forgets this if the scheduler is killed now"
@@ -217,60 +211,59 @@ class ControlServer:
                 hint="use the malleable command of the scheduler's own installation",
             )
         try:
-            return self._carry_out(permitted(request, caller, self._target.standing))
+            return self._carry_out(permitted(request, caller, self._scheduler.standing))
         except NotPermittedError as error:
             return Failure(reason=str(error), hint=error.hint)
 
     def _carry_out(self, request: AnyRequest) -> AnyReply:
         match request:
             case Status():
-                return self._target.snapshot()
+                return self._scheduler.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
             case Report():
-                return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
+                return Recorded(record=msgspec.Raw(msgspec.json.encode(self._scheduler.record())))
             case Shutdown(keep_jobs=False):
-                self._target.request_stop()
+                self._scheduler.request_stop()
                 return Done(text="the scheduler ends")
-            case _ if self._scheduler is None:
+            case _ if self._one_program:
                 return Failure(
                     reason="one program runs here, without a scheduler: its nodes are Slurm's",
                     hint="run the scheduler in the allocation: malleable serve --backend slurm",
                 )
             case _:
-                return self._schedule(self._scheduler, request)
+                return self._schedule(request)
 
-    def _schedule(self, scheduler: Scheduler, request: Submit | Manage | Reserve | Shutdown) -> AnyReply:
+    def _schedule(self, request: Submit | Manage | Reserve | Shutdown) -> AnyReply:
         """Carry out what takes a scheduler."""
         match request:
             case Submit(job=job, array=array):
                 try:
-                    ids = scheduler.submit_array(job, array)
+                    ids = self._scheduler.submit_array(job, array)
                     return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
                 except SubmitError as error:
                     return _failure(error)
             case Use() | Hold() | Prioritise() | ChangeNode() | LimitUsers() | Unreserve():
-                return self._manage(scheduler, request)
+                return self._manage(request)
             case Reserve():
                 try:
-                    return Kept(reservation=scheduler.reserve(request))
+                    return Kept(reservation=self._scheduler.reserve(request))
                 except SubmitError as error:
                     return _failure(error)
                 except ValueError as error:
                     return Failure(reason=f"nothing is reserved: {error}")
             case Shutdown():
                 try:
-                    scheduler.leave_jobs()
+                    self._scheduler.leave_jobs()
                 except ValueError as error:
                     return Failure(reason=str(error))
                 return Done(text="the scheduler ends, its jobs go on")
             case _:
                 assert_never(request)
 
-    @staticmethod
-    def _manage(scheduler: Scheduler, request: Manage) -> AnyReply:
+    def _manage(self, request: Manage) -> AnyReply:
         try:
-            return Done(text=scheduler.manage(request))
+            return Done(text=self._scheduler.manage(request))
         except UnknownPolicyError as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
         except KeyError as error:
@@ -282,11 +275,11 @@ class ControlServer:
         """Carry out what is about one job."""
         try:
             if isinstance(request, Explain):
-                return Explained(explanation=self._target.explain(request.job))
+                return Explained(explanation=self._scheduler.explain(request.job))
             if isinstance(request, Cancel):
-                self._target.cancel(request.job)
+                self._scheduler.cancel(request.job)
                 return Done(text=f"job {request.job} is being ended")
-            ordered = self._target.resize(request.job, request.delta)
+            ordered = self._scheduler.resize(request.job, request.delta)
             return Done(text=f"job {request.job} is ordered to {'grow' if ordered > 0 else 'shrink'} by {abs(ordered)}")
         except KeyError:
             return Failure(reason=f"there is no job {request.job}", hint="malleable queue lists the jobs")

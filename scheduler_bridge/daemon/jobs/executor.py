@@ -95,12 +95,21 @@ class Executor:
 
         If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
         """
+        job_id = attempt.job_id
+        run = _Run(self._folder, self.launch(attempt), lambda: self._setup.started(job_id))
+        self._runs[job_id] = run
+        task = asyncio.get_running_loop().create_task(self._execute(job_id, run))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def launch(self, attempt: Attempt) -> Launch:
+        """Return what the runner of an attempt is given."""
         job_id, request, nodes, key = attempt.job_id, attempt.request, attempt.nodes, attempt.key
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
         core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
         cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
-        launch = Launch(
+        return Launch(
             notes=str(self._folder.runs),
             key=key,
             command=launch_command(request, nodes, self._setup.mpiexec, self._config.reach, cores, listed),
@@ -119,11 +128,6 @@ class Executor:
             limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
         )
-        run = _Run(self._folder, launch, lambda: self._setup.started(job_id))
-        self._runs[job_id] = run
-        task = asyncio.get_running_loop().create_task(self._execute(job_id, run))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def end(self, job_id: int) -> None:
         """Have a job's processes ended; ``ended`` follows."""
@@ -272,7 +276,7 @@ class _Run:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "scheduler_bridge.jobrunner",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True, pass_fds=self._launch.inherited,
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None

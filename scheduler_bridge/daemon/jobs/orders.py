@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
-from typing import Protocol, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.core import events as ev
@@ -31,6 +32,20 @@ class Handle(Protocol):
         """Return what the core wants done; it is done, and ``then``, once the log has it."""
 
 
+Answer: TypeAlias = Callable[[int, str], None]
+"""Answers a job's request for nodes: by how many it is resized, or 0 and why it is not."""
+
+
+class Supplier(Protocol):
+    """Brings the nodes that a job asks for into the cluster first: they are lent from elsewhere."""
+
+    def asked(self, job_id: int, delta: int, answer: Answer) -> None:
+        """Have a job resized that asks for it, and call ``answer``, sooner or later."""
+
+    def lost(self, nodes: tuple[str, ...], reason: str) -> None:
+        """Take note that a job goes on without ``nodes``, which it does not hold any more."""
+
+
 class JobOrders:
     """Sends the core's orders to the jobs, and reports what the jobs say as events.
 
@@ -41,6 +56,11 @@ class JobOrders:
         up: Called when a job says that it is ready or has grown: its processes are up.
         doom: Called with a job that runs on nodes that it does not have, and the story.
         timed: Called with how long steps took.
+
+    Attributes:
+        server: Where the jobs connect.
+        progress: How far each job says that it is.
+        supplier: Resizes jobs that ask for it; None: the core does, with the nodes that the cluster has.
     """
 
     def __init__(
@@ -62,6 +82,7 @@ class JobOrders:
         self._malleable: set[int] = set()
         self.server = JobServer(self._hear, config.limits)
         self.progress: dict[int, wire.Progress] = {}
+        self.supplier: Supplier | None = None
 
     def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
         """Let a job that is about to start on ``nodes`` connect with ``token``."""
@@ -194,6 +215,8 @@ class JobOrders:
         self._handle(
             ev.NodesLost(job_id, message.nodes, message.reason), facts=[log_entries.Loss(job_id, message.loss)]
         )
+        if self.supplier is not None:
+            self.supplier.lost(message.nodes, message.reason)
 
     def _evolving(self, job_id: int, message: wire.Evolving) -> None:
         job = self._jobs.get(job_id)
@@ -201,10 +224,16 @@ class JobOrders:
             granted, reason = job.answers[message.request]
             self.server.send(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
             return
-        granted, reason = self.request(job_id, message.delta)
-        answer = wire.Answer(request=message.request, granted=granted, reason=reason)
+        answer = partial(self._answer, job_id, message.request)
+        if self.supplier is not None:
+            self.supplier.asked(job_id, message.delta, answer)
+        else:
+            answer(*self.request(job_id, message.delta))
+
+    def _answer(self, job_id: int, request: int, granted: int, reason: str) -> None:
+        answer = wire.Answer(request=request, granted=granted, reason=reason)
         self._handle(
-            facts=[log_entries.Answered(job_id, message.request, granted, reason)],
+            facts=[log_entries.Answered(job_id, request, granted, reason)],
             then=lambda: self.server.send(job_id, answer),
         )
 

@@ -21,6 +21,7 @@ DATABASE: Final = "scheduler.db"
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x4D414C4C  # "MALL"
 _BUSY_S: Final = 5.0
+_IN_MEMORY: Final = ":memory:"
 
 _SCHEMA: Final = """
 CREATE TABLE eras (
@@ -107,26 +108,29 @@ class Store:
     """The database of one state folder.
 
     Args:
-        folder: The state folder; a database is made if there is none.
+        folder: The state folder; a database is made if there is none. None: it is in memory, and ends with this object.
         read_only: Only look; there must be a database then.
 
     Raises:
         DaemonError: It is damaged, of a newer version, no such database at all, or cannot be made.
     """
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        self.path = folder / DATABASE
+    def __init__(self, folder: Path | None, *, read_only: bool = False) -> None:
+        self._on_disk = folder is not None
+        self.path = folder / DATABASE if folder is not None else Path(_IN_MEMORY)
         try:
             self._base = self._open(read_only=read_only)
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
     def _open(self, *, read_only: bool) -> sqlite3.Connection:
-        if not read_only:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for others.
+        name = _IN_MEMORY
+        if self._on_disk:
+            name = f"{self.path.as_uri()}?mode={'ro' if read_only else 'rw'}"
+            if not read_only:
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for others.
         base = sqlite3.connect(
-            f"{self.path.as_uri()}?mode={'ro' if read_only else 'rw'}",
-            uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False,
+            name, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False,
         )  # fmt: skip
         try:
             self._check_version(base, read_only=read_only)

@@ -85,34 +85,23 @@ class Naps:
         self.numbers += other.numbers
 
 
-class NapBag(RangeBag[Naps]):
+class NapBag(RangeBag[Naps, list[float]]):
     """Naps by number.
 
-    Args:
-        tasks: The numbers held.
-        lasting: Seconds of each nap.
+    The problem is the seconds of each nap.
     """
 
     releases_gil = False
-
-    def __init__(self, tasks: Ranges, lasting: list[float]) -> None:
-        super().__init__(tasks)
-        self._lasting = lasting
+    result = Naps
 
     @classmethod
     def whole(cls, lasting: list[float]) -> NapBag:
         """Return the bag of all naps."""
         return cls(Ranges([(0, len(lasting))], 1), lasting)
 
-    def _neutral(self) -> Naps:
-        return Naps()
-
-    def _with(self, tasks: Ranges) -> NapBag:
-        return NapBag(tasks, self._lasting)
-
     def _compute(self, first: int, last: int, partial: Naps) -> None:
         for number in range(first, last):
-            time.sleep(self._lasting[number])
+            time.sleep(self._problem[number])
             partial.numbers.append(number)
 
 

@@ -123,31 +123,21 @@ class Centrality:
             self.totals += other.totals
 
 
-class BCBag(RangeBag[Centrality]):
+class BCBag(RangeBag[Centrality, "Instance"]):
     """A bag of sources.
 
-    Args:
-        sources: The sources held.
-        instance: The graph.
+    The problem is the graph.
     """
 
-    def __init__(self, sources: Ranges, instance: Instance) -> None:
-        super().__init__(sources)
-        self._instance = instance
+    result = Centrality
 
     @classmethod
     def whole(cls, instance: Instance) -> BCBag:
         """Return the bag of all sources."""
         return cls(Ranges([(0, instance.vertices)], BLOCK_SOURCES), instance)
 
-    def _neutral(self) -> Centrality:
-        return Centrality()
-
-    def _with(self, tasks: Ranges) -> BCBag:
-        return BCBag(tasks, self._instance)
-
     def _compute(self, first: int, last: int, partial: Centrality) -> None:
-        solver = load_solver(self._instance)
+        solver = load_solver(self._problem)
         if partial.totals is None:
             partial.totals = solver.zeros()
         solver.accumulate(first, last, partial.totals)

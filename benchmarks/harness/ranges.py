@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
 
 
 class Folding(Protocol):
@@ -14,6 +14,7 @@ class Folding(Protocol):
 
 
 R = TypeVar("R", bound=Folding)
+P = TypeVar("P")
 
 Span: TypeAlias = tuple[int, int]
 """The numbers from the first, inclusive, to the second, exclusive."""
@@ -87,28 +88,29 @@ class Ranges:
         return [Ranges(self._take_grains(share), self._grain) for share in shares]
 
 
-class RangeBag(ABC, Generic[R]):
+class RangeBag(ABC, Generic[R, P]):
     """A bag whose tasks are numbers; a benchmark says what a span of them computes.
 
     Args:
         tasks: The numbers held.
+        problem: What the benchmark computes with; every bag has it.
 
     Attributes:
+        result: Makes a result that nothing went into.
         work: Numbers processed by this instance.
     """
 
-    def __init__(self, tasks: Ranges) -> None:
+    result: ClassVar[Any]
+
+    def __init__(self, tasks: Ranges, problem: P) -> None:
         self.work = 0
         self._tasks = tasks
-        self._partial = self._neutral()
+        self._problem = problem
+        self._partial: R = type(self).result()
 
-    @abstractmethod
-    def _neutral(self) -> R:
-        """Return a result that nothing went into."""
-
-    @abstractmethod
     def _with(self, tasks: Ranges) -> Self:
         """Return a bag for the same problem that holds ``tasks`` and a neutral partial result."""
+        return type(self)(tasks, self._problem)
 
     @abstractmethod
     def _compute(self, first: int, last: int, partial: R) -> None:
@@ -151,4 +153,4 @@ class RangeBag(ABC, Generic[R]):
     def submit(self, result: R) -> None:
         """Move the partial result into ``result``."""
         result.merge(self._partial)
-        self._partial = self._neutral()
+        self._partial = type(self).result()

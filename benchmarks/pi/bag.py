@@ -50,28 +50,18 @@ class Hits:
         return 4 * self.hits / self.samples
 
 
-class PiBag(RangeBag[Hits]):
+class PiBag(RangeBag[Hits, int]):
     """A bag of samples.
 
-    Args:
-        samples: The samples held.
-        seed: Key of the generator, 64 bits.
+    The problem is the key of the generator, 64 bits.
     """
 
-    def __init__(self, samples: Ranges, seed: int) -> None:
-        super().__init__(samples)
-        self._seed = seed
+    result = Hits
 
     @classmethod
     def whole(cls, samples: int, seed: int) -> PiBag:
         """Return the bag of all ``samples``."""
         return cls(Ranges([(0, samples)], GRAIN_SAMPLES), seed)
 
-    def _neutral(self) -> Hits:
-        return Hits()
-
-    def _with(self, tasks: Ranges) -> PiBag:
-        return PiBag(tasks, self._seed)
-
     def _compute(self, first: int, last: int, partial: Hits) -> None:
-        partial.merge(Hits(count_span(first, last, self._seed), last - first))
+        partial.merge(Hits(count_span(first, last, self._problem), last - first))

@@ -39,31 +39,21 @@ class Tally:
         self.total = (self.total + other.total) & MASK
 
 
-class StaticBag(RangeBag[Tally]):
+class StaticBag(RangeBag[Tally, Work]):
     """Tasks by number.
 
-    Args:
-        tasks: The numbers held.
-        work: What the tasks do.
+    The problem is what the tasks do.
     """
 
-    def __init__(self, tasks: Ranges, work: Work) -> None:
-        super().__init__(tasks)
-        self._instance = work
+    result = Tally
 
     @classmethod
     def whole(cls, work: Work) -> StaticBag:
         """Return the bag of all tasks."""
         return cls(Ranges([(0, work.tasks)], 1), work)
 
-    def _neutral(self) -> Tally:
-        return Tally()
-
-    def _with(self, tasks: Ranges) -> StaticBag:
-        return StaticBag(tasks, self._instance)
-
     def _compute(self, first: int, last: int, partial: Tally) -> None:
-        instance = self._instance
+        instance = self._problem
         units, total = load_kernel().spin_range(first, last, instance.seed, instance.lengths)
         partial.merge(Tally(last - first, int(units), int(total)))
 

@@ -61,7 +61,7 @@ class Config:
     seed: int = 0
     affinity: bool = True
     on_progress: Callable[[int, int, int], None] | None = None
-    warm_up: Callable[[], None] | None = None
+    warm_up: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("workers", 1), ("granularity", 1), ("random_steals", 0), ("radix", 2)):
@@ -101,7 +101,7 @@ class Setup(Generic[R]):
         self.workers = workers
         self.config = replace(config, on_progress=None, warm_up=None)
         self._pickled: bytes = cloudpickle.dumps((make_result, config.warm_up))
-        self._program: tuple[Callable[[], R], Callable[[], None] | None] | None = make_result, config.warm_up
+        self._program: tuple[Callable[[], R], Callable[[], object] | None] | None = make_result, config.warm_up
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_program": None}
@@ -116,7 +116,7 @@ class Setup(Generic[R]):
         if warm_up is not None:
             warm_up()
 
-    def _load(self) -> tuple[Callable[[], R], Callable[[], None] | None]:
+    def _load(self) -> tuple[Callable[[], R], Callable[[], object] | None]:
         if self._program is None:
             self._program = pickle.loads(self._pickled)
         return self._program

@@ -26,11 +26,6 @@ MANY_SOURCES = 1024
 """From this number on, eight sources are a call of ``process``; on smaller graphs they take no time."""
 
 
-def warm_up(instance: Instance) -> None:
-    """Get the graph and load the kernel on the place where this runs."""
-    load_solver(instance)
-
-
 def sequential(instance: Instance) -> Centrality:
     """Compute the whole centrality here, in one go."""
     solver = load_solver(instance)
@@ -77,7 +72,7 @@ def build(
         unit="sources",
         static=True,
         default_granularity=BLOCK_SOURCES if instance.vertices >= MANY_SOURCES else 8 * BLOCK_SOURCES,
-        warm_up=partial(warm_up, instance),
+        warm_up=partial(load_solver, instance),
         rule="all vertices are sources",
         verify=verify,
         publish=publish,

@@ -62,7 +62,7 @@ class Benchmark(Generic[R]):
     unit: str
     static: bool
     default_granularity: int | None
-    warm_up: Callable[[], None]
+    warm_up: Callable[[], object]
     agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None
     rule: str = ""

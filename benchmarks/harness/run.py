@@ -163,7 +163,7 @@ def _label(benchmark: Benchmark[R]) -> str:
     return ", ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
 
 
-def _warm_up(warm_up: Callable[[], None]) -> list[str]:
+def _warm_up(warm_up: Callable[[], object]) -> list[str]:
     """Make every place ready; return the machine under each, place 0 first.
 
     Place 0 goes first, so that the kernel is compiled once and the others load it.
@@ -176,14 +176,14 @@ def _warm_up(warm_up: Callable[[], None]) -> list[str]:
     return [first, *(machine.result() for machine in others)]
 
 
-def _prepare(warm_up: Callable[[], None]) -> str:
+def _prepare(warm_up: Callable[[], object]) -> str:
     import glb  # noqa: F401 - so that no place imports it while orders wait
 
     warm_up()
     return machine_id()
 
 
-def _begin(warm_up: Callable[[], None], orders: str, hosts: tuple[str, ...]) -> None:
+def _begin(warm_up: Callable[[], object], orders: str, hosts: tuple[str, ...]) -> None:
     """Make a place ready, and on place 0 start the clock of the orders.
 
     The balancer calls this on each place before it works there; on place 0 it has registered its handler by then, so no
@@ -207,7 +207,7 @@ def _granularity(benchmark: Benchmark[R], options: CommonOptions) -> int | None:
 
 
 def _compute(
-    benchmark: Benchmark[R], options: CommonOptions, measurement: Measurement, warm_up: Callable[[], None]
+    benchmark: Benchmark[R], options: CommonOptions, measurement: Measurement, warm_up: Callable[[], object]
 ) -> R:
     """Compute once, note the numbers in ``measurement``, and return the result."""
     import apgas

@@ -39,7 +39,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         make_bag=lambda rate: QueensBag.of_board(size, gift_tasks(rate)),
         make_result=Count,
         value=solution_count,
-        expected=partial(expected_solutions, size),
+        expected=partial(kernel.run_kernel, size),
         known=partial(known_solutions, size),
         unit="placements",
         static=False,
@@ -55,12 +55,3 @@ def solution_count(result: Count) -> int:
     from .scalar import PARTS
 
     return result.value // PARTS
-
-
-def expected_solutions(size: int) -> int:
-    """Return the recorded number of solutions, or else that of a sequential run."""
-    from .bag import known_solutions
-    from .kernel import run_kernel
-
-    known = known_solutions(size)
-    return run_kernel(size) if known is None else known

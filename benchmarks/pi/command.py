@@ -27,11 +27,6 @@ KNOWN_HITS: Final = {
 """Hits by (samples, seed), each from one sequential run of the kernel."""
 
 
-def warm_up() -> None:
-    """Load the kernel on the place where this runs."""
-    load_kernel()
-
-
 def build(samples: int, seed: int) -> Benchmark[Hits]:
     """Return Monte Carlo Pi with ``samples`` points under ``seed``."""
 
@@ -49,7 +44,7 @@ def build(samples: int, seed: int) -> Benchmark[Hits]:
         unit="samples",
         static=True,
         default_granularity=1 << 21,
-        warm_up=warm_up,
+        warm_up=load_kernel,
         known=recorded,
         rule="two points per Philox counter",
     )

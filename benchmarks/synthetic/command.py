@@ -20,11 +20,6 @@ QUICKLY_CHECKED: Final = 10**7
 MAX_BRANCHING: Final = 64
 
 
-def warm_up() -> None:
-    """Load the kernel on the place where this runs."""
-    load_kernel()
-
-
 def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benchmark[Tally]:
     """Return the benchmark that does ``work``.
 
@@ -53,7 +48,7 @@ def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benc
         unit="tasks",
         static=not work.branching,
         default_granularity=None,
-        warm_up=warm_up,
+        warm_up=load_kernel,
         known=lambda: expected() if work.tasks <= QUICKLY_CHECKED else None,
         rule="a task ends when its units are done",
         publish=publish,

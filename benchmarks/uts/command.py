@@ -87,8 +87,8 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         parameters=asdict(tree),
         make_bag=lambda rate: problems.bag_of(tree, gift_tasks(rate)),
         make_result=Count,
-        value=node_count,
-        expected=partial(expected_nodes, tree),
+        value=lambda result: result.value,
+        expected=partial(problems.run_kernel, tree),
         known=tree.known_nodes,
         unit="nodes",
         static=False,
@@ -97,16 +97,3 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         rule=f"{rule}; {kernel.NAME}",
         noun="nodes",
     )
-
-
-def node_count(result: Count) -> int:
-    """Return the JSON result."""
-    return result.value
-
-
-def expected_nodes(tree: AnyTree) -> int:
-    """Return the recorded number of nodes, or else that of a sequential run."""
-    from .problems import run_kernel
-
-    known = tree.known_nodes()
-    return run_kernel(tree) if known is None else known

@@ -69,7 +69,7 @@ def test_installed_benchmarks_do_not_care_about_a_folder_of_the_users(wheel: Pat
     line = (
         "import apgas.benchmarks.harness.jit as jit; jit.has_numba = lambda: False\n"
         "import apgas.benchmarks.uts.command as uts; tree = uts.tree_of(5, None, None, None)\n"
-        "print(uts.__file__, uts.expected_nodes(tree) == tree.known_nodes())"
+        "print(uts.__file__, uts.benchmark_of(tree).expected() == tree.known_nodes())"
     )
     done = python(["-c", line], wheel, tmp_path)
     assert done.stdout.split() == [str(wheel / "apgas" / "benchmarks" / "uts" / "command.py"), "True"], done.stderr

@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, TextIO
 
 from apgas.provenance import commit, cpu_model, version
-from glb.statistics import Statistics
+from glb.statistics import SUMMARY_HEADS, Statistics, summary_finding, summary_rows
 
 from .errors import BadUsage
 from .progress import scaled
@@ -261,9 +261,6 @@ def machine_id() -> str:
 
 # The table at the end of a run ---------------------------------------------------------------------------------------
 
-WIDTH: Final = 130
-"""A table of statistics is not cut, even if the terminal is narrower."""
-
 
 def headline(measurement: Measurement) -> str:
     """Return the result in one line."""
@@ -297,24 +294,11 @@ def show_measurement(measurement: Measurement, path: Path | None, stream: TextIO
 
 def show_statistics(measurement: Measurement, stream: TextIO | None = None) -> None:
     """Write what each place did in the last computation, and a sentence on it, to standard output."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from ..compare.display import Sheet, show_sheets
 
-    from glb import statistics
-
-    console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
-    table = Table(title="What the places did", title_justify="left", title_style="bold")
-    for head in statistics.SUMMARY_HEADS:
-        table.add_column(head, justify="right", no_wrap=True)
-    *places, total = statistics.summary_rows(measurement.counts, measurement.total)
-    for cells in places:
-        table.add_row(*map(Text, cells))
-    table.add_section()
-    table.add_row(*map(Text, total), style="bold")
-    console.width = max(console.width, WIDTH)
-    console.print(table)
-    console.print(Text(statistics.summary_finding(measurement.counts, measurement.total)))
+    *places, total = summary_rows(measurement.counts, measurement.total)
+    sheet = Sheet(SUMMARY_HEADS, "r" * len(SUMMARY_HEADS), [places, [total]])
+    show_sheets("What the places did", [sheet], [summary_finding(measurement.counts, measurement.total)], stream)
 
 
 def table_rows(measurement: Measurement) -> list[tuple[str, str]]:

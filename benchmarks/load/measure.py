@@ -319,11 +319,8 @@ class Kind(msgspec.Struct, frozen=True):
 
 def last_row(folder: Path) -> int:
     """Return the number of the last row of the log in ``folder``."""
-    store = Store(folder, read_only=True)
-    try:
+    with contextlib.closing(Store(folder, read_only=True)) as store:
         return store.last_seq()
-    finally:
-        store.close()
 
 
 def kinds(folder: Path, after: int, messages: int) -> list[Kind]:

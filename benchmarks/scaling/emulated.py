@@ -6,7 +6,7 @@ import json
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count
 from statistics import median
@@ -105,9 +105,7 @@ class Series:
                 }
                 for nodes, seconds in self.seconds.items()
             },
-            "resizes": [
-                {"kind": resize.kind, "nodes": resize.nodes, "seconds": resize.seconds} for resize in self.resizes
-            ],
+            "resizes": [asdict(resize) for resize in self.resizes],
         }
 
 

@@ -40,11 +40,11 @@ class Listening:
 
     def __init__(self, host: str) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        far = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
-        far.setblocking(False)
-        self.address: Final[Address] = far.getsockname()[:2]
+        tcp = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
+        tcp.setblocking(False)
+        self.address: Final[Address] = tcp.getsockname()[:2]
         local = listen(self.address, _BACKLOG)
-        self.sockets: Final = [far] if local is None else [far, local]
+        self.sockets: Final = [tcp] if local is None else [tcp, local]
 
 
 def listen(address: Address, backlog: int) -> socket.socket | None:

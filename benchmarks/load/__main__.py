@@ -17,11 +17,11 @@ with extras_named():
     from ..compare import command_line
     from ..compare.display import Sheet, show_sheets
     from ..harness.errors import BadUsage, show_error
-    from .measure import Plan, Report, measure
+    from .measure import Load, Measurement, measure
 
 _PROGRAM: Final = f"python -m {__package__}"
-_FULL: Final = Plan()
-_QUICK: Final = Plan(queued=500, connected=50, rate=500, seconds=2)
+_FULL: Final = Load()
+_QUICK: Final = Load(queued=500, connected=50, rate=500, seconds=2)
 
 
 def _command(
@@ -44,18 +44,18 @@ def _command(
     Example: python -m benchmarks.load --quick
     """
     try:
-        plan = _QUICK if quick else Plan(queued, connected, rate, requests, ends, seconds, policy)
+        load = _QUICK if quick else Load(queued, connected, rate, requests, ends, seconds, policy)
     except ValueError as error:
         raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
-    return _run(plan, as_json=json)
+    return _run(load, as_json=json)
 
 
 main = partial(command_line.main, _PROGRAM, _command)
 
 
-def _run(plan: Plan, *, as_json: bool) -> int:
+def _run(load: Load, *, as_json: bool) -> int:
     try:
-        report = measure(plan, lambda text: typer.echo(text, err=True))
+        report = measure(load, lambda text: typer.echo(text, err=True))
     except (DaemonError, RuntimeError, TimeoutError) as error:
         show_error("the scheduler cannot be measured", str(error), getattr(error, "hint", ""))
         return 1
@@ -63,11 +63,11 @@ def _run(plan: Plan, *, as_json: bool) -> int:
         figures = {**msgspec.to_builtins(report), "goals": report.goals()}
         typer.echo(msgspec.json.format(msgspec.json.encode(figures), indent=1).decode())
     else:
-        show_report(report)
+        show_measurement(report)
     return 0
 
 
-def show_report(report: Report) -> None:
+def show_measurement(report: Measurement) -> None:
     """Print a report for people: goals, events, spreads of times."""
     daemon = report.daemon
     goals = [[goal.what, goal.goal, goal.reached, "met" if goal.met else "MISSED"] for goal in report.goals()]

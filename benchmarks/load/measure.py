@@ -35,7 +35,7 @@ _KEPT: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Load:
     """A load.
 
     Attributes:
@@ -70,7 +70,7 @@ class Plan:
         return 2 * self.connected
 
 
-def measure(plan: Plan, report: Callable[[str], None] = lambda _: None) -> Report:
+def measure(load: Load, report: Callable[[str], None] = lambda _: None) -> Measurement:
     """Put a daemon under a load; ``report`` is called with what is being done.
 
     Raises:
@@ -79,16 +79,16 @@ def measure(plan: Plan, report: Callable[[str], None] = lambda _: None) -> Repor
         TimeoutError: It did not get done with the beginning, or with the last jobs that came.
         SystemExit: TERM or INT ended it; nothing is left behind.
     """
-    if not allow_files(plan.connected):
-        raise DaemonError(f"{plan.connected} connections are more than a process may have", "raise it: ulimit -Hn")
+    if not allow_files(load.connected):
+        raise DaemonError(f"{load.connected} connections are more than a process may have", "raise it: ulimit -Hn")
     came: list[int] = []
     try:
-        return asyncio.run(_until_interrupted(plan, report, came))
+        return asyncio.run(_until_interrupted(load, report, came))
     except asyncio.CancelledError:
         raise SystemExit(128 + came[0]) from None
 
 
-async def _until_interrupted(plan: Plan, report: Callable[[str], None], came: list[int]) -> Report:
+async def _until_interrupted(load: Load, report: Callable[[str], None], came: list[int]) -> Measurement:
     """Measure; a signal, which is noted, ends that as an error would, so that the scheduler and its folder go, too."""
     task = asyncio.current_task()
     assert task is not None
@@ -101,30 +101,30 @@ async def _until_interrupted(plan: Plan, report: Callable[[str], None], came: li
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, end, number)
     with tempfile.TemporaryDirectory(prefix="malleable-load-") as folder:
-        return await _measure(plan, Path(folder) / "state", report)
+        return await _measure(load, Path(folder) / "state", report)
 
 
-async def _measure(plan: Plan, folder: Path, report: Callable[[str], None]) -> Report:
+async def _measure(load: Load, folder: Path, report: Callable[[str], None]) -> Measurement:
     busy = os.getloadavg()[0]
-    async with open_stage(folder, plan.nodes, plan.connected, plan.policy) as stage:
+    async with open_stage(folder, load.nodes, load.connected, load.policy) as stage:
         async with asyncio.timeout(_PATIENCE_S):
-            report(f"connecting {plan.connected} jobs")
-            await stage.submit([_running(index) for index in range(plan.connected)])
-            await stage.fleet.connected(plan.connected)
-            report(f"queueing {plan.queued} jobs")
+            report(f"connecting {load.connected} jobs")
+            await stage.submit([_running(index) for index in range(load.connected)])
+            await stage.fleet.connected(load.connected)
+            report(f"queueing {load.queued} jobs")
             began_s = time.perf_counter()
-            await stage.submit([_waiting(plan, index) for index in range(plan.queued)])
-            submits_per_s = plan.queued / (time.perf_counter() - began_s)
-        snapshot = await _settled(plan, stage, folder)
-        report(f"{plan.rate:.0f} events a second for {plan.seconds:g} s")
+            await stage.submit([_waiting(load, index) for index in range(load.queued)])
+            submits_per_s = load.queued / (time.perf_counter() - began_s)
+        snapshot = await _settled(load, stage, folder)
+        report(f"{load.rate:.0f} events a second for {load.seconds:g} s")
         before = last_row(folder)
-        queue_s = await _play(plan, stage, folder)
+        queue_s = await _play(load, stage, folder)
         daemon = await stage.figures()
         events = kinds(folder, before, daemon.message.count)
-        return Report(
+        return Measurement(
             queued=sum(job.state == "waiting" for job in snapshot.jobs),
             connected=_connected(snapshot),
-            nodes=plan.nodes, policy=plan.policy, offered_per_s=plan.rate,
+            nodes=load.nodes, policy=load.policy, offered_per_s=load.rate,
             events=events, decisions_per_s=daemon.decision.count / daemon.wall_s,
             submits_per_s=submits_per_s,
             resizes_per_s=stage.fleet.heard.resizes / daemon.wall_s,
@@ -140,18 +140,18 @@ def _running(index: int, walltime_s: float = _WALLTIME_S) -> JobRequest:
     )  # fmt: skip
 
 
-def _waiting(plan: Plan, index: int) -> JobRequest:
+def _waiting(load: Load, index: int) -> JobRequest:
     """A job that waits: for it to start, half of the running ones would have to be over, and the others shrink."""
-    half = plan.connected // 2
-    nodes = plan.nodes - half + index % max(1, half)
+    half = load.connected // 2
+    nodes = load.nodes - half + index % max(1, half)
     return JobRequest(name=f"waiting-{index}", command=("true",), nodes=nodes, walltime_s=_WALLTIME_S)
 
 
-async def _settled(plan: Plan, stage: Stage, folder: Path) -> Snapshot:
+async def _settled(load: Load, stage: Stage, folder: Path) -> Snapshot:
     """Return the cluster when the daemon has taken in what all jobs said when they connected."""
     client = ControlClient(folder, _PATIENCE_S)
     async with asyncio.timeout(_PATIENCE_S):
-        while _connected(snapshot := await asyncio.to_thread(client.snapshot)) < plan.connected:
+        while _connected(snapshot := await asyncio.to_thread(client.snapshot)) < load.connected:
             stage.check()
             await asyncio.sleep(_TICK_S)
     return snapshot
@@ -161,7 +161,7 @@ def _connected(snapshot: Snapshot) -> int:
     return sum(job.state == "running" and job.ready for job in snapshot.jobs)
 
 
-async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
+async def _play(load: Load, stage: Stage, folder: Path) -> list[float]:
     """Let the jobs speak; return the seconds that the queue took each time it was asked for."""
     loop = asyncio.get_running_loop()
     stage.fleet.heard.clear()
@@ -173,17 +173,17 @@ async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
     turn = _speakers(stage.fleet)
     heard = stage.fleet.heard
     try:
-        while (elapsed_s := loop.time() - began_s) < plan.seconds:
+        while (elapsed_s := loop.time() - began_s) < load.seconds:
             stage.check()
-            while heard.events < plan.rate * elapsed_s:
+            while heard.events < load.rate * elapsed_s:
                 if (job := next(turn)) is None:
                     break  # All have just ended: what they owe is said by their successors.
                 due = heard.events + 1
-                if ended < plan.ends * due and len(stage.fleet.jobs) >= _KEPT * plan.connected:
+                if ended < load.ends * due and len(stage.fleet.jobs) >= _KEPT * load.connected:
                     ended += 1
                     stage.end(job.job_id)
                     replacing.add(loop.create_task(stage.submit([_running(ended, _WALLTIME_S / 2)])))
-                elif requested < plan.requests * due:
+                elif requested < load.requests * due:
                     requested += 1
                     job.request()
                 else:
@@ -236,7 +236,7 @@ class Goal(msgspec.Struct, frozen=True):
     met: bool
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one measurement.
 
     Attributes:

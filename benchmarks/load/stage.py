@@ -70,10 +70,10 @@ class FakeJob:
         self._loop = asyncio.get_running_loop()
         self._writer: asyncio.StreamWriter | None = None
 
-    async def live(self, endpoint: str, gate: asyncio.Semaphore) -> None:
+    async def live(self, endpoint: str, slots: asyncio.Semaphore) -> None:
         """Connect, obey, and return when the scheduler closes the connection."""
         host, _, port = endpoint.rpartition(":")
-        async with gate:
+        async with slots:
             reader, self._writer = await asyncio.open_connection(host, int(port), limit=wire.MAX_LINE_BYTES)
             self._writer.write(wire.encode(wire.Hello(wire.PROTOCOL_VERSION, self.job_id, self._token)))
             welcome = await reader.readline()

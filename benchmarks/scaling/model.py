@@ -94,7 +94,7 @@ class Model:
         self._reporting: set[int] = set()
         self._messages = self._home_messages = self._done = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> Computation:
         """Compute.
 
         Raises:
@@ -109,7 +109,7 @@ class Model:
         finally:
             if collecting:
                 gc.enable()
-        return self._outcome()
+        return self._computation()
 
     def _handle_all(self) -> None:
         heap, on_progress = self._heap, self._on_progress
@@ -120,7 +120,7 @@ class Model:
             if self._events % _PROGRESS_EVENTS == 0 and on_progress is not None:
                 on_progress(self._done / self._nodes, self._now)
 
-    def _outcome(self) -> Outcome:
+    def _computation(self) -> Computation:
         total, found, ledger = Statistics(), Nodes(), Ledger()
         ledger.dealt(1)
         ledger.joined(range(self.job.places))
@@ -136,7 +136,7 @@ class Model:
         # place 0 asks all at once and takes the answers as they come, one message after another
         collect_s = (2 * others + 2) * self.machine.message_s + 2 * self.machine.latency_s if others else 0.0
         total_s = finish_s + collect_s
-        return Outcome(
+        return Computation(
             job=self.job,
             efficiency=self.job.work_s / total_s,
             balance=self.job.work_s / self._last_task_s,
@@ -354,7 +354,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Computation:
     """One computation on the modelled machine; seconds are those of the model.
 
     Attributes:
@@ -382,7 +382,7 @@ class Outcome:
     total_s: float
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Outcome:
+    def from_json(cls, content: Mapping[str, Any]) -> Computation:
         """Return what ``dataclasses.asdict`` wrote."""
         return cls(**{**content, "job": Job(**content["job"])})
 

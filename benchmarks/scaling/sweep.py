@@ -19,7 +19,7 @@ from ..compare.engine import name_files
 from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile, gather_provenance
 from ..harness.progress import scaled
-from .model import Finish, Job, Machine, Model, Outcome
+from .model import Computation, Finish, Job, Machine, Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +104,7 @@ def _range(part: str) -> Iterator[int]:
     yield most
 
 
-def as_json(points: Sequence[Outcome], machine: Machine, provenance: Mapping[str, object]) -> dict[str, object]:
+def as_json(points: Sequence[Computation], machine: Machine, provenance: Mapping[str, object]) -> dict[str, object]:
     """Return the content of the JSON file; seconds are those of the model."""
     return {
         "benchmark": "scaling model",
@@ -115,11 +115,11 @@ def as_json(points: Sequence[Outcome], machine: Machine, provenance: Mapping[str
     }
 
 
-def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Outcome]:
+def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Computation]:
     """Return the runs in the content of a JSON file that need not be repeated."""
     if content.get("benchmark") != "scaling model" or content.get("machine") != asdict(machine):
         return {}
-    points = [Outcome.from_json(run) for run in content["runs"]]
+    points = [Computation.from_json(run) for run in content["runs"]]
     return {point.job: point for point in points}
 
 
@@ -191,7 +191,7 @@ def _spoken(job: Job) -> str:
     return f"{job.places:,} places, w {job.random_steals}, {graph_name(job)}, reports: {job.finish}"
 
 
-def _earlier(path: Path | None, machine: Machine) -> dict[Job, Outcome]:
+def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
     """Return the runs that the result file holds already.
 
     Raises:
@@ -228,7 +228,7 @@ def graph_name(job: Job) -> str:
     return "ring" if job.lifelines == "ring" else f"{job.lifelines} {job.radix}"
 
 
-def _row(name: str, point: Outcome) -> list[str]:
+def _row(name: str, point: Computation) -> list[str]:
     """Return the cells of a run."""
     return [
         name,
@@ -242,7 +242,7 @@ def _row(name: str, point: Outcome) -> list[str]:
     ]
 
 
-def sheet_of(sweep: Sweep, points: Mapping[Job, Outcome]) -> Sheet:
+def sheet_of(sweep: Sweep, points: Mapping[Job, Computation]) -> Sheet:
     """Return the table: a section per kind of finish, one for w, one for the graphs."""
     at = f"{sweep.steals[0].places:,} places"
     sections = [
@@ -277,7 +277,7 @@ def remarks(machine: Machine, base: Job) -> list[str]:
 _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": "reports to place 0 (the runtime)"}
 
 
-def draw_figure(sweep: Sweep, points: Mapping[Job, Outcome], machine: Machine, base: Job, path: Path) -> None:
+def draw_figure(sweep: Sweep, points: Mapping[Job, Computation], machine: Machine, base: Job, path: Path) -> None:
     """Draw the runs of ``sweep``; the suffix of ``path`` decides the kind of file."""
     figure, panels = display.new_picture(9.6, 7.0, 2, 2)
     _balance(panels[0][0], sweep, points)
@@ -295,7 +295,7 @@ def draw_figure(sweep: Sweep, points: Mapping[Job, Outcome], machine: Machine, b
     figure.savefig(path, dpi=150)
 
 
-def finding(sweep: Sweep, points: Mapping[Job, Outcome]) -> str:
+def finding(sweep: Sweep, points: Mapping[Job, Computation]) -> str:
     """Return what the picture says, in one line."""
     ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
     alone = ends["none"][-1]
@@ -306,7 +306,7 @@ def finding(sweep: Sweep, points: Mapping[Job, Outcome]) -> str:
     return f"{text}; with reports to place 0, {100 * (1 - home.balance):.0f} % are lost on {home.job.places:,}"
 
 
-def _series(sweep: Sweep, points: Mapping[Job, Outcome], finish: str) -> list[Outcome]:
+def _series(sweep: Sweep, points: Mapping[Job, Computation], finish: str) -> list[Computation]:
     return [points[job] for job in sweep.sizes if job.finish == finish]
 
 
@@ -321,7 +321,7 @@ def _short(count: int) -> str:
     return f"{count // 1000}k" if count >= 1000 and count % 1000 == 0 else f"{count:,}"
 
 
-def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
+def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     for index, (finish, name) in enumerate(_NAMES.items()):
         series = _series(sweep, points, finish)
         axes.plot(
@@ -344,7 +344,7 @@ def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
     display.dress_axes(axes, "Compute, of the time up to the last task", "places", "%")
 
 
-def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
+def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     alone = _series(sweep, points, "none")
     reached = [point for point in alone if point.spread_s is not None]
     spread = [1e3 * (point.spread_s or 0.0) for point in reached]
@@ -360,7 +360,7 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
     display.dress_axes(axes, title, "places", "ms")
 
 
-def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
+def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     alone = _series(sweep, points, "none")
     places = [point.job.places for point in alone]
     _line(axes, 0, places, [point.messages for point in alone], "messages", (-8, 4))
@@ -394,7 +394,7 @@ def _seconds(value_s: float) -> str:
     return f"{value_s:.1f} s" if value_s >= 1 else f"{1000 * value_s:.0f} ms"
 
 
-def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Outcome]) -> None:
+def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     rows = [(f"w = {job.random_steals}", points[job]) for job in sweep.steals]
     rows += [(graph_name(job), points[job]) for job in sweep.graphs]
     lost = [100 * (1 - point.balance) for _, point in rows]

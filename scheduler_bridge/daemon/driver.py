@@ -31,7 +31,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.access import Standing
-from scheduler_bridge.daemon.control.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
+from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, kept_nodes, snapshot
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
 from scheduler_bridge.daemon.jobs.health import Health
@@ -104,7 +104,7 @@ class Driver:
         self._closing = False
         self._broken = False
         self._change = asyncio.Event()
-        self._far = FarJobs()
+        self._tail = QueueTail()
         self.health = Health(ledger, self.handle)
         self.job_orders = JobOrders(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
@@ -165,7 +165,7 @@ class Driver:
         now_s = self.now_s()
         ledger = self._ledger
         picture = ledger.core.snapshot(NEAR_JOBS)
-        far = self._far.of(ledger.core.waiting, ledger.jobs)
+        tail = self._tail.of(ledger.core.waiting, ledger.jobs)
         since_s = now_s - ledger.at_s
         held_node_s = ledger.busy_node_s + ledger.core.held_nodes * since_s
         node_s = ledger.node_s + len(picture.nodes) * since_s
@@ -179,7 +179,7 @@ class Driver:
             kept,
             ledger.core.waiting,
             ledger.ailing,
-            far,
+            tail,
             self._journal.behind,
         )
         self._timed("picture", perf_counter() - began_s)

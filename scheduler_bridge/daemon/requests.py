@@ -235,7 +235,7 @@ class Unreserve(Request, frozen=True, tag="unreserve", kw_only=True):
     name: Annotated[str, Meta(max_length=100)]
 
 
-class Report(Request, frozen=True, tag="report"):
+class GetRecord(Request, frozen=True, tag="report"):
     """Give the record of the run so far; answered by ``Recorded``."""
 
 
@@ -351,7 +351,7 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
 
 Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode | LimitUsers | Unreserve
 """What an operator asks of a scheduler; a session with one program has nothing of it."""
-AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Reserve | Explain | Report | Shutdown
+AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Reserve | Explain | GetRecord | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Kept | Explained | Recorded | Failure
 
 REQUESTS: Final = msgspec.json.Decoder(AnyRequest)

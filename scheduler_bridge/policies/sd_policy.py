@@ -16,7 +16,7 @@ from scheduler_bridge.policies.compose import ComposedPolicy, OnlyPreferred, Sta
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.registry import InvalidParameterError, register
-from scheduler_bridge.policies.sharing_candidates import Hosts, Mate, Slowdowns, Terms, choose
+from scheduler_bridge.policies.sharing_candidates import Candidates, Mate, Slowdowns, Terms, choose
 
 
 @register
@@ -128,7 +128,7 @@ class Sharing:
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Try each job by itself, then with mates; what still waits gets a reservation [listing 1]."""
         profile: Profile | None = None
-        hosts: Hosts | None = None
+        candidates: Candidates | None = None
         reason = IN_ORDER
         for spec in islice(queue, self.tested):
             need = size.need(spec, plan.view.total_nodes)
@@ -142,45 +142,45 @@ class Sharing:
                 profile.take(plan.now, plan.now + spec.walltime_s, need)
                 continue
             if spec.is_malleable and plan.view.cores_per_node > 1:
-                hosts = self._hosts(plan) if hosts is None else hosts
-                if mates := self._share(plan, profile, spec, need, start_s, hosts):
-                    hosts = hosts.without([mate.job_id for mate in mates])
+                candidates = self._candidates(plan) if candidates is None else candidates
+                if mates := self._share(plan, profile, spec, need, start_s, candidates):
+                    candidates = candidates.without([mate.job_id for mate in mates])
                     continue
             reason = "backfilled: it delays no reservation"
             if math.isfinite(start_s):
                 spare = profile.take(start_s, start_s + spec.walltime_s, need)
                 plan.reservations.append(Reservation(spec.job_id, start_s, need, max(0, spare)))
 
-    def _hosts(self, plan: Plan) -> Hosts:
+    def _candidates(self, plan: Plan) -> Candidates:
         """The running jobs that could be mates now."""
         view = plan.view
         limit = view.index(Slowdowns).mean if self.limit is None else self.limit
         if not view.paused(plan.now):
-            hosts = view.index(_index(self, math.inf if self.limit is None else limit, view.cores_per_node))
-            hosts.lower(limit)
-            return hosts
-        hosts = Hosts(self.terms(limit, view.cores_per_node))
+            candidates = view.index(_index(self, math.inf if self.limit is None else limit, view.cores_per_node))
+            candidates.lower(limit)
+            return candidates
+        candidates = Candidates(self.terms(limit, view.cores_per_node))
         for job in view.running:
             if job.takes_orders(plan.now):
-                hosts.put(job.spec.job_id, job)
-        return hosts
+                candidates.put(job.spec.job_id, job)
+        return candidates
 
     def terms(self, limit: float, all_cores: int) -> Terms:
         """Who may be a mate if penalties stay below ``limit`` and nodes have ``all_cores`` cores."""
         return Terms(limit, self.factor, self.cores_per_rank, self.jobs_per_node, all_cores)
 
     def _share(
-        self, plan: Plan, profile: Profile, spec: JobSpec, need: int, static_start_s: float, hosts: Hosts
+        self, plan: Plan, profile: Profile, spec: JobSpec, need: int, static_start_s: float, candidates: Candidates
     ) -> tuple[Mate, ...]:
         """Start ``spec`` with mates if it ends earlier so than if it waited; return them."""
         all_cores, static_end_s = plan.view.cores_per_node, static_start_s + spec.walltime_s
         free_nodes = plan.usable if self.free_nodes else 0
         least, cores, mates = math.inf, 0, tuple[Mate, ...]()
-        for offer in hosts.offers:
+        for offer in candidates.offers:
             duration_s = spec.walltime_s * all_cores / offer
             if plan.now + duration_s >= static_end_s:
                 break  # with fewer cores it takes longer still
-            found = self._search(hosts, need, offer, duration_s, plan.now, free_nodes)
+            found = self._search(candidates, need, offer, duration_s, plan.now, free_nodes)
             if found and (total := sum([mate.penalty for mate in found])) < least:
                 least, cores, mates = total, offer, found
         if mates:
@@ -192,28 +192,28 @@ class Sharing:
             plan.share(spec, tuple(mate.job_id for mate in mates), need, free, cores, reason)
             profile.take(plan.now, end_s, free)
             for mate in mates:  # their nodes come free later
-                mate_end_s = hosts[mate.job_id].job.expected_end_s
-                added_s = hosts[mate.job_id].added_s(cores / all_cores, end_s - plan.now)
+                mate_end_s = candidates[mate.job_id].job.expected_end_s
+                added_s = candidates[mate.job_id].added_s(cores / all_cores, end_s - plan.now)
                 profile.take(mate_end_s, mate_end_s + added_s, mate.nodes)
         return mates
 
     def _search(
-        self, hosts: Hosts, need: int, cores: int, duration_s: float, now: float, free_nodes: int
+        self, candidates: Candidates, need: int, cores: int, duration_s: float, now: float, free_nodes: int
     ) -> tuple[Mate, ...]:
         """The best mates that give ``cores`` cores for ``duration_s``, if there are any."""
         pairs = self.mates == 2 and free_nodes == 0
-        if pairs and not hosts.partners(need):
+        if pairs and not candidates.partners(need):
             return ()
         remembers = pairs and not self.considered
-        if remembers and hosts.fails(need, cores, duration_s):
+        if remembers and candidates.fails(need, cores, duration_s):
             return ()
-        sizes = hosts.partners(need) if remembers else None
-        candidates = hosts.candidates(cores, duration_s, now, sizes, need)
+        sizes = candidates.partners(need) if remembers else None
+        mates = candidates.mates(cores, duration_s, now, sizes, need)
         if self.considered:
-            candidates = sorted(candidates, key=lambda mate: (mate.penalty, mate.job_id))[: self.considered]
-        found = choose(candidates, need, at_most=self.mates, free_nodes=free_nodes)
+            mates = sorted(mates, key=lambda mate: (mate.penalty, mate.job_id))[: self.considered]
+        found = choose(mates, need, at_most=self.mates, free_nodes=free_nodes)
         if remembers and not found:
-            hosts.note_failure(need, cores, duration_s)
+            candidates.note_failure(need, cores, duration_s)
         return found
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
@@ -227,5 +227,5 @@ class Sharing:
 
 
 @cache
-def _index(sharing: Sharing, limit: float, all_cores: int) -> Callable[[], Hosts]:
-    return partial(Hosts, sharing.terms(limit, all_cores))
+def _index(sharing: Sharing, limit: float, all_cores: int) -> Callable[[], Candidates]:
+    return partial(Candidates, sharing.terms(limit, all_cores))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from scheduler_bridge.model import RunningJob
 
-# Index of the hosts, by what they could give, by size and by end ------------------------------------------------------
+# Index of the candidates, by what they could give, by size and by end -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Host:
+class Candidate:
     """A running job that could share its nodes, with what does not depend on whom it shares them with.
 
     Attributes:
@@ -48,12 +48,12 @@ def increase_s(job: RunningJob) -> float:
 
 @dataclass(frozen=True)
 class Terms:
-    """Who may be a host.
+    """Who is a candidate.
 
     Attributes:
-        limit: A host's penalty stays below it.
-        factor: The part of its cores that a host gives.
-        cores_per_rank: The fewest cores of each node that a host keeps.
+        limit: A candidate's penalty stays below it.
+        factor: The part of its cores that a candidate gives.
+        cores_per_rank: The fewest cores of each node that a candidate keeps.
         jobs_per_node: How many jobs may share a node.
         all_cores: Cores of a node.
     """
@@ -64,8 +64,8 @@ class Terms:
     jobs_per_node: int
     all_cores: int
 
-    def host(self, job: RunningJob) -> Host | None:
-        """The job as a host: on nodes of its own, which may be shared by more, and it takes orders if not now."""
+    def candidate(self, job: RunningJob) -> Candidate | None:
+        """The job as a candidate: on nodes of its own, which may be shared by more, and it takes orders if not now."""
         cores = self.all_cores if job.cores is None else job.cores
         offer = min(math.floor(self.factor * cores), cores - self.cores_per_rank)
         if offer < 1 or job.neighbours + 2 > self.jobs_per_node or not job.is_host:
@@ -75,15 +75,15 @@ class Terms:
         waited_s, longer_s = wait_s(job), increase_s(job)
         if penalty(waited_s, longer_s, job.spec.walltime_s) >= self.limit:
             return None
-        return Host(job, offer, cores / self.all_cores, waited_s, longer_s)
+        return Candidate(job, offer, cores / self.all_cores, waited_s, longer_s)
 
 
-class Hosts:
-    """All hosts: an index.
+class Candidates:
+    """All candidates: an index.
 
-    It remembers which searches failed, of those whose outcome depends on nothing but the hosts and the time. Such a
-    search fails for a longer time, too, since a host's end moves by at most ``factor`` of it, and it fails later on,
-    until there is another host.
+    It remembers which searches failed, of those whose outcome depends on nothing but the candidates and the time. Such
+    a search fails for a longer time, too, since a candidate's end moves by at most ``factor`` of it, and it fails later
+    on, until there is another candidate.
 
     Args:
         terms: Who may be one.
@@ -95,8 +95,9 @@ class Hosts:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self.limit = terms.limit
-        self._known: dict[int, Host] = {}
-        self._by_offer: dict[int, dict[int, list[tuple[float, int, Host]]]] = {}  # and by size; who ends last is first
+        self._known: dict[int, Candidate] = {}
+        # and by size; who ends last is first
+        self._by_offer: dict[int, dict[int, list[tuple[float, int, Candidate]]]] = {}
         self._sizes: Counter[int] = Counter()
         self._partners: dict[int, list[int]] = {}
         self._failed: dict[tuple[int, int], float] = {}
@@ -110,34 +111,34 @@ class Hosts:
             if job is before.job:
                 return
             self._drop(before)
-        host = None if job is None else self._terms.host(job)
-        if host is None:
+        candidate = None if job is None else self._terms.candidate(job)
+        if candidate is None:
             return
-        nodes = host.job.nodes
-        self._known[job_id] = host
-        insort(self._by_offer.setdefault(host.offer, {}).setdefault(nodes, []), _entry(host))
+        nodes = candidate.job.nodes
+        self._known[job_id] = candidate
+        insort(self._by_offer.setdefault(candidate.offer, {}).setdefault(nodes, []), _entry(candidate))
         if self._sizes[nodes] < 2:  # the first one, or the first that has one like it
             self._partners.clear()
         self._sizes[nodes] += 1
         self._failed.clear()
 
-    def _drop(self, host: Host) -> None:
-        nodes, some = host.job.nodes, self._by_offer[host.offer]
-        del self._known[host.job.spec.job_id]
-        del some[nodes][bisect_left(some[nodes], _entry(host))]
+    def _drop(self, candidate: Candidate) -> None:
+        nodes, some = candidate.job.nodes, self._by_offer[candidate.offer]
+        del self._known[candidate.job.spec.job_id]
+        del some[nodes][bisect_left(some[nodes], _entry(candidate))]
         if not some[nodes]:
             del some[nodes]
         if not some:
-            del self._by_offer[host.offer]
+            del self._by_offer[candidate.offer]
         self._sizes[nodes] -= 1
         if self._sizes[nodes] < 2:
             self._partners.clear()
         if not self._sizes[nodes]:
             del self._sizes[nodes]
 
-    def without(self, job_ids: Collection[int]) -> Hosts:
+    def without(self, job_ids: Collection[int]) -> Candidates:
         """The others."""
-        made = Hosts(self._terms)
+        made = Candidates(self._terms)
         made.limit = self.limit
         made._known = dict(self._known)
         made._by_offer = {o: {size: list(them) for size, them in some.items()} for o, some in self._by_offer.items()}
@@ -156,25 +157,25 @@ class Hosts:
             self._failed.clear()
         self.limit = limit
 
-    def __getitem__(self, job_id: int) -> Host:
+    def __getitem__(self, job_id: int) -> Candidate:
         return self._known[job_id]
 
     @property
     def offers(self) -> list[int]:
-        """What hosts below the limit can give, most first."""
+        """What candidates below the limit can give, most first."""
         offers = sorted(self._by_offer, reverse=True)
         return offers if self.limit == self._terms.limit else [offer for offer in offers if self._has(offer)]
 
     def _has(self, offer: int) -> bool:
-        """Whether a host below the limit can give so much."""
+        """Whether a candidate below the limit can give so much."""
         for some in self._by_offer[offer].values():
-            for _, _, host in some:
-                if penalty(host.wait_s, host.increase_s, host.job.spec.walltime_s) < self.limit:
+            for _, _, candidate in some:
+                if penalty(candidate.wait_s, candidate.increase_s, candidate.job.spec.walltime_s) < self.limit:
                     return True
         return False
 
     def partners(self, nodes: int) -> list[int]:
-        """The sizes of hosts that have ``nodes`` nodes alone or together with another one."""
+        """The sizes of candidates that have ``nodes`` nodes alone or together with another one."""
         if (found := self._partners.get(nodes)) is None:
             sizes = self._sizes
             found = [
@@ -185,7 +186,7 @@ class Hosts:
             self._partners[nodes] = found
         return found
 
-    def candidates(
+    def mates(
         self, cores: int, duration_s: float, now: float, sizes: Collection[int] | None, most_nodes: int
     ) -> list[Mate]:
         """Those that could give ``cores`` cores for ``duration_s``: a new job ends before they do, and they bear it.
@@ -194,8 +195,8 @@ class Hosts:
             cores: What they give of each node.
             duration_s: How long, from ``now`` on.
             now: When it begins.
-            sizes: Only hosts with such numbers of nodes; None: all sizes.
-            most_nodes: Only hosts with at most this number.
+            sizes: Only candidates with such numbers of nodes; None: all sizes.
+            most_nodes: Only candidates with at most this number.
         """
         part, limit, end_s = cores / self._terms.all_cores, self.limit, now + duration_s
         longest_s = duration_s * self._terms.factor  # no job is delayed by more
@@ -206,24 +207,24 @@ class Hosts:
             for size in by_size if sizes is None else sizes:
                 if size > most_nodes:
                     continue
-                for _, job_id, host in by_size.get(size, ()):
-                    job = host.job
+                for _, job_id, candidate in by_size.get(size, ()):
+                    job = candidate.job
                     if job.expected_end_s + longest_s < end_s:
                         break  # those that follow end still earlier
-                    added_s = host.added_s(part, duration_s)
+                    added_s = candidate.added_s(part, duration_s)
                     if end_s <= job.expected_end_s + added_s:
-                        cost = penalty(host.wait_s, host.increase_s + added_s, job.spec.walltime_s)
+                        cost = penalty(candidate.wait_s, candidate.increase_s + added_s, job.spec.walltime_s)
                         if cost < limit:
                             found.append(Mate(job_id, size, cost))
         return found
 
     def fails(self, nodes: int, cores: int, duration_s: float) -> bool:
-        """Whether it is known that no hosts fit."""
+        """Whether it is known that no candidates fit."""
         known_s = self._failed.get((nodes, cores))
         return known_s is not None and duration_s >= known_s
 
     def note_failure(self, nodes: int, cores: int, duration_s: float) -> None:
-        """Take down that no hosts fit."""
+        """Take down that no candidates fit."""
         self._failed[nodes, cores] = duration_s
 
 
@@ -252,8 +253,8 @@ class Slowdowns:
         return sum(self._values) / len(self._values) if self._values else math.inf
 
 
-def _entry(host: Host) -> tuple[float, int, Host]:
-    return -host.job.expected_end_s, host.job.spec.job_id, host
+def _entry(candidate: Candidate) -> tuple[float, int, Candidate]:
+    return -candidate.job.expected_end_s, candidate.job.spec.job_id, candidate
 
 
 # Choice of the mates: those that suffer least, with as many nodes as the new job needs --------------------------------

@@ -14,7 +14,7 @@ from support import PATIENCE_S
 
 from benchmarks.load.__main__ import main
 from benchmarks.load.daemon import spread
-from benchmarks.load.measure import PROGRESS, Plan, _waiting, kinds, last_row, measure
+from benchmarks.load.measure import PROGRESS, Load, _waiting, kinds, last_row, measure
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, JobRequest
 from scheduler_bridge.daemon.storage import log_entries, restore
@@ -25,7 +25,7 @@ from scheduler_bridge.daemon.storage.store import Store
 
 def test_a_small_load_is_carried_and_told() -> None:
     said: list[str] = []
-    report = measure(Plan(queued=40, connected=10, rate=200.0, requests=0.5, ends=0.02, seconds=1.0), said.append)
+    report = measure(Load(queued=40, connected=10, rate=200.0, requests=0.5, ends=0.02, seconds=1.0), said.append)
     assert said[0] == "connecting 10 jobs"
     assert (report.queued, report.connected, report.nodes) == (40, 10, 20)
     daemon = report.daemon
@@ -63,14 +63,14 @@ def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
 
 
 def test_waiting_jobs_stay_so_when_one_of_the_others_ends() -> None:
-    plan = Plan(queued=1, connected=100)
-    assert all(_waiting(plan, index).nodes > plan.nodes - plan.connected + 49 for index in range(500))
-    assert all(_waiting(plan, index).nodes <= plan.nodes for index in range(500))
+    load = Load(queued=1, connected=100)
+    assert all(_waiting(load, index).nodes > load.nodes - load.connected + 49 for index in range(500))
+    assert all(_waiting(load, index).nodes <= load.nodes for index in range(500))
 
 
 @pytest.mark.parametrize(("connected", "ends"), [(20, 0.5), (1, 1.0)])
 def test_many_jobs_may_end_at_once_even_all(connected: int, ends: float) -> None:
-    report = measure(Plan(queued=5, connected=connected, rate=500.0, ends=ends, seconds=1.0))
+    report = measure(Load(queued=5, connected=connected, rate=500.0, ends=ends, seconds=1.0))
     assert report.connected == connected
     assert report.daemon.message.count > 0
 
@@ -86,7 +86,7 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("rate", "seconds"), [(0.0, 1.0), (1.0, 0.0)])
 def test_a_load_that_is_none_is_refused(rate: float, seconds: float) -> None:
     with pytest.raises(ValueError, match="above 0"):
-        Plan(rate=rate, seconds=seconds)
+        Load(rate=rate, seconds=seconds)
 
 
 def test_percentiles_are_values_that_occurred() -> None:

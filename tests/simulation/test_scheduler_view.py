@@ -39,7 +39,7 @@ from scheduler_bridge.model import ClusterView, JobClass, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
 from scheduler_bridge.policies.plan import endings, reclaimable, shrinkable
 from scheduler_bridge.policies.profile import Endings
-from scheduler_bridge.policies.sharing_candidates import Hosts, Mate, Slowdowns, Terms
+from scheduler_bridge.policies.sharing_candidates import Candidates, Mate, Slowdowns, Terms
 
 NODES = tuple(f"n{index}" for index in range(8))
 SEEDS = 6
@@ -84,10 +84,10 @@ def releases(view: ClusterView, make: Callable[[], Endings]) -> list[tuple[float
     return sorted(zip(index.times_s, index.nodes, strict=True))
 
 
-def contents(hosts: Hosts) -> tuple[list[int], list[list[int]], list[list[Mate]]]:
-    """The offers, the partners and the candidates of all sizes."""
-    candidates = [sorted(hosts.candidates(cores, 40.0, 0.0, None, 8), key=by_mate) for cores in hosts.offers]
-    return hosts.offers, [sorted(hosts.partners(nodes)) for nodes in range(1, 9)], candidates
+def contents(candidates: Candidates) -> tuple[list[int], list[list[int]], list[list[Mate]]]:
+    """The offers, the partners and the possible mates of all sizes."""
+    mates = [sorted(candidates.mates(cores, 40.0, 0.0, None, 8), key=by_mate) for cores in candidates.offers]
+    return candidates.offers, [sorted(candidates.partners(nodes)) for nodes in range(1, 9)], mates
 
 
 def by_mate(mate: Mate) -> int:
@@ -95,8 +95,8 @@ def by_mate(mate: Mate) -> int:
 
 
 def compare_below(limit: float, live: ClusterView, plain: ClusterView) -> None:
-    """Hosts of which the limit is lowered are those that were made with the lower one, but for useless partners."""
-    lowered, made = live.index(ANY_HOSTS), plain.index(partial(Hosts, replace(TERMS, limit=limit)))
+    """Candidates whose limit is lowered are those that were made with the lower one, but for useless partners."""
+    lowered, made = live.index(ANY_CANDIDATES), plain.index(partial(Candidates, replace(TERMS, limit=limit)))
     lowered.lower(limit)
     for found in (lowered, lowered.without([])):
         (offers, partners, candidates), (same_offers, some, same_candidates) = contents(found), contents(made)
@@ -105,8 +105,8 @@ def compare_below(limit: float, live: ClusterView, plain: ClusterView) -> None:
 
 
 TERMS = Terms(limit=50.0, factor=0.5, cores_per_rank=1, jobs_per_node=3, all_cores=4)
-HOSTS = partial(Hosts, TERMS)
-ANY_HOSTS = partial(Hosts, replace(TERMS, limit=math.inf))
+CANDIDATES = partial(Candidates, TERMS)
+ANY_CANDIDATES = partial(Candidates, replace(TERMS, limit=math.inf))
 
 
 def by_work(spec: JobSpec) -> float:
@@ -139,7 +139,7 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     assert sorted(live.paused(now), key=by_id) == sorted(plain.paused(now), key=by_id)
     for make in ENDINGS:
         assert releases(live, make) == releases(plain, make)
-    assert contents(live.index(HOSTS)) == contents(plain.index(HOSTS))
+    assert contents(live.index(CANDIDATES)) == contents(plain.index(CANDIDATES))
     mean = plain.index(Slowdowns).mean
     assert live.index(Slowdowns).mean == mean
     for limit in (mean, rng.uniform(1.0, 2.0), 50.0):

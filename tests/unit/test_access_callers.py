@@ -12,11 +12,11 @@ from scheduler_bridge.daemon.requests import (
     Cancel,
     ChangeNode,
     Explain,
+    GetRecord,
     Hold,
     JobRequest,
     LimitUsers,
     Prioritise,
-    Report,
     Reserve,
     Resize,
     Shutdown,
@@ -42,7 +42,7 @@ FOR_OPERATORS: list[AnyRequest] = [
     LimitUsers(nodes=1),
     Reserve(in_s=0, duration_s=1),
     Unreserve(name="r"),
-    Report(),
+    GetRecord(),
     Shutdown(),
 ]
 

@@ -14,7 +14,7 @@ from scheduler_bridge.core.events import (
     WakeUp,
 )
 from scheduler_bridge.daemon.admission import JobFacts
-from scheduler_bridge.daemon.control.status import NEAR_JOBS, FarJobs, expected_starts, snapshot
+from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, expected_starts, snapshot
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.ledger import spec_of
 from scheduler_bridge.model import AdvanceReservation, JobSpec
@@ -39,8 +39,8 @@ def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
         request = JobRequest(name=f"j{number}", command=("true",))
         facts[number] = JobFacts(request, spec_of(number, request, 0.0))
         core.handle(JobSubmitted(facts[number].spec), 0.0)
-    far = FarJobs()
-    told = far.of(core.waiting, facts)
+    tail = QueueTail()
+    told = tail.of(core.waiting, facts)
     assert list(told) == [NEAR_JOBS + number for number in range(1, 5)], "job 0 runs"
     shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, (1.5, 2.0), {}, facts, {}, core.waiting, {}, told)
     assert [job.job for job in shown.jobs] == list(facts)
@@ -49,7 +49,7 @@ def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
     assert shown.jobs[-1].reason == "more than 1,000 jobs wait before it"
     assert "reserved for job 1" in shown.jobs[NEAR_JOBS].reason
     core.handle(JobEnded(0, "completed"), 2.0)
-    again = far.of(core.waiting, facts)
+    again = tail.of(core.waiting, facts)
     assert list(again) == list(told)[1:]
     assert all(again[job_id] is told[job_id] for job_id in again), "they are not made again"
 

@@ -13,7 +13,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Reserve, Share, Start
-from scheduler_bridge.policies.sharing_candidates import Hosts, Terms
+from scheduler_bridge.policies.sharing_candidates import Candidates, Terms
 from scheduler_bridge.sim import Engine, SimJob, SimResult
 
 NOW = 100.0
@@ -285,10 +285,10 @@ def test_jobs_that_share_are_ended_at_the_extended_walltime() -> None:
 
 
 def test_a_search_that_failed_is_made_again_under_a_higher_limit_only() -> None:
-    hosts = Hosts(Terms(limit=math.inf, factor=0.5, cores_per_rank=1, jobs_per_node=2, all_cores=4))
-    hosts.lower(2.0)
-    hosts.note_failure(3, 2, 100.0)
-    hosts.lower(1.5)
-    assert hosts.fails(3, 2, 100.0)
-    hosts.lower(1.6)
-    assert not hosts.fails(3, 2, 100.0)
+    candidates = Candidates(Terms(limit=math.inf, factor=0.5, cores_per_rank=1, jobs_per_node=2, all_cores=4))
+    candidates.lower(2.0)
+    candidates.note_failure(3, 2, 100.0)
+    candidates.lower(1.5)
+    assert candidates.fails(3, 2, 100.0)
+    candidates.lower(1.6)
+    assert not candidates.fails(3, 2, 100.0)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.scaling import sweep
-from benchmarks.scaling.model import Job, Machine, Model, ModelError, Nodes, Outcome, TreeBag, children, spread
+from benchmarks.scaling.model import Computation, Job, Machine, Model, ModelError, Nodes, TreeBag, children, spread
 from benchmarks.scaling.sweep import parse_places, sweep_of
 from glb import LedgerError
 from glb.testing import check_bag
@@ -125,7 +125,7 @@ def test_the_title_says_what_the_first_panel_shows() -> None:
     drawing = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
     made = sweep_of((16, 64), Job(places=2, work_s=0.2), 16, most_reports=16)
     points = {
-        job: Outcome(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 0.5, 1.0)
+        job: Computation(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 0.5, 1.0)
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()

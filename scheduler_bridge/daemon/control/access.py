@@ -28,11 +28,11 @@ from scheduler_bridge.daemon.requests import (
     ChangeNode,
     Explain,
     Failure,
+    GetRecord,
     HeldBy,
     Hold,
     LimitUsers,
     Prioritise,
-    Report,
     Reserve,
     Resize,
     Shutdown,
@@ -109,7 +109,7 @@ def permitted(request: AnyRequest, caller: Caller, known: Known) -> AnyRequest:
             if isinstance(request, Prioritise):
                 _check_priority(request.priority)
             return _as_user(request, standing) if isinstance(request, Hold) else request
-        case Use() | ChangeNode() | LimitUsers() | Reserve() | Unreserve() | Report() | Shutdown():
+        case Use() | ChangeNode() | LimitUsers() | Reserve() | Unreserve() | GetRecord() | Shutdown():
             raise NotPermittedError(f"{caller.name} is no operator of this scheduler", "ask one")
         case _:
             assert_never(request)

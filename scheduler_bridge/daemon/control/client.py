@@ -22,11 +22,11 @@ from scheduler_bridge.daemon.requests import (
     Explain,
     Explained,
     Failure,
+    GetRecord,
     JobRequest,
     Kept,
     Manage,
     Recorded,
-    Report,
     ReservationStatus,
     Reserve,
     Resize,
@@ -146,7 +146,7 @@ class ControlClient:
         Raises:
             ControlError: No daemon, or no answer.
         """
-        return decode_record(bytes(self._ask(Report(), Recorded).record))
+        return decode_record(bytes(self._ask(GetRecord(), Recorded).record))
 
     def shutdown(self, *, keep_jobs: bool = False) -> None:
         """End the daemon and, unless ``keep_jobs``, all jobs; returns when its folder is free for another one.

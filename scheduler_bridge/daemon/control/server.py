@@ -32,6 +32,7 @@ from scheduler_bridge.daemon.requests import (
     Explain,
     Explained,
     Failure,
+    GetRecord,
     Hold,
     JobRequest,
     Kept,
@@ -39,7 +40,6 @@ from scheduler_bridge.daemon.requests import (
     Manage,
     Prioritise,
     Recorded,
-    Report,
     ReservationStatus,
     Reserve,
     Resize,
@@ -221,7 +221,7 @@ class ControlServer:
                 return self._scheduler.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
-            case Report():
+            case GetRecord():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._scheduler.record())))
             case Shutdown(keep_jobs=False):
                 self._scheduler.request_stop()

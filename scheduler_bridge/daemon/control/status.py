@@ -31,7 +31,7 @@ def snapshot(
     kept: Mapping[int, str],
     waiting: Iterable[int],
     ailing: Mapping[str, str],
-    far: Mapping[int, JobStatus] | None = None,
+    tail: Mapping[int, JobStatus] | None = None,
     log_behind: str = "",
 ) -> Snapshot:
     """Return the picture for users.
@@ -45,7 +45,7 @@ def snapshot(
         kept: Why jobs are kept back that the core does not see.
         waiting: The waiting jobs in the order in which they are considered.
         ailing: Nodes that do not answer, and what they failed with.
-        far: Waiting jobs that the picture lacks.
+        tail: Waiting jobs that the picture lacks.
         log_behind: Why the log cannot be written; empty: it can.
     """
     jobs = {job.job: job for job in picture.jobs}
@@ -59,7 +59,7 @@ def snapshot(
         # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
         if promised_s is None or (picture.advance and start_s < promised_s):
             jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
-    jobs.update(far or {})
+    jobs.update(tail or {})
     jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
     for job_id, job in facts.items():
         if job.priority and job_id in jobs:
@@ -77,14 +77,14 @@ def snapshot(
     )
 
 
-class FarJobs:
-    """The rows of the waiting jobs far back in the queue: always the same, so each is made once."""
+class QueueTail:
+    """The rows of the waiting jobs behind the first ``NEAR_JOBS``: always the same, so each is made once."""
 
     def __init__(self) -> None:
         self._made: dict[int, JobStatus] = {}
 
     def of(self, waiting: Iterable[int], facts: Mapping[int, JobFacts]) -> dict[int, JobStatus]:
-        """Return the jobs behind the first ``NEAR_JOBS`` that wait, by id."""
+        """Return those jobs, by id."""
         known, why = self._made, f"more than {NEAR_JOBS:,} jobs wait before it"
         self._made = {
             job_id: known.get(job_id) or _kept(facts[job_id], why) for job_id in islice(waiting, NEAR_JOBS, None)

@@ -6,37 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
-from scheduler_bridge.core.events import (
-    Effect,
-    Event,
-    GrowCompleted,
-    JobEnded,
-    JobStarted,
-    JobSubmitted,
-    KeepNodes,
-    KillJob,
-    MalleableEnded,
-    MalleableReady,
-    NodeDown,
-    NodeDrained,
-    NodeLeft,
-    NodesLost,
-    NodeUp,
-    Refuse,
-    RefuseReservation,
-    ReservationCancelled,
-    ReservationMade,
-    ResizeFailed,
-    SendOrder,
-    ShrinkCompleted,
-    StartJob,
-    WakeAt,
-    WorkersChanged,
-)
+from scheduler_bridge.core import events as ev
 from scheduler_bridge.model import EVERY_NODE, AdvanceReservation, JobSpec, NodeFilter
 from scheduler_bridge.model.allocation import members
 
-_Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed
+_Answer: TypeAlias = ev.GrowCompleted | ev.ShrinkCompleted | ev.WorkersChanged | ev.ResizeFailed
 
 
 class AuditError(AssertionError):
@@ -51,7 +25,7 @@ class _Account:
     """The cores of its nodes before an order to use others."""
     ready: bool = False
     ending: bool = False
-    order: SendOrder | None = None
+    order: ev.SendOrder | None = None
     losses: int = 0
 
     @property
@@ -88,7 +62,7 @@ class Auditor:
     def __post_init__(self) -> None:
         self._keeping = Keeping(self.scaled)
 
-    def __call__(self, now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+    def __call__(self, now: float, events: Sequence[ev.Event], effects: Sequence[ev.Effect]) -> None:
         """Book one batch.
 
         Raises:
@@ -96,33 +70,33 @@ class Auditor:
                 a job was started twice or unasked, or an order went to a job that is not ready, is busy, or is ending.
             NotKeptError: A job is placed on nodes that are reserved for others.
         """
-        for event in sorted(events, key=lambda event: not isinstance(event, JobEnded)):
+        for event in sorted(events, key=lambda event: not isinstance(event, ev.JobEnded)):
             self._book_event(event)
         for effect in effects:
             self._book_effect(effect, f"at {now} s, {effect}")
         self._keeping.book(now, events, effects)
 
-    def _book_event(self, event: Event) -> None:
+    def _book_event(self, event: ev.Event) -> None:
         match event:
-            case JobSubmitted(job=spec):
+            case ev.JobSubmitted(job=spec):
                 self._waiting[spec.job_id] = spec
                 if spec.job_id not in self._accounts:
                     self._seen.discard(spec.job_id)  # it was lost, and is to be run again
-            case NodeUp(node=node):
+            case ev.NodeUp(node=node):
                 self._down.discard(node)
-            case NodeDown(node=node) | NodeDrained(node=node):
+            case ev.NodeDown(node=node) | ev.NodeDrained(node=node):
                 self._down.add(node)
-            case JobEnded(job_id=job_id):
+            case ev.JobEnded(job_id=job_id):
                 if (account := self._accounts.pop(job_id, None)) is None:
                     del self._waiting[job_id]  # it was cancelled
                 else:
                     self._free(account, account.nodes)
-            case NodesLost(job_id=job_id, nodes=nodes) if job_id in self._accounts:
+            case ev.NodesLost(job_id=job_id, nodes=nodes) if job_id in self._accounts:
                 self._accounts[job_id].losses += len(nodes)
                 self._free(self._accounts[job_id], set(nodes))
-            case MalleableReady(job_id=job_id) | MalleableEnded(job_id=job_id) if job_id in self._accounts:
-                self._accounts[job_id].ready = isinstance(event, MalleableReady)
-            case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() if (
+            case ev.MalleableReady(job_id=job_id) | ev.MalleableEnded(job_id=job_id) if job_id in self._accounts:
+                self._accounts[job_id].ready = isinstance(event, ev.MalleableReady)
+            case ev.GrowCompleted() | ev.ShrinkCompleted() | ev.WorkersChanged() | ev.ResizeFailed() if (
                 event.job_id in self._accounts
             ):
                 self._book_answer(self._accounts[event.job_id], event)
@@ -134,15 +108,15 @@ class Auditor:
             return
         order, account.order = account.order, None
         match answer:
-            case GrowCompleted():
+            case ev.GrowCompleted():
                 self._free(account, set(order.nodes) - set(answer.nodes))
-            case ShrinkCompleted():
+            case ev.ShrinkCompleted():
                 self._free(account, set(answer.nodes))
-            case WorkersChanged():
+            case ev.WorkersChanged():
                 self._book_cores(account, zip(order.nodes, order.core_ids, strict=True), f"{answer}")
-            case ResizeFailed() if order.kind == "workers":
+            case ev.ResizeFailed() if order.kind == "workers":
                 self._book_cores(account, account.before.items(), f"{answer}")
-            case ResizeFailed():
+            case ev.ResizeFailed():
                 self._free(account, set(order.nodes) if order.kind == "grow" else set())
             case _:
                 assert_never(answer)
@@ -157,9 +131,9 @@ class Auditor:
             del self._uses[node][account.spec.job_id]
         account.nodes = account.nodes - nodes
 
-    def _book_effect(self, effect: Effect, what: str) -> None:
+    def _book_effect(self, effect: ev.Effect, what: str) -> None:
         match effect:
-            case StartJob():
+            case ev.StartJob():
                 spec = self._waiting.pop(effect.job_id, None)
                 if spec is None or effect.job_id in self._seen:
                     raise AuditError(f"{what}: the job does not wait, or was started before")
@@ -167,18 +141,18 @@ class Auditor:
                 self._accounts[effect.job_id] = _Account(spec, set())
                 self._count(effect, what)
                 self._give(effect.job_id, effect.nodes, what, effect.core_ids)
-            case SendOrder():
+            case ev.SendOrder():
                 self._book_order(effect, what)
-            case KillJob():
+            case ev.KillJob():
                 self._accounts[effect.job_id].ending = True
-            case Refuse():
+            case ev.Refuse():
                 self._waiting.pop(effect.job_id, None)
-            case WakeAt() | KeepNodes() | NodeLeft() | RefuseReservation():
+            case ev.WakeAt() | ev.KeepNodes() | ev.NodeLeft() | ev.RefuseReservation():
                 pass
             case _:
                 assert_never(effect)
 
-    def _book_order(self, effect: SendOrder, what: str) -> None:
+    def _book_order(self, effect: ev.SendOrder, what: str) -> None:
         account = self._accounts[effect.job_id]
         if not account.ready or account.ending or account.order is not None:
             raise AuditError(f"{what}: the job is not ready, is ending, or has the order {account.order}")
@@ -193,7 +167,7 @@ class Auditor:
         elif not set(effect.nodes) <= account.nodes or len(account.nodes) - effect.count < account.least:
             raise AuditError(f"{what}: the job holds {sorted(account.nodes)}, at least {account.spec.min_nodes}")
 
-    def _book_workers(self, account: _Account, effect: SendOrder, what: str) -> None:
+    def _book_workers(self, account: _Account, effect: ev.SendOrder, what: str) -> None:
         """More cores are the job's from now on, those that it is to give when it has done so."""
         self._count(effect, what)
         if set(effect.nodes) != account.nodes or effect.count != min(effect.cores):
@@ -203,7 +177,7 @@ class Auditor:
         for node, cores in zip(effect.nodes, effect.core_ids, strict=True):
             self._use(job_id, node, cores | account.before[node], what)
 
-    def _count(self, effect: StartJob | SendOrder, what: str) -> None:
+    def _count(self, effect: ev.StartJob | ev.SendOrder, what: str) -> None:
         if effect.cores != tuple(cores.bit_count() for cores in effect.core_ids):
             raise AuditError(f"{what}: the cores are not as many as their ids")
 
@@ -253,7 +227,7 @@ class Keeping:
     _asked: dict[str, AdvanceReservation] = field(default_factory=dict)
     _kept: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def book(self, now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+    def book(self, now: float, events: Sequence[ev.Event], effects: Sequence[ev.Effect]) -> None:
         """Take in one batch.
 
         Raises:
@@ -261,30 +235,30 @@ class Keeping:
                 that it does not belong to; or it starts for its reservation elsewhere, too early or for too long.
         """
         for event in events:
-            if isinstance(event, JobSubmitted):
+            if isinstance(event, ev.JobSubmitted):
                 self._specs[event.job.job_id] = event.job
-            elif isinstance(event, JobStarted) and event.job_id in self._ends_s:
+            elif isinstance(event, ev.JobStarted) and event.job_id in self._ends_s:
                 self._ends_s[event.job_id] = now + self._specs[event.job_id].walltime_s
-            elif isinstance(event, ReservationMade):
+            elif isinstance(event, ev.ReservationMade):
                 self._asked.setdefault(event.reservation.name, event.reservation)
-            elif isinstance(event, ReservationCancelled):
+            elif isinstance(event, ev.ReservationCancelled):
                 self._forget(event.name)
         for effect in effects:
-            if isinstance(effect, KeepNodes) and effect.name in self._asked:  # else it was cancelled at once
+            if isinstance(effect, ev.KeepNodes) and effect.name in self._asked:  # else it was cancelled at once
                 self._kept[effect.name] = frozenset(effect.nodes)
         for name in [name for name, asked in self._asked.items() if asked.end_s <= now or name not in self._kept]:
             self._forget(name)
         for effect in effects:
-            if isinstance(effect, StartJob):
+            if isinstance(effect, ev.StartJob):
                 self._started(effect, now)
-            elif isinstance(effect, SendOrder) and effect.kind == "grow":
+            elif isinstance(effect, ev.SendOrder) and effect.kind == "grow":
                 self._place(effect.job_id, effect.nodes, self._ends_s[effect.job_id], now)
 
     def _forget(self, name: str) -> None:
         self._asked.pop(name, None)
         self._kept.pop(name, None)
 
-    def _started(self, effect: StartJob, now: float) -> None:
+    def _started(self, effect: ev.StartJob, now: float) -> None:
         spec = self._specs[effect.job_id]
         nodes = len(effect.nodes)
         end_s = now + (spec.walltime_at_s(nodes) if self.scaled else spec.walltime_s)

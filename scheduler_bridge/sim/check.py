@@ -12,15 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import structs
 
 from scheduler_bridge.core import Settings
-from scheduler_bridge.core.events import (
-    CancelJob,
-    Event,
-    EvolvingRequest,
-    NodeDown,
-    NodeUp,
-    ReservationCancelled,
-    ReservationMade,
-)
+from scheduler_bridge.core import events as ev
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobClass, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
@@ -45,7 +37,7 @@ class Scenario:
 
     nodes: int
     jobs: tuple[SimJob, ...]
-    disturbances: tuple[tuple[float, Event], ...] = ()
+    disturbances: tuple[tuple[float, ev.Event], ...] = ()
     settings: Settings = field(default_factory=Settings)
 
     @property
@@ -396,12 +388,12 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
     cores = random.Random(f"{seed} cores").choice([1, 2, 4, 5])
     if exact:
         return Scenario(nodes, jobs, settings=Settings(cores_per_node=cores))
-    happens: list[tuple[float, Event]] = [
+    happens: list[tuple[float, ev.Event]] = [
         (float(rng.randint(_LAST_SUBMIT_S + 1, _LAST_DISTURBANCE_S)), _disturbance(rng, nodes, len(jobs)))
         for _ in range(rng.randint(0, 5))
     ]
     happens += _reservations(random.Random(f"{seed} reservations"), nodes)
-    happens += [(_LAST_DISTURBANCE_S + 1.0, NodeUp(f"n{index:04d}")) for index in range(nodes)]
+    happens += [(_LAST_DISTURBANCE_S + 1.0, ev.NodeUp(f"n{index:04d}")) for index in range(nodes)]
     settings = Settings(
         pass_interval_s=rng.choice([None, 5.0]),
         cooldown_s=rng.choice([0.0, 3.0]),
@@ -452,9 +444,9 @@ def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJo
     )
 
 
-def _reservations(rng: random.Random, nodes: int) -> list[tuple[float, Event]]:
+def _reservations(rng: random.Random, nodes: int) -> list[tuple[float, ev.Event]]:
     """None to three reservations, which may follow each other or ask for too much."""
-    happens: list[tuple[float, Event]] = []
+    happens: list[tuple[float, ev.Event]] = []
     for number in range(rng.choice([0, 0, 1, 2, 3])):
         made_s = float(rng.randint(0, _LAST_SUBMIT_S))
         start_s = made_s + rng.choice([0, rng.randint(1, 120)])
@@ -468,9 +460,9 @@ def _reservations(rng: random.Random, nodes: int) -> list[tuple[float, Event]]:
             users=rng.choice([(), ("a",), ("a", "b")]),
             jobs=(rng.randrange(12),) if rng.random() < 0.2 else (),
         )
-        happens.append((made_s, ReservationMade(reservation)))
+        happens.append((made_s, ev.ReservationMade(reservation)))
         if rng.random() < 0.2:
-            happens.append((made_s + rng.randint(0, 150), ReservationCancelled(reservation.name)))
+            happens.append((made_s + rng.randint(0, 150), ev.ReservationCancelled(reservation.name)))
     return happens
 
 
@@ -478,7 +470,12 @@ def _rarely(rng: random.Random) -> float:
     return rng.choice([0.0, 0.0, 0.0, 2.0, 7.0])
 
 
-def _disturbance(rng: random.Random, nodes: int, jobs: int) -> Event:
+def _disturbance(rng: random.Random, nodes: int, jobs: int) -> ev.Event:
     node, job_id = f"n{rng.randrange(nodes):04d}", rng.randrange(jobs)
-    events: list[Event] = [NodeDown(node), NodeUp(node), CancelJob(job_id), EvolvingRequest(job_id, rng.randint(-3, 3))]
+    events: list[ev.Event] = [
+        ev.NodeDown(node),
+        ev.NodeUp(node),
+        ev.CancelJob(job_id),
+        ev.EvolvingRequest(job_id, rng.randint(-3, 3)),
+    ]
     return rng.choice(events)

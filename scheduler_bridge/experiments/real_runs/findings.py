@@ -44,12 +44,17 @@ def measures(record: RunRecord) -> dict[str, float]:
     }
 
 
+def by_cell(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[RunRecord]]:
+    """The runs of all seeds, by policy and share."""
+    grouped: dict[tuple[str, int], list[RunRecord]] = {}
+    for key, record in records.items():
+        grouped.setdefault((key.policy, key.share), []).append(record)
+    return grouped
+
+
 def cells(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[dict[str, float]]]:
     """The figures of merit of all seeds, by policy and share."""
-    grouped: dict[tuple[str, int], list[dict[str, float]]] = {}
-    for key, record in records.items():
-        grouped.setdefault((key.policy, key.share), []).append(measures(record))
-    return grouped
+    return {cell: [measures(run) for run in runs] for cell, runs in by_cell(records).items()}
 
 
 def published(reference: Reference | None, time: float) -> dict[tuple[str, int], dict[str, float]]:
@@ -81,17 +86,14 @@ def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, i
     for title in MEASURES.values():
         columns += [title, "quartiles", "paper, scaled"]
     rows = []
-    for (policy, share), runs in cells(records).items():
-        row: list[Value] = [policy, share, len(runs), *honest(_of(records, policy, share))]
+    for (policy, share), runs in by_cell(records).items():
+        row: list[Value] = [policy, share, len(runs), *honest(runs)]
+        found = [measures(run) for run in runs]
         for name in MEASURES:
-            values = [run[name] for run in runs]
+            values = [run[name] for run in found]
             row += [statistics.fmean(values), quartiles(values), paper.get((policy, share), {}).get(name)]
         rows.append(tuple(row))
     return DataTable("means", "Means of the batches", tuple(columns), tuple(rows))
-
-
-def _of(records: Mapping[RunKey, RunRecord], policy: str, share: int) -> list[RunRecord]:
-    return [record for key, record in records.items() if (key.policy, key.share) == (policy, share)]
 
 
 def quartiles(values: list[float]) -> str:
@@ -106,7 +108,8 @@ def orders(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], tuple[f
     """Grows and shrinks per malleable job, by policy and share, where there are such jobs."""
     return {
         cell: (statistics.fmean(job.done("grow") for job in jobs), statistics.fmean(job.done("shrink") for job in jobs))
-        for cell, jobs in _malleable(records).items()
+        for cell, runs in by_cell(records).items()
+        if (jobs := _malleable(runs))
     }
 
 
@@ -127,44 +130,32 @@ def published_orders(reference: Reference | None) -> dict[int, tuple[float, floa
 
 def orders_table(records: Mapping[RunKey, RunRecord], paper: Mapping[int, tuple[float, float]]) -> DataTable:
     """Orders per malleable job, the paper's beside, and how many were not carried out [figure 8]."""
-    jobs = _malleable(records)
+    runs = by_cell(records)
     rows = []
     for (policy, share), (grows, shrinks) in orders(records).items():
+        jobs = _malleable(runs[policy, share])
         theirs = paper.get(share) if policy == "malleable" else None
-        failed = sum(resize.outcome != "done" for job in jobs[policy, share] for resize in job.resizes)
+        failed = sum(resize.outcome != "done" for job in jobs for resize in job.resizes)
         rows.append(
             (
                 policy,
                 share,
-                len(jobs[policy, share]),
+                len(jobs),
                 f"{grows:.2f}",
                 None if theirs is None else f"{theirs[0]:.2f}",
                 f"{shrinks:.2f}",
                 None if theirs is None else f"{theirs[1]:.2f}",
                 failed,
-                *honest(_of(records, policy, share)),
+                *honest(runs[policy, share]),
             )
         )
-    columns = (
-        "policy",
-        "malleable %",
-        "malleable jobs",
-        "grows per job",
-        "paper: grows",
-        "shrinks per job",
-        "paper: shrinks",
-    )
-    return DataTable(
-        "orders", "Orders per malleable job (fig. 8)", (*columns, "orders not carried out", *HONEST), tuple(rows)
-    )
+    sizes = ("policy", "malleable %", "malleable jobs")
+    columns = ("grows per job", "paper: grows", "shrinks per job", "paper: shrinks", "orders not carried out")
+    return DataTable("orders", "Orders per malleable job (fig. 8)", (*sizes, *columns, *HONEST), tuple(rows))
 
 
-def _malleable(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[JobRecord]]:
-    grouped: dict[tuple[str, int], list[JobRecord]] = {}
-    for key, record in records.items():
-        if jobs := [job for job in record.jobs if job.malleable]:
-            grouped.setdefault((key.policy, key.share), []).extend(jobs)
-    return grouped
+def _malleable(records: Iterable[RunRecord]) -> list[JobRecord]:
+    return [job for record in records for job in record.jobs if job.malleable]
 
 
 def injected_table(records: Mapping[RunKey, RunRecord]) -> DataTable:

@@ -14,19 +14,6 @@ from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Va
 from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import CLAIMS, printed_change
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
-from scheduler_bridge.experiments.real_runs.fidelity import LIMIT, REPLICAS, SAME_S, Held, Repeated, errors, grouped
-from scheduler_bridge.experiments.real_runs.findings import (
-    HONEST,
-    PUBLISHED,
-    cells,
-    computed_s,
-    costs,
-    costs_table,
-    honest,
-    orders,
-    published_s,
-    scaling_table,
-)
 from scheduler_bridge.experiments.real_runs.plan import (
     HERE,
     PLANS,
@@ -238,7 +225,7 @@ def _tables_and_figures(
     plan: Plan,
     records: Mapping[RunKey, RunRecord],
     reference: Reference | None,
-    held: Sequence[Held],
+    held: Sequence[fidelity.Held],
     note: str,
 ) -> tuple[list[DataTable], dict[str, Picture]]:
     """What shows the runs, that which people look at first before the others; ``note`` says what is emulated."""
@@ -247,22 +234,22 @@ def _tables_and_figures(
     paper, paper_orders = findings.published(beside, plan.time), findings.published_orders(beside)
     found = [
         findings.merit_table(batches, paper),
-        costs_table(list(batches.values())),
+        findings.costs_table(list(batches.values())),
         findings.orders_table(batches, paper_orders),
     ]
     drawn: dict[str, Picture] = {}
     if batches:
         drawn["means"] = figures.draw_means(batches, paper, note)
         drawn["turnaround"] = figures.draw_turnaround(batches, paper, note)
-        drawn["costs"] = figures.draw_costs(costs(batches.values()), note)
-    if resized := {share: pair for (policy, share), pair in orders(batches).items() if policy == "malleable"}:
+        drawn["costs"] = figures.draw_costs(findings.costs(batches.values()), note)
+    if resized := {share: pair for (policy, share), pair in findings.orders(batches).items() if policy == "malleable"}:
         drawn["orders"] = figures.draw_orders(resized, paper_orders, note)
     if any(key.kind == "injected" for key in records):
         found.append(findings.injected_table(records))
     if (scaling := records.get(SCALING)) is not None:
-        theirs = published_s(reference)
-        found.append(scaling_table(scaling, theirs, plan.time))
-        drawn["scaling"] = figures.draw_scaling(computed_s([scaling]), theirs, plan.time, note)
+        theirs = findings.published_s(reference)
+        found.append(findings.scaling_table(scaling, theirs, plan.time))
+        drawn["scaling"] = figures.draw_scaling(findings.computed_s([scaling]), theirs, plan.time, note)
     if held:
         drawn["fidelity"] = figures.draw_fidelity(held, note)
     return found, drawn
@@ -282,16 +269,19 @@ def of_runs(records: Mapping[RunKey, RunRecord]) -> dict[str, str]:
 _WITHIN: Final = ("makespan within the simulated range", "turnaround within it")
 
 
-def runs_table(held: Sequence[Held]) -> DataTable:
+def runs_table(held: Sequence[fidelity.Held]) -> DataTable:
     """The same run by run."""
     rows = []
     for one in held:
-        found = errors([one]).values()
+        found = fidelity.errors([one]).values()
         within = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
         values = (value for triple in found for value in triple)
-        rows.append((one.key.spoken, *honest([one.record]), *within, *values))
+        rows.append((one.key.spoken, *findings.honest([one.record]), *within, *values))
     return DataTable(
-        "fidelity-runs", "The simulator held against each run", ("run", *HONEST, *_WITHIN, *_compared()), tuple(rows)
+        "fidelity-runs",
+        "The simulator held against each run",
+        ("run", *findings.HONEST, *_WITHIN, *_compared()),
+        tuple(rows),
     )
 
 
@@ -299,25 +289,25 @@ def _compared() -> list[str]:
     return [column for title in findings.MEASURES.values() for column in (title, "simulated", "error %")]
 
 
-def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
+def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
     """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
     rows: list[tuple[Value, ...]] = []
     every: list[float] = []
-    for (policy, share, kind), those in grouped(held).items():
-        found = errors(those)
+    for (policy, share, kind), those in fidelity.grouped(held).items():
+        found = fidelity.errors(those)
         row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
-        row += honest([one.record for one in those])
+        row += findings.honest([one.record for one in those])
         for real, simulated, error in found.values():
             row += [real, simulated, error]
             every.append(abs(error))
         rows.append(tuple(row))
-    columns = ("policy", "malleable %", "runs", *HONEST, *_compared())
-    inside = sum(error <= LIMIT for error in every)
+    columns = ("policy", "malleable %", "runs", *findings.HONEST, *_compared())
+    inside = sum(error <= fidelity.LIMIT for error in every)
     makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
     sentence = (
-        f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
+        f"{inside} of {len(every)} means by policy and share are within {fidelity.LIMIT:g} % of what was measured, "
         f"the farthest is off by {max(every):.1f} %. Of {len(held)} single runs, {makespans} have a makespan and "
-        f"{turnarounds} a turnaround among those of {REPLICAS} simulations each."
+        f"{turnarounds} a turnaround among those of {fidelity.REPLICAS} simulations each."
         if every
         else ""
     )
@@ -325,7 +315,7 @@ def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
     return DataTable("fidelity", title, columns, tuple(rows)), sentence
 
 
-def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
+def repeated_table(repeated: Sequence[fidelity.Repeated]) -> tuple[DataTable, str]:
     """How much of each run the simulator repeats if it is given what everything took, and a sentence about all."""
     rows = tuple((one.key.spoken, one.decisions, one.same, one.apart_s) for one in repeated)
     whole = sum(one.same == one.decisions for one in repeated)
@@ -337,7 +327,7 @@ def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
         if repeated
         else ""
     )
-    columns = ("run", "decisions", f"the same within {SAME_S:g} s", "farthest apart s")
+    columns = ("run", "decisions", f"the same within {fidelity.SAME_S:g} s", "farthest apart s")
     return DataTable("repeated", "The runs again, with what everything took", columns, rows), sentence
 
 
@@ -349,8 +339,8 @@ _CLAIM_COLUMNS: Final = ("claim", "where", "paper: change %", "ours: change %", 
 
 def judged(records: Mapping[RunKey, RunRecord]) -> list[study.Verdict]:
     """Judge the claims whose runs are there."""
-    runs_of, orders_of = cells(records), orders(records)
-    ours = {theirs: name for name, theirs in PUBLISHED.items()}
+    runs_of, orders_of = findings.cells(records), findings.orders(records)
+    ours = {theirs: name for name, theirs in findings.PUBLISHED.items()}
 
     def mean(claim: study.Claim, end: str) -> float | None:
         policy, share = ours[claim[end][0]], claim[end][1]

@@ -166,6 +166,10 @@ def serve(
         Path | None,
         typer.Option("--mpiexec", metavar="FILE", help="MPI launcher.", show_default="the one beside this Python"),
     ] = None,
+    salvage: Annotated[
+        bool,
+        typer.Option("--salvage", help="Start from the last sound row of a damaged log; list what may be lost."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
     """Run the scheduler until TERM, INT or shutdown ends it: with emulated nodes, hosts, or those of Slurm.
@@ -178,6 +182,7 @@ def serve(
     settings = DaemonConfig(
         nodes=_names(nodes, file) if placed_on is None else placed_on.names(),
         state_dir=slurm_state_folder(state, this_job()) if nodes.backend == "slurm" else state_folder(state),
+        salvage=salvage,
         **_settings(file, scheduling, {"mpiexec": mpiexec, **asdict(nodes), **asdict(access)}),
     )
     log_to_stderr("%(asctime)s %(message)s", quiet=quiet)

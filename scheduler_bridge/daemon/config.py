@@ -93,6 +93,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
         doors: Where users come in who are not the daemon's own: ``unix:PATH``; see ``access.Door``.
         limits: What a connection may cost.
+        salvage: Start from the last sound row of a log that is damaged, and list what may be lost.
 
     Raises:
         DaemonError: A value is wrong, alone or beside another one.
@@ -111,6 +112,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
     user_jobs: Count | None = None
     doors: tuple[str, ...] = ()
     limits: Limits = Limits()
+    salvage: bool = False
 
     def __post_init__(self) -> None:
         if not self.nodes:

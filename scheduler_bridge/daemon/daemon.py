@@ -48,6 +48,7 @@ from scheduler_bridge.daemon.requests import (
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.restore import Restored, restore
+from scheduler_bridge.daemon.storage.salvage import salvage
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.daemon.storage.store import Store, StoreError
 from scheduler_bridge.record import RunRecord
@@ -100,6 +101,8 @@ class Daemon:
         policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)
         try:
+            for line in salvage(self._folder.path) if self.config.salvage else ():
+                _logger.error("%s", line)
             self._store = self._open_store(self._folder.path)
             await self._start(self._folder, self._store)
         except BaseException:
@@ -166,9 +169,7 @@ class Daemon:
         """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
         if driver.is_idle() and driver.is_written():
             try:
-                if (last := store.last_era()) is not None and (use := restored.ledger.core.past_use):
-                    store.rewrite_era(restored.number, msgspec.structs.replace(last.era, use_at_end=use))
-                store.end_era(restored.number, restored.ledger.next_job_id)
+                store.end_era(restored.number, restored.ledger.next_job_id, restored.ledger.core.past_use)
             except StoreError as error:
                 _logger.error("%s: %s", store.path, error.strerror)
 

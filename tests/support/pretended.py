@@ -47,14 +47,16 @@ class Disk:
     def rewrite_era(self, number: int, era: Era) -> None:
         self.era = era
 
-    def append(self, era: int, first_seq: int, rows: list[Row], frozen: Frozen | None = None) -> None:
+    def append(
+        self, era: int, first_seq: int, rows: list[Row], frozen: Frozen | None = None, next_job: int = 1
+    ) -> None:
         if self._rng.random() < 0.03:
             raise StoreError(0, "no room", "pretended.db")
         assert first_seq == len(self.log) + 1
         self.log += rows
         self.frozen = frozen or self.frozen
 
-    def rows(self, era: int, after: int = 0) -> Iterator[tuple[int, Row]]:
+    def rows(self, era: int, after: int = 0, chain: bytes = b"") -> Iterator[tuple[int, Row]]:
         yield from enumerate(self.log[after:], start=after + 1)
 
     def last_seq(self) -> int:

@@ -103,7 +103,7 @@ def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
     assert restored.rows == 1
     assert restored.ledger.core.snapshot() == before.core.snapshot()
     damaged(config, "UPDATE snapshots SET version = 'another'")
-    with pytest.raises(DaemonError, match=r"row 1 of .* cannot be read"):
+    with pytest.raises(DaemonError, match=r"row 1 of .* is damaged: it is not what was written"):
         again(config)
 
 
@@ -118,16 +118,18 @@ def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> 
 
 
 def test_a_log_that_this_version_decides_otherwise_is_refused(config: DaemonConfig) -> None:
-    written(config, ENTRY)
-    damaged(config, "UPDATE entries SET effects = '[]'")
+    written(config)
+    store = Store(config.state_dir)
+    store.append(1, 1, [encode(ENTRY, [])])
+    store.close()
     with pytest.raises(DaemonError, match=r"row 1 of .* is decided otherwise by this version"):
         again(config)
 
 
 def test_a_newer_log_is_refused(config: DaemonConfig) -> None:
     written(config)
-    damaged(config, "PRAGMA user_version = 2")
-    with pytest.raises(DaemonError, match="has version 2, this software reads version 1"):
+    damaged(config, "PRAGMA user_version = 3")
+    with pytest.raises(DaemonError, match="has version 3, this software reads version 2"):
         Store(config.state_dir)
 
 

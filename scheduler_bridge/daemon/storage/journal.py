@@ -80,6 +80,8 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="malleable-log")
         self._writing: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self.next_job = 1
+        """Least id that no job was given yet."""
         self.behind = ""
         """Why the log lacks something that could not be written; empty: it lacks nothing that it could have."""
 
@@ -162,7 +164,9 @@ class Journal:
         loop = asyncio.get_running_loop()
         began_s = perf_counter()
         try:
-            await loop.run_in_executor(self._thread, self._store.append, self._era, self._next_seq, rows, frozen)
+            await loop.run_in_executor(
+                self._thread, self._store.append, self._era, self._next_seq, rows, frozen, self.next_job
+            )
         except StoreError as error:
             # The batch stays in `_waiting`, and is written again under the same numbers, so the log gets no gap. A
             # snapshot that was to go with it is dropped: it only spares a restart some rows, and the next one will.

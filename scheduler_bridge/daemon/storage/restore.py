@@ -54,12 +54,17 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         UnknownPolicyError: There is no such policy.
     """
     last = store.last_era()
+    store.check_end()
+    if store.mark is not None:
+        first_job = max(first_job, store.mark.next_job)
     try:
         if last is None or last.ended:
             return _begin(store, config, max(first_job, last.next_job if last is not None else 1), last)
         policies.get(config.policy, **config.parameters)
         store.check()
-        return _go_on(store, last.number, last.era)
+        restored = _go_on(store, last.number, last.era)
+        restored.ledger.next_job_id = max(restored.ledger.next_job_id, first_job)
+        return restored
     except StoreError as error:
         raise DaemonError(f"cannot write {store.path}: {error.strerror}", "make room, or choose --state") from None
 
@@ -83,10 +88,9 @@ def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra |
 
 
 def _go_on(store: Store, number: int, era: Era) -> Restored:
-    ledger, after = _thawed(store, number, era)
+    ledger, after, chain = _thawed(store, number, era)
     rows = 0
-    seq = after
-    for seq, row in store.rows(number, after):
+    for seq, row in store.rows(number, after, chain):
         try:
             ledger.replay(*decode(row))
         except BadEntryError as error:
@@ -101,19 +105,21 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
         rows += 1
     if rows or ledger.jobs:
         _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(ledger.jobs))
-    era = _on_this_clock(era, ledger.at_s)
-    store.rewrite_era(number, era)
+    now = _on_this_clock(era, ledger.at_s)
+    if now is not era:
+        store.rewrite_era(number, now)
+        era = now
     return Restored(number, ledger, store.last_seq() + 1, era.monotonic_s, rows)
 
 
-def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int]:
+def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int, bytes]:
     # A snapshot only spares time: the log alone has the state, so one that is damaged or of another version is left
     # unused rather than refused. The log is different: a row that leads elsewhere than it did ends the start, because
     # jobs run by the old decision.
     frozen = store.snapshot(number)
     if frozen is not None and frozen.version == VERSION:
         try:
-            return Ledger.thaw(era, frozen.state), frozen.seq
+            return Ledger.thaw(era, frozen.state), frozen.seq, frozen.chain
         except (
             pickle.UnpicklingError,
             AttributeError,
@@ -124,7 +130,7 @@ def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int]:
             ImportError,
         ) as error:
             _logger.warning("a snapshot of the state cannot be used, the whole log is read: %s", error)
-    return Ledger(era), 0
+    return Ledger(era), 0, b""
 
 
 def _on_this_clock(era: Era, at_s: float) -> Era:
@@ -214,7 +220,14 @@ def _open_log(folder: Path) -> Store:
         raise DaemonError(
             f"no scheduler has served {folder}", f"start one with: malleable serve --nodes 4 --state {folder}"
         )
-    return Store(folder, read_only=True)
+    store = Store(folder, read_only=True)
+    try:
+        if store.mark is not None:  # a database may be looked at alone
+            store.check_end()
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _described(store: Store, stored: StoredEra) -> Run:

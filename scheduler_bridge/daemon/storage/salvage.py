@@ -1,0 +1,184 @@
+"""Makes a log of the sound rows of a damaged one, and says what may be lost."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.storage.chain import MARK, DamagedError, Mark, MarkFile, digest, read_mark, seed
+from scheduler_bridge.daemon.storage.ledger import VERSION
+from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Requested, Row, decode
+from scheduler_bridge.daemon.storage.store import DATABASE, Store, is_linked
+
+_FILES: Final = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", MARK)
+_COLUMNS: Final = (int, int, float, str, str, str, bytes)
+_SHOWN: Final = 50
+
+
+def salvage(folder: Path) -> list[str]:
+    """Put a log of the sound rows in the place of a damaged one, which is kept beside it.
+
+    Returns:
+        What was done, and what may be lost, a line each; none: the log is sound.
+
+    Raises:
+        DaemonError: What is sound cannot be written.
+    """
+    damaged = _damage(folder)
+    if damaged is None:
+        return []
+    try:
+        kept = next(path for number in count(1) if not (path := folder / f"damaged-{number}").exists())
+        kept.mkdir(mode=0o700)
+        for name in _FILES:
+            if (folder / name).exists():
+                shutil.copy2(folder / name, kept / name)
+        fresh = folder / "salvaged"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        lines = _rebuild(kept, fresh)
+        for name in _FILES[1:3]:
+            (folder / name).unlink(missing_ok=True)
+        for name in (DATABASE, MARK):
+            (fresh / name).replace(folder / name)
+        shutil.rmtree(fresh)
+    except OSError as error:
+        raise DaemonError(f"the log cannot be salvaged: {error}", "make room where the state folder is") from None
+    return [damaged, f"the damaged log is kept in {kept}", *lines]
+
+
+def _damage(folder: Path) -> str | None:
+    """Say what is wrong with the log; None if nothing is that a restart needs."""
+    if not any((folder / name).exists() for name in (DATABASE, MARK)):
+        return None
+    try:
+        store = Store(folder)
+        try:
+            store.check()
+            store.check_end()
+            if (last := store.last_era()) is not None and not last.ended:
+                frozen = store.snapshot(last.number)
+                usable = frozen is not None and frozen.version == VERSION
+                after = (frozen.seq, frozen.chain) if frozen is not None and usable else (0, b"")
+                for _ in store.rows(last.number, *after):
+                    pass
+        finally:
+            store.close()
+    except DamagedError as error:
+        return str(error)
+    return None
+
+
+def _rebuild(old: Path, new: Path) -> list[str]:
+    """Write what is sound of the log in ``old`` to ``new``; return what may be lost."""
+    try:
+        mark = read_mark(old)
+    except DamagedError:
+        mark = None
+    sound = Store(new)
+    base = sqlite3.connect(f"{(old / DATABASE).as_uri()}?mode=rw", uri=True)
+    base.text_factory = lambda text: text.decode(errors="replace")
+    try:
+        eras = [
+            values for number, values in enumerate(_all(base, "eras"), 1) if _is_sound(values) and values[0] == number
+        ]
+        eras = eras[: next((at for at, values in enumerate(eras) if values[0] != at + 1), len(eras))]
+        snapshots = [
+            values for values in _all(base, "snapshots") if _is_sound(values) and eras and values[0] == eras[-1][0]
+        ]
+        snapshots = [values for values in snapshots if values[2] == VERSION]
+        chained, lost = _parted(_all(base, "entries"), eras, snapshots)
+        sound.take_over(eras, chained, [values for values in snapshots if chained and values[1] <= chained[-1][0]])
+    finally:
+        base.close()
+        sound.close()
+    last_era, last = (eras[-1] if eras else None), (chained[-1] if chained else None)
+    mine = last is not None and last_era is not None and last[1] == last_era[0]
+    writing = MarkFile(new, None)
+    writing.move(
+        sync=True, era=last_era[0] if last_era else 0, revision=last_era[6] if last_era else 0,
+        seq=last[0] if mine and last else 0, digest=last[-1].hex() if mine and last else "",
+        next_job=max([mark.next_job if mark is not None else 1, *_job_ids(lost)]),
+    )  # fmt: skip
+    writing.close()
+    return _described(last[0] if last else 0, mark, lost)
+
+
+def _all(base: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table as far as they can be read."""
+    with contextlib.suppress(sqlite3.Error):
+        yield from base.execute(f"SELECT * FROM {table} ORDER BY 1")
+
+
+def _is_sound(values: tuple[Any, ...]) -> bool:
+    return bool(values[-1] == digest(*values[:-1]))
+
+
+def _parted(
+    rows: Iterator[tuple[Any, ...]], eras: list[tuple[Any, ...]], snapshots: list[tuple[Any, ...]]
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Part rows into those up to the first one that is missing or not sound, of those that a restart reads, and others.
+
+    What lies before a snapshot is taken over as it is: a restart does not read it.
+    """
+    sound: list[tuple[Any, ...]] = []
+    first = {values[0]: values[3] for values in eras}
+    frozen_at, last = (snapshots[0][1], snapshots[0][4]) if snapshots else (0, b"")
+    rows = iter(rows)
+    for values in rows:
+        seq, era = values[0], values[1]
+        if seq <= frozen_at or (eras and era != eras[-1][0] and era in first):
+            if tuple(map(type, values)) == _COLUMNS:  # else it could not be written again
+                sound.append(values)
+            continue
+        if era in first and seq == first[era]:
+            last = seed(era)
+        follows = seq == (sound[-1][0] + 1 if sound else 1)
+        if not (follows and era in first and is_linked(last, seq, era, Row(*values[2:6]), values[6])):
+            return sound, [values, *rows]
+        last = values[6]
+        sound.append(values)
+    return sound, []
+
+
+def _described(last: int, mark: Mark | None, lost: list[tuple[Any, ...]]) -> list[str]:
+    """Say what rows are lost, and what jobs those were about, as far as that can be read."""
+    if mark is None:
+        rows = f"rows after {last} may be lost: how many were written is not known"
+    elif mark.seq > last:
+        rows = f"rows {last + 1} to {mark.seq} are lost"
+    else:
+        rows = f"all {last} rows are kept"
+    found = [rows]
+    for values in lost:
+        with contextlib.suppress(BadEntryError, TypeError, msgspec.MsgspecError):
+            entry, _ = decode(Row(*values[2:6]))
+            for fact in entry.facts:
+                if isinstance(fact, Requested):
+                    found += [f"lost: the submission of job {job_id}, {fact.request.name}" for job_id, _ in fact.jobs()]
+            for event in entry.events:
+                if isinstance(event, ev.JobEnded):
+                    found.append(f"lost: the end of job {event.job_id}, {event.outcome}")
+    if mark is not None and mark.next_job > 1:
+        found.append(f"job ids go on at {mark.next_job}; jobs below it that the queue does not know are lost")
+    if len(found) > _SHOWN:
+        found[_SHOWN:] = [f"and {len(found) - _SHOWN} more"]
+    return found
+
+
+def _job_ids(lost: list[tuple[Any, ...]]) -> Iterator[int]:
+    """Yield an id above those that were given in rows that are lost, as far as they can be read."""
+    for values in lost:
+        with contextlib.suppress(BadEntryError, TypeError, msgspec.MsgspecError):
+            for fact in decode(Row(*values[2:6]))[0].facts:
+                if isinstance(fact, Requested):
+                    yield fact.job_id + max(1, len(fact.array))

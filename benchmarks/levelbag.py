@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Words: TypeAlias = NDArray[np.uint32]
     Integers: TypeAlias = NDArray[np.int64]
 
+
+P = TypeVar("P")
 
 GIFT_TASKS: Final = 256
 """A subtree that is expected to be smaller is not worth a message, unless workers are slow."""
@@ -34,20 +36,16 @@ class Count:
         self.value += other.value
 
 
-class LevelBag(ABC):
+class LevelBag(ABC, Generic[P]):
     """Subtrees still to be searched, in a level queue, and what was counted so far.
 
     An entry stands for a parent with some of its children pending; a child and all below it is a whole subtree, the
     unit in which work is given away. Only the live entries are pickled, as one buffer (out of band with protocol 5).
 
-    A subclass is made of ``(problem, count, packed, gift_tasks)``, which is also how it is pickled.
-
     Args:
-        problem: What the subclass is made of.
-        queue: The pending entries; the bag owns it.
-        weights: Expected number of tasks in one subtree, per level.
+        problem: What is searched.
         count: What was counted already.
-        packed: Entries to add to the queue, as ``LevelQueue.packed`` returned them.
+        packed: The pending entries, as ``LevelQueue.packed`` returned them; none by default.
         gift_tasks: A subtree that is expected to be smaller is not given away; what is split off has the same bound.
 
     Attributes:
@@ -58,23 +56,18 @@ class LevelBag(ABC):
 
     __slots__ = ("_problem", "_queue", "_weights", "count", "gift_tasks", "work")
 
-    def __init__(
-        self,
-        problem: Any,
-        queue: LevelQueue,
-        weights: Sequence[float],
-        count: int,
-        packed: Words | None,
-        gift_tasks: int,
-    ) -> None:
+    def __init__(self, problem: P, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS) -> None:
         self._problem = problem
-        self._queue = queue
-        self._weights = weights
+        self._queue, self._weights = self._begin(problem)
         self.gift_tasks = gift_tasks
         self.count = count
         self.work = 0
         if packed is not None:
-            queue.unpack(packed)
+            self._queue.unpack(packed)
+
+    @abstractmethod
+    def _begin(self, problem: P) -> tuple[LevelQueue, Sequence[float]]:
+        """Prepare the search; return an empty queue, and the expected number of tasks in one subtree, per level."""
 
     @abstractmethod
     def process(self, n: int) -> bool:
@@ -82,9 +75,9 @@ class LevelBag(ABC):
 
     def _empty(self) -> Self:
         """Return a bag of the same problem, with the same bound of gifts, that has neither tasks nor result."""
-        return type(self)(self._problem, 0, None, self.gift_tasks)  # type: ignore[arg-type, call-arg]  # a subclass's
+        return type(self)(self._problem, gift_tasks=self.gift_tasks)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, int, Words, int]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[P, int, Words, int]]:
         return type(self), (self._problem, self.count, self._queue.packed(), self.gift_tasks)
 
     @staticmethod

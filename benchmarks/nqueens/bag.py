@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -22,25 +23,20 @@ _LEAST = 4
 """Rows of the smallest board with more than one queen that has a solution."""
 
 
-class QueensBag(LevelBag):
+class QueensBag(LevelBag[int]):
     """Placements of queens on the upper rows, by open rows.
 
     A task is a queen put on a row with at least two open rows below it, or all that follows for a placement with two
     open rows: the inner nodes of the search tree. A solution counts for all its images, see ``scalar``.
 
-    Args:
-        size: Rows of the board.
-        count: Solutions counted already, in thirds of one.
-        packed: The placements, as ``LevelQueue.packed`` returned them; none by default.
-        gift_tasks: As for ``LevelBag``.
+    The problem is the number of rows of the board; what was counted is in thirds of a solution.
     """
 
     __slots__ = ("_rules",)
 
-    def __init__(self, size: int, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS) -> None:
-        queue = LevelQueue(size + 1, _FIELDS, kernel.CAPACITY, by_field=True)
-        super().__init__(size, queue, _subtree_tasks(size), count, packed, gift_tasks)
-        self._rules = rules(size)
+    def _begin(self, problem: int) -> tuple[LevelQueue, Sequence[float]]:
+        self._rules = rules(problem)
+        return LevelQueue(problem + 1, _FIELDS, kernel.CAPACITY, by_field=True), _subtree_tasks(problem)
 
     @classmethod
     def of_board(cls, size: int, gift_tasks: int = GIFT_TASKS) -> QueensBag:

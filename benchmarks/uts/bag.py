@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
+from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue, P
 from . import kernel
 from .tree import Geometric, law
 
@@ -23,7 +24,7 @@ _LEAVES = 1
 MOST_WEIGHT = 1e200
 
 
-class NodeBag(LevelBag):
+class NodeBag(LevelBag[P]):
     """Nodes whose children, numbered from 0, are pending within two bounds."""
 
     __slots__ = ()
@@ -49,14 +50,8 @@ class NodeBag(LevelBag):
         return row
 
 
-class UtsBag(NodeBag):
+class UtsBag(NodeBag[Geometric]):
     """Nodes of a geometric tree whose children are pending, by remaining levels; a task is a node.
-
-    Args:
-        tree: The tree.
-        count: Nodes counted already.
-        packed: The pending nodes, as ``LevelQueue.packed`` returned them; none by default.
-        gift_tasks: As for ``LevelBag``.
 
     Attributes:
         hashed: Nodes that this instance hashed; the leaves on the last level are counted without.
@@ -64,13 +59,10 @@ class UtsBag(NodeBag):
 
     __slots__ = ("_law", "hashed")
 
-    def __init__(
-        self, tree: Geometric, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
-    ) -> None:
-        queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(tree, queue, _subtree_nodes(tree), count, packed, gift_tasks)
-        self._law = law(tree)
+    def _begin(self, problem: Geometric) -> tuple[LevelQueue, Sequence[float]]:
+        self._law = law(problem)
         self.hashed = 0
+        return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), _subtree_nodes(problem)
 
     @classmethod
     def of_tree(cls, tree: Geometric, gift_tasks: int = GIFT_TASKS) -> UtsBag:

@@ -7,6 +7,7 @@ hardest of the published trees for load balancing. Every node is hashed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from .bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
 from .tree import Law, ShapedTree, law, root_hash
 
 if TYPE_CHECKING:
-    from ..levelbag import Words
+    pass
 
 
 _KNOWN_NODES = {
@@ -64,24 +65,15 @@ class BinomialTree:
         return 1 / (1 - mean_children) if mean_children < 1 else math.inf
 
 
-class BinomialBag(NodeBag):
-    """Nodes of a binomial tree whose children are pending, as a stack on one level; a task is a node.
-
-    Args:
-        tree: The tree.
-        count: Nodes counted already.
-        packed: The pending nodes, as ``LevelQueue.packed`` returned them; none by default.
-        gift_tasks: As for ``LevelBag``.
-    """
+class BinomialBag(NodeBag[BinomialTree]):
+    """Nodes of a binomial tree whose children are pending, as a stack on one level; a task is a node."""
 
     __slots__ = ("_threshold",)
 
-    def __init__(
-        self, tree: BinomialTree, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
-    ) -> None:
+    def _begin(self, problem: BinomialTree) -> tuple[LevelQueue, Sequence[float]]:
+        self._threshold = problem.threshold()
         queue = LevelQueue(1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(tree, queue, (min(tree.subtree_nodes(), MOST_WEIGHT),), count, packed, gift_tasks)
-        self._threshold = tree.threshold()
+        return queue, (min(problem.subtree_nodes(), MOST_WEIGHT),)
 
     @classmethod
     def of_tree(cls, tree: BinomialTree, gift_tasks: int = GIFT_TASKS) -> BinomialBag:
@@ -184,25 +176,15 @@ def _hybrid_law(tree: HybridTree) -> Law:
     return Law(np.concatenate([upper.thresholds, keep]), guess, of_level, upper.root_children)
 
 
-class HybridBag(NodeBag):
-    """Nodes of a hybrid tree whose children are pending: a stack of binomial ones, the others by remaining levels.
-
-    Args:
-        tree: The tree.
-        count: Nodes counted already.
-        packed: The pending nodes, as ``LevelQueue.packed`` returned them; none by default.
-        gift_tasks: As for ``LevelBag``.
-    """
+class HybridBag(NodeBag[HybridTree]):
+    """Nodes of a hybrid tree whose children are pending: a stack of binomial ones, the others by remaining levels."""
 
     __slots__ = ("_law", "_threshold")
 
-    def __init__(
-        self, tree: HybridTree, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
-    ) -> None:
-        queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(tree, queue, _subtree_nodes(tree), count, packed, gift_tasks)
-        self._law = _hybrid_law(tree)
-        self._threshold = tree.binomial.threshold()
+    def _begin(self, problem: HybridTree) -> tuple[LevelQueue, Sequence[float]]:
+        self._law = _hybrid_law(problem)
+        self._threshold = problem.binomial.threshold()
+        return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), _subtree_nodes(problem)
 
     @classmethod
     def of_tree(cls, tree: HybridTree, gift_tasks: int = GIFT_TASKS) -> HybridBag:

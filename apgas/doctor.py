@@ -18,10 +18,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 
+from apgas.provenance import version
 from apgas.runtime import environment
 
 __all__ = ["CHECKS", "Check", "as_text", "main", "run_checks"]
@@ -69,11 +69,6 @@ class Done:
     words: str
     reason: str
 
-    @property
-    def failed(self) -> bool:
-        """Whether it did not end well."""
-        return bool(self.reason)
-
 
 def run_probe(command: list[str], deadline_s: float = DEADLINE_S) -> Done:
     """Runs a probe to its end or its deadline; at the deadline everything it started is killed."""
@@ -106,10 +101,7 @@ def run_probe(command: list[str], deadline_s: float = DEADLINE_S) -> Done:
 
 def version_of(distribution: str) -> str:
     """Returns the version of an installed distribution, in words if it is not."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "of unknown version"
+    return version(distribution) or "of unknown version"
 
 
 def _last_line(text: str) -> str:
@@ -141,7 +133,7 @@ def check_numba() -> Check:
     """The compiled kernels can be used."""
     probe = "import numba; print(numba.njit(lambda x: x + 1)(41))"
     done = run_probe([sys.executable, "-c", probe], deadline_s=60.0)
-    if not done.failed and done.words == "42":
+    if not done.reason and done.words == "42":
         return Check("numba", True, "compiled a function", f"numba {version_of('numba')} compiles")
     if "No module named 'numba'" in done.reason:
         return Check(
@@ -180,7 +172,7 @@ def check_host_name() -> Check:
     # In a process of its own: a lookup without an answer cannot be interrupted.
     probe = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
     done = run_probe([sys.executable, "-c", probe, name], deadline_s=LOOKUP_DEADLINE_S)
-    if done.failed:
+    if done.reason:
         # Jobs on this machine alone run all the same.
         came = f"{name} does not resolve: jobs over several machines need it (a line '127.0.1.1 {name}' in /etc/hosts)"
         return Check("host name", None, f"looked up {name}", came)
@@ -192,7 +184,7 @@ def check_slurm() -> Check:
     if shutil.which("sinfo") is None:
         return Check("Slurm", None, "looked for sinfo in PATH", "not here; the embedded scheduler needs none")
     done = run_probe(["sinfo", "--version"])
-    if done.failed:
+    if done.reason:
         return Check("Slurm", False, "sinfo --version", done.reason, "ask the operator: sinfo does not answer")
     return Check("Slurm", True, "sinfo --version", done.words)
 
@@ -217,6 +209,7 @@ def _check_room(name: str, folder: Path, enough_bytes: int, leftovers: tuple[str
 # MPI: which libraries are here, what each can do, and the traps between a library and an mpiexec ---------------------
 
 _LOAD = """
+from apgas.provenance import version
 from apgas.runtime import environment
 with environment.tidied(environment.prepare()):
     from mpi4py import MPI
@@ -235,6 +228,7 @@ _SPAWN = (
     _LOAD
     + """
 import sys, time
+from apgas.provenance import version
 from apgas.runtime import environment
 kind = environment.named_in(MPI.Get_library_version())
 info = MPI.Info.Create()
@@ -279,7 +273,7 @@ class Library:
 def library() -> Library:
     """Returns the MPI that mpi4py loads here."""
     done = run_probe([sys.executable, "-c", _LIBRARY])
-    if done.failed:
+    if done.reason:
         return Library(problem=done.reason)
     said, threads, file, *_ = [*done.words.splitlines(), "", "", ""]
     return Library(one_line(said.split(", package")[0].replace(" Version:", "")), threads, file)
@@ -377,7 +371,7 @@ def check_world() -> Check:
     options = ["--map-by", ":OVERSUBSCRIBE"] if openmpi else []
     done = run_probe([mpiexec, *options, "-n", "2", sys.executable, "-c", _WORLD])
     sizes = done.words.split()
-    ok = not done.failed and sizes == ["2", "2"]
+    ok = not done.reason and sizes == ["2", "2"]
     came = "a world of 2" if ok else done.reason or f"worlds of {' and '.join(sizes)}: mpiexec belongs to another MPI"
     mend = "" if ok else f"source {_activate()}; if that is right: mpiexec -localhost 127.0.0.1"
     return Check("world of 2", ok, "mpiexec -n 2 python", came, mend)
@@ -390,7 +384,7 @@ def check_spawn() -> Check:
     if kind is not None and not kind.resizes:
         return Check("spawn", None, tried, f"not tried: under {kind.name} jobs are rigid")
     done = run_probe([sys.executable, "-c", _SPAWN, _CHILD])
-    ok = not done.failed and done.words.isdecimal()
+    ok = not done.reason and done.words.isdecimal()
     came = f"a process joined after {done.words} ms" if ok else done.reason or done.words
     mend = (
         "" if ok else "malleable doctor's lines above come first; then: HYDRA_LAUNCHER=fork, or ssh without a password"
@@ -407,7 +401,7 @@ def check_emulated_nodes() -> Check:
         return Check("emulated nodes", None, tried, f"{whose[0].name} has none; the embedded scheduler needs MPICH")
     done = run_probe([mpiexec, "-launcher", "fork", "-hosts", "nodeA,nodeB", "-n", "2", sys.executable, "-c", _NODE])
     names = sorted(done.words.split())
-    ok = not done.failed and names == ["nodeA", "nodeB"]
+    ok = not done.reason and names == ["nodeA", "nodeB"]
     came = "nodeA and nodeB" if ok else done.reason or f"got {names}"
     mend = "" if ok else "needs MPICH's mpiexec (hydra): pip install mpich"
     return Check("emulated nodes", ok, tried, came, mend)
@@ -422,11 +416,7 @@ def identified(mpiexec: str) -> tuple[environment.Mpi, str] | None:
 
 
 def _installed(mpi: environment.Mpi) -> bool:
-    try:
-        version(mpi.distribution)
-    except PackageNotFoundError:
-        return False
-    return True
+    return version(mpi.distribution) is not None
 
 
 def _mpiexec() -> str:

@@ -52,18 +52,19 @@ class LevelBag(ABC, Generic[P]):
         gift_tasks: The bound of gifts.
         work: Tasks that this instance processed; neither ``split`` nor ``merge`` nor pickling carries it over.
         count: The partial result.
+        queue: The pending entries.
     """
 
-    __slots__ = ("_problem", "_queue", "_weights", "count", "gift_tasks", "work")
+    __slots__ = ("_problem", "_weights", "count", "gift_tasks", "queue", "work")
 
     def __init__(self, problem: P, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS) -> None:
         self._problem = problem
-        self._queue, self._weights = self._begin(problem)
+        self.queue, self._weights = self._begin(problem)
         self.gift_tasks = gift_tasks
         self.count = count
         self.work = 0
         if packed is not None:
-            self._queue.unpack(packed)
+            self.queue.unpack(packed)
 
     @abstractmethod
     def _begin(self, problem: P) -> tuple[LevelQueue, Sequence[float]]:
@@ -78,7 +79,7 @@ class LevelBag(ABC, Generic[P]):
         return type(self)(self._problem, gift_tasks=self.gift_tasks)
 
     def __reduce__(self) -> tuple[type[Self], tuple[P, int, Words, int]]:
-        return type(self), (self._problem, self.count, self._queue.packed(), self.gift_tasks)
+        return type(self), (self._problem, self.count, self.queue.packed(), self.gift_tasks)
 
     @staticmethod
     @abstractmethod
@@ -90,31 +91,26 @@ class LevelBag(ABC, Generic[P]):
     def _divide(row: Words, subtrees: int) -> Words:
         """Remove some, not all, of the subtrees of an entry, in place, and return an entry with those removed."""
 
-    @property
-    def queue(self) -> LevelQueue:
-        """The pending entries."""
-        return self._queue
-
     def __len__(self) -> int:
         """Return the number of pending subtrees; ``split`` and ``merge`` conserve it."""
-        return sum(sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied())
+        return sum(sum(self._subtrees(self.queue.rows(level))) for level in self.queue.occupied())
 
     @property
     def nbytes(self) -> int:
         """Bytes that the pending entries take on the way."""
-        return self._queue.nbytes
+        return self.queue.nbytes
 
     def is_empty(self) -> bool:
         """Tell whether no task is left."""
-        return self._queue.is_empty()
+        return self.queue.is_empty()
 
     def is_splittable(self) -> bool:
         """Tell whether there are two subtrees worth a message."""
         found = 0
-        for level in self._queue.occupied():
+        for level in self.queue.occupied():
             if self._weights[level] < self.gift_tasks:
                 continue
-            rows = self._queue.rows(level)
+            rows = self.queue.rows(level)
             if len(rows) > 1:
                 return True
             found += sum(self._subtrees(rows))
@@ -137,9 +133,9 @@ class LevelBag(ABC, Generic[P]):
             return self._split_all()
         if not self.is_splittable():
             return None
-        worthy = [level for level in self._queue.occupied() if self._weights[level] >= self.gift_tasks]
+        worthy = [level for level in self.queue.occupied() if self._weights[level] >= self.gift_tasks]
         worthy.reverse()
-        subtrees = [self._subtrees(self._queue.rows(level)) for level in worthy]
+        subtrees = [self._subtrees(self.queue.rows(level)) for level in worthy]
         given = self._empty()
         wanted = shares([sum(level) for level in subtrees], [self._weights[level] for level in worthy])
         for level, counts, share in zip(worthy, subtrees, wanted, strict=True):
@@ -162,15 +158,15 @@ class LevelBag(ABC, Generic[P]):
             share -= counts[whole]
             whole += 1
         if share:
-            part = self._divide(self._queue.rows(level)[whole], share)
-            given._queue.append(level, part.reshape(1, -1))
+            part = self._divide(self.queue.rows(level)[whole], share)
+            given.queue.append(level, part.reshape(1, -1))
         if whole:
-            given._queue.append(level, self._queue.rows(level)[:whole])
-            self._queue.drop_first(level, whole)
+            given.queue.append(level, self.queue.rows(level)[:whole])
+            self.queue.drop_first(level, whole)
 
     def merge(self, other: Self) -> None:
         """Take over the tasks and the partial result of ``other``, which has neither afterwards."""
-        self._queue.extend(other._queue)
+        self.queue.extend(other.queue)
         self.count += other.count
         other.count = 0
 

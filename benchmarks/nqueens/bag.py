@@ -48,12 +48,12 @@ class QueensBag(LevelBag[int]):
         check_size(size)
         bag = cls(size, count=PARTS if size == 1 else 0, gift_tasks=gift_tasks)
         for rows, placement in starts(size) if size >= _LEAST else ():
-            bag._queue.append(rows, np.array([placement], np.uint32))
+            bag.queue.append(rows, np.array([placement], np.uint32))
         return bag
 
     def process(self, n: int) -> bool:
         """Do about ``n`` tasks, up to 16 more; return whether tasks remain."""
-        queue = self._queue
+        queue = self.queue
         tasks, found, more = kernel.expand(queue.data, queue.entries, self._rules, min(n, _MOST))
         self.count += found
         self.work += tasks

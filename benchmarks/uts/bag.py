@@ -70,13 +70,13 @@ class UtsBag(NodeBag[Geometric]):
         children = law(tree).root_children if tree.levels else 0
         bag = cls(tree, count=1 + children if tree.levels == 1 else 1, gift_tasks=gift_tasks)
         if tree.levels > 1 and children:
-            bag._queue.append(tree.levels, cls._row(tree.root(), children))
+            bag.queue.append(tree.levels, cls._row(tree.root(), children))
         bag.work = bag.count
         return bag
 
     def process(self, n: int) -> bool:
         """Count about ``n`` nodes, up to some 200 more; return whether tasks remain."""
-        queue = self._queue
+        queue = self.queue
         nodes, hashed, more = kernel.expand(
             queue.data,
             queue.entries,

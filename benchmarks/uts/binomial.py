@@ -79,13 +79,13 @@ class BinomialBag(NodeBag[BinomialTree]):
     def of_tree(cls, tree: BinomialTree, gift_tasks: int = GIFT_TASKS) -> BinomialBag:
         """Return the bag that holds the whole tree."""
         bag = cls(tree, count=1, gift_tasks=gift_tasks)
-        bag._queue.append(0, cls._row(tree.root(), tree.root_children))
+        bag.queue.append(0, cls._row(tree.root(), tree.root_children))
         bag.work = bag.count
         return bag
 
     def process(self, n: int) -> bool:
         """Count about ``n`` nodes, less than a vector more; return whether tasks remain."""
-        queue = self._queue
+        queue = self.queue
         budget = min(n, MOST_NODES)
         while budget > 0 and queue.entries[0]:
             queue.reserve(int(queue.entries[0]) + kernel.CAPACITY)
@@ -191,7 +191,7 @@ class HybridBag(NodeBag[HybridTree]):
         """Return the bag that holds the whole tree."""
         bag = cls(tree, count=1, gift_tasks=gift_tasks)
         if bag._law.root_children:
-            bag._queue.append(tree.levels, cls._row(tree.root(), bag._law.root_children))
+            bag.queue.append(tree.levels, cls._row(tree.root(), bag._law.root_children))
         bag.work = bag.count
         return bag
 
@@ -199,14 +199,14 @@ class HybridBag(NodeBag[HybridTree]):
         """Count about ``n`` nodes, less than two vectors more; return whether tasks remain."""
         budget = min(n, MOST_NODES)
         while budget > 0 and not self.is_empty():
-            nodes = self._search_below(budget) if self._queue.entries[_STACK] else self._search_above(budget)
+            nodes = self._search_below(budget) if self.queue.entries[_STACK] else self._search_above(budget)
             budget -= nodes
             self.count += nodes
             self.work += nodes
         return not self.is_empty()
 
     def _search_below(self, budget: int) -> int:
-        queue = self._queue
+        queue = self.queue
         queue.reserve(int(queue.entries[_STACK]) + kernel.CAPACITY)
         nodes, left = kernel.expand_binomial(
             queue.data[_STACK], queue.entries[_STACK], self._threshold, self._problem.children, budget
@@ -215,7 +215,7 @@ class HybridBag(NodeBag[HybridTree]):
         return nodes
 
     def _search_above(self, budget: int) -> int:
-        queue, laws = self._queue, self._law
+        queue, laws = self.queue, self._law
         queue.reserve(_ROOM + kernel.CAPACITY)
         nodes, _, _ = kernel.expand(
             queue.data, queue.entries, laws.of_level, laws.thresholds, laws.guess, _FLOOR, min(budget, _ROOM)

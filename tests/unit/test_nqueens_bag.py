@@ -39,7 +39,7 @@ def test_split_halves_the_work() -> None:
 
 def test_split_divides_the_columns_of_one_placement() -> None:
     bag = QueensBag.of_board(12)
-    row = bag._queue.rows(11)[0].copy()
+    row = bag.queue.rows(11)[0].copy()
     free = int(row[3])
     part = QueensBag._divide(row, 3)
     assert (int(part[3]).bit_count(), int(row[3]).bit_count()) == (3, free.bit_count() - 3)
@@ -68,7 +68,7 @@ def test_a_merged_crowd_is_searched_exactly() -> None:
     crowd = QueensBag(12)
     for _ in range(10):
         crowd.merge(pickle.loads(message))
-    assert max(crowd._queue.entries) > 64
+    assert max(crowd.queue.entries) > 64
     assert solutions(crowd) == 10 * 14200
 
 
@@ -79,7 +79,7 @@ def test_pickling_ships_live_entries_out_of_band() -> None:
     buffers: list[pickle.PickleBuffer] = []
     message = pickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
     assert len(message) < 500
-    assert [len(buffer.raw()) for buffer in buffers] == [int(bag._queue.entries.sum()) * 5 * 4]
+    assert [len(buffer.raw()) for buffer in buffers] == [int(bag.queue.entries.sum()) * 5 * 4]
     copy = pickle.loads(message, buffers=[bytes(buffer.raw()) for buffer in buffers])
     assert (len(copy), copy.count, copy.work) == (held, bag.count, 0)
     assert solutions(copy) == solutions(bag) == known_solutions(12)

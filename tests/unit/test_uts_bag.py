@@ -72,12 +72,12 @@ def test_split_halves_the_work() -> None:
 def test_split_gives_the_subtrees_nearest_to_the_root() -> None:
     bag = UtsBag.of_tree(Tree(12))
     bag.process(2000)
-    top = int(bag._queue.occupied()[0])
-    before = len(bag._queue.rows(top))
+    top = int(bag.queue.occupied()[0])
+    before = len(bag.queue.rows(top))
     part = bag.split(False)
     assert part is not None
-    assert part._queue.occupied()[0] == top
-    assert len(bag._queue.rows(top)) <= before
+    assert part.queue.occupied()[0] == top
+    assert len(bag.queue.rows(top)) <= before
 
 
 def test_small_subtrees_are_not_given_away() -> None:
@@ -128,7 +128,7 @@ def test_a_merged_crowd_is_searched_exactly() -> None:
     crowd = UtsBag(Tree(9))
     for bag in bags:
         crowd.merge(bag)
-    assert max(crowd._queue.entries) > 64
+    assert max(crowd.queue.entries) > 64
     assert nodes(crowd) == Tree(9).known_nodes()
 
 
@@ -139,7 +139,7 @@ def test_pickling_ships_live_entries_out_of_band() -> None:
     buffers: list[pickle.PickleBuffer] = []
     message = pickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
     assert len(message) < 500
-    assert [len(buffer.raw()) for buffer in buffers] == [bag.nbytes] == [int(bag._queue.entries.sum()) * 9 * 4]
+    assert [len(buffer.raw()) for buffer in buffers] == [bag.nbytes] == [int(bag.queue.entries.sum()) * 9 * 4]
     read_only = [bytes(buffer.raw()) for buffer in buffers]
     copy = pickle.loads(message, buffers=read_only)
     assert (len(copy), copy.count, copy.work) == (held, bag.count, 0)

@@ -59,9 +59,9 @@ def test_the_bag_keeps_the_protocol(granularity: int) -> None:
 
 def test_a_full_stack_grows_between_calls_of_the_kernel() -> None:
     bag = BinomialBag.of_tree(SAMPLES["T3"])  # type: ignore[arg-type]  # a binomial one
-    room = bag._queue.data.shape[1]
+    room = bag.queue.data.shape[1]
     bag.process(100_000)
-    assert bag._queue.data.shape[1] > room
+    assert bag.queue.data.shape[1] > room
     assert bag.work >= 100_000
 
 

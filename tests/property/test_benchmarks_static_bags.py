@@ -30,7 +30,7 @@ def centrality(seed: int) -> list[int]:
     return numbers
 
 
-def schedule(bag: RangeBag[Any], result: Any, rng: Random, most: int) -> int:
+def schedule(bag: RangeBag[Any, Any], result: Any, rng: Random, most: int) -> int:
     """Compute ``bag`` on bags that come and go at random; return the work done."""
     bags, gone = [bag], 0
     if rng.random() < 0.5:

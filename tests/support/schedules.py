@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ STEPS: Final = st.lists(
 )
 
 
-def counted(first: LevelBag, steps: list[Step]) -> Count:
+def counted(first: LevelBag[Any], steps: list[Step]) -> Count:
     """Carries the steps out, processes what is left, and folds the results of all bags."""
     bags = [first]
     for action, index, amount in steps:

@@ -54,7 +54,7 @@ def test_kernels_agree_on_the_number_of_tasks() -> None:
             bag = QueensBag.of_board(8)
             total = 0
             while True:
-                done, _, more = expand(bag._queue.data, bag._queue.entries, bag._rules, budget)
+                done, _, more = expand(bag.queue.data, bag.queue.entries, bag._rules, budget)
                 total += done
                 if not more:
                     break
@@ -81,8 +81,8 @@ def test_the_largest_board_stays_within_its_words(any_kernel: str, budget: int) 
     bag = QueensBag.of_board(25)
     for _ in range(50):
         assert bag.process(min(budget, 2000))
-    for level in bag._queue.occupied():
-        words, _, _, free = bag._queue.rows(level).T.tolist()
+    for level in bag.queue.occupied():
+        words, _, _, free = bag.queue.rows(level).T.tolist()
         columns = [word & ((1 << 25) - 1) for word in words]
         assert {value.bit_count() for value in columns} == {25 - level}
         assert all(0 < value < 1 << 25 and not value & used for value, used in zip(free, columns, strict=True))

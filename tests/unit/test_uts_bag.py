@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_slow_workers_give_small_subtrees_away() -> None:
 
 
 @pytest.mark.parametrize("bag", [*(bag_of(SAMPLES[name], 3) for name in ("T1", "T3", "T4")), QueensBag.of_board(9, 3)])
-def test_what_is_split_off_or_shipped_is_given_away_as_readily(bag: LevelBag) -> None:
+def test_what_is_split_off_or_shipped_is_given_away_as_readily(bag: LevelBag[Any]) -> None:
     bag.process(1000)
     part = bag.split(False)
     assert part is not None

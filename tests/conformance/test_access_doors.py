@@ -85,9 +85,10 @@ def test_the_scheduler_s_own_user_may_everything_at_any_socket(daemon: DaemonThr
 
 def test_a_door_that_cannot_be_opened_is_named(folder: Path) -> None:
     (folder / "file").write_text("")
-    for door in (f"unix:{folder}/file", f"unix:{folder}/none/door"):
+    for name, why in (("file", "it is there already"), ("none/door", "No such file or directory")):
+        door = f"unix:{folder}/{name}"
         config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=(door,))
-        with pytest.raises(DaemonError, match=f"cannot listen at {door}"), Daemon.start_in_thread(config):
+        with pytest.raises(DaemonError, match=f"cannot listen at {door}: {why}"), Daemon.start_in_thread(config):
             pass
     for door in ("tcp:127.0.0.1:0", "unix:", "pipe:x", "folder"):
         with pytest.raises(DaemonError, match="is not a door"):

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import asyncio
+import os
+import pwd
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast, get_args
 
 import pytest
 
-from scheduler_bridge.daemon.control.access import Caller, NotPermittedError, Standing, permitted
+from scheduler_bridge.daemon.control.access import (
+    Caller,
+    Door,
+    NotPermittedError,
+    Standing,
+    any_user,
+    owner_only,
+    permitted,
+)
 from scheduler_bridge.daemon.requests import (
     AnyRequest,
     Cancel,
     ChangeNode,
     Explain,
+    Failure,
     GetRecord,
     Hold,
     JobRequest,
@@ -127,3 +142,27 @@ def test_a_hold_is_its_user_s_own_whoever_she_is(caller: Caller, as_user: bool) 
 def test_an_operator_may_hold_a_job_as_its_user() -> None:
     request = Hold(job=1, as_user=True)
     assert permitted(request, OPERATOR, JOBS.get) is request
+
+
+def connected(uid: int) -> asyncio.StreamWriter:
+    """A connection from a user, as the kernel describes it."""
+    peer = SimpleNamespace(getsockopt=lambda *_: struct.pack("3i", 1, uid, uid))
+    return cast("asyncio.StreamWriter", SimpleNamespace(get_extra_info=lambda _: peer))
+
+
+def test_the_kernel_says_who_calls() -> None:
+    ours, stranger = os.getuid(), 65534
+    assert any_user(connected(ours)) == Caller(pwd.getpwuid(ours).pw_name, operator=True)
+    assert any_user(connected(0)).operator
+    assert any_user(connected(stranger)) == Caller(pwd.getpwuid(stranger).pw_name)
+    assert any_user(connected(2**30 - 7)) == Caller(f"uid{2**30 - 7}"), "it has no name"
+
+
+def test_the_control_socket_lets_its_owner_and_root_in_and_no_one_else() -> None:
+    for uid in (os.getuid(), 0):
+        assert owner_only(connected(uid)) == any_user(connected(uid))
+    assert owner_only(connected(65534)) == Failure(reason="this scheduler belongs to another user")
+
+
+def test_a_door_may_be_gone_when_it_is_removed(tmp_path: Path) -> None:
+    Door(tmp_path / "door").remove()

@@ -296,3 +296,20 @@ def test_the_transition_table_is_the_only_way() -> None:
     back = [state for (state, _), after in TRANSITIONS.items() if after is JobState.QUEUED]
     assert back == [JobState.CLAIMING], "who runs does not wait again"
     assert set(TRANSITIONS.values()) == set(JobState)
+
+
+def test_a_longer_grace_counts_for_jobs_that_run() -> None:
+    core = make()
+    run_one(core, rigid(1, 1, 100.0), ready=False)
+    core.use(core.policy, Settings(walltime_grace_s=20.0))
+    assert WakeAt(120.0) in [*core.handle(WakeUp(), 100.0), *core.handle(WakeUp(), 101.0)]
+    assert [type(effect) for effect in core.handle(WakeUp(), 120.0)] == [KillJob]
+
+
+def test_what_is_known_of_users_can_be_handed_on() -> None:
+    before, after = make(), make()
+    run_one(before, rigid(1, 1, 100.0), ready=False)
+    before.handle(JobEnded(1, "completed"), 25.0)
+    assert before.past_use == {"u": [0.25]}
+    after.learn(before.past_use)
+    assert after.past_use == before.past_use

@@ -144,3 +144,10 @@ def test_what_leaves_is_not_reserved_and_is_replaced_where_it_was() -> None:
     run_one_at = core.handle(JobSubmitted(rigid(1, 1, 50.0)), 2.0)
     assert any(isinstance(effect, StartJob) for effect in run_one_at)
     core.check()
+
+
+def test_of_several_that_left_one_comes_back() -> None:
+    core = make("fcfs")
+    core.handle_batch([NodeRemoved("b"), NodeRemoved("c"), NodeRemoved("d")], 0.0)
+    core.handle(NodeUp("b"), 1.0)
+    assert [row.node for row in core.snapshot().nodes] == ["a", "b"]

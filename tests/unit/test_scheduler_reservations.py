@@ -16,6 +16,7 @@ from scheduler_bridge.core.events import (
     KillJob,
     MalleableReady,
     NodeDown,
+    Refuse,
     RefuseReservation,
     ReservationCancelled,
     ReservationMade,
@@ -274,3 +275,33 @@ def test_a_reservation_far_away_holds_nothing_up() -> None:
     submit(core, rigid(1, 4, 50.0), 10.0)
     (waiting,) = core.snapshot().jobs
     assert waiting.expected_start_s == 200.0
+
+
+def test_a_job_of_a_reservation_that_has_time_waits_for_nodes() -> None:
+    core = cluster()
+    keep(core, 0.0, 200.0, 2)
+    assert submit(core, rigid(1, 2, 50.0, reservation="r"), 0.0)
+    assert submit(core, rigid(2, 2, 50.0, reservation="r"), 0.0) == ()
+    assert "more than is left" not in core.explain(2)
+    assert "it needs 2 nodes, 0 are free" in core.explain(2)
+
+
+@pytest.mark.parametrize(("reservation", "answer"), [("r", SendOrder), ("", Refuse)])
+def test_a_request_for_more_comes_after_jobs_that_may_use_the_same_nodes(reservation: str, answer: type) -> None:
+    core = cluster(nodes="abcdef")
+    keep(core, 100.0, 200.0, 2)
+    submit(core, rigid(1, 3, 50.0), 0.0)
+    assert submit(core, malleable(2, 1, 4, 50.0), 0.0) == ("d", "e", "f")
+    core.handle_batch([JobStarted(1), JobStarted(2), MalleableReady(2), JobEnded(1, "completed")], 1.0)
+    submit(core, rigid(3, 2 if reservation else 6, 50.0, reservation=reservation), 2.0)
+    assert [type(effect) for effect in core.handle(EvolvingRequest(2, 1), 3.0)] == [answer]
+
+
+def test_nodes_are_lent_from_one_reservation_when_another_has_none_to_lend() -> None:
+    core = cluster()
+    first, second = AdvanceReservation("r", 100.0, 300.0, 1), AdvanceReservation("s", 200.0, 300.0, 1)
+    kept = [core.handle(ReservationMade(each), 0.0)[0] for each in (first, second)]
+    assert kept == [KeepNodes("r", ("d",)), KeepNodes("s", ("c",))]
+    assert submit(core, rigid(1, 3, 150.0), 0.0) == ("a", "b", "c"), "s lends its node"
+    assert submit(core, rigid(2, 3, 500.0), 1.0) == ()
+    assert submit(core, rigid(3, 1, 50.0), 2.0) == ("d",)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.storage.log_entries import Row
 from scheduler_bridge.daemon.storage.state import SECRET, StateFolder
 from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store
@@ -111,4 +112,55 @@ def test_an_entry_outlasts_a_power_loss_when_it_has_been_added(tmp_path: Path, m
     assert writers
     for base in writers:
         assert base.execute("PRAGMA synchronous").fetchone()[0] >= 2
+    store.close()
+
+
+# What is there of a daemon, and what it leaves ------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_served_says_by_whom(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    with pytest.raises(DaemonError, match=rf"a scheduler \(process {os.getpid()}\) serves {tmp_path} already"):
+        StateFolder(tmp_path)
+    folder.close()
+    StateFolder(tmp_path).close()
+
+
+def test_the_port_of_a_killed_daemon_is_known_until_one_ends_in_good_order(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    assert folder.last_port() == 0
+    folder.close()
+    (tmp_path / "endpoint.json").write_text('{"jobs": "127.0.0.1:4711"}')
+    again = StateFolder(tmp_path)
+    assert again.last_port() == 4711
+    again.close()
+    third = StateFolder(tmp_path)
+    assert third.last_port() == 4711, "that one did not get as far as to replace it"
+    third.publish(jobs="127.0.0.1:4712")
+    assert third.last_port() == 4712
+    third.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", "{}", '{"jobs": null}', '{"jobs": "127.0.0.1"}', "\\xff"])
+def test_an_endpoint_that_cannot_be_read_names_no_port(tmp_path: Path, text: str) -> None:
+    (tmp_path / "endpoint.json").write_text(text)
+    folder = StateFolder(tmp_path)
+    assert folder.last_port() == 0
+    folder.close()
+
+
+def test_an_attempt_is_claimed_once(tmp_path: Path) -> None:
+    notes = Notes(tmp_path, "1.1")
+    assert (notes.claim("first"), notes.claim("second")) == (True, False)
+    assert notes.claimed == "first"
+    assert Notes(tmp_path, "1.2").claim("second")
+    notes.retire()
+    assert not notes.claim("second"), "a claim outlasts the end of the attempt"
+
+
+def test_an_era_without_any_job_has_ended_too(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.end_era(store.begin_era(ERA), 1)
+    assert [(stored.ended, stored.next_job) for stored in store.eras()] == [(True, 1)]
     store.close()

@@ -11,6 +11,7 @@ from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.ledger import DivergedError, Ledger, spec_of
 from scheduler_bridge.daemon.storage.log_entries import AnyFact, Configured, Entry, Policy, Requested
 from scheduler_bridge.daemon.storage.store import Era
+from scheduler_bridge.model import AdvanceReservation
 
 ERA = Era(
     nodes=("a",), policy="sd-policy", parameters={"max_slowdown": "inf"}, first_job=1, started_at="", wall_s=0.0,
@@ -102,3 +103,47 @@ def test_pauses_are_the_policys_unless_others_are_given() -> None:
         assert pauses(Ledger.thaw(ERA, ledger.freeze())) == expected
     assert ledger.core.save()[0].settings.cores_per_node == 4
     assert ledger.policy == compat
+
+
+def easy(*nodes: str) -> Ledger:
+    return Ledger(msgspec.structs.replace(ERA, nodes=nodes, policy="easy", parameters={}, cores_per_node=1))
+
+
+def test_ids_and_names_are_given_once_and_handlers_are_followed() -> None:
+    ledger = easy("a", "b")
+    request = JobRequest(name="job", command=("x",), hold=True)
+    ledger.take(Entry(0.0, (), (Requested(1, request),)))
+    assert ledger.next_job_id == 2, "also while a job is kept back"
+    ledger.take(submitted(5, 10.0, 1.0))
+    assert ledger.next_job_id == 6
+    phases = []
+    for event in (ev.JobStarted(5), ev.MalleableReady(5), ev.MalleableEnded(5)):
+        ledger.take(Entry(1.5, (event,), ()))
+        phases.append(ledger.jobs[5].phase)
+    assert phases == ["silent", "ready", "disabled"]
+    assert ledger.new_reservation() == "r1"
+    ledger.take(Entry(2.0, (ev.ReservationMade(AdvanceReservation("r1", 50.0, 60.0, 1)),), ()))
+    ledger.take(Entry(3.0, (ev.ReservationCancelled("r1"),), ()))
+    assert ledger.new_reservation() == "r2"
+
+
+def test_what_jobs_hold_is_added_up_in_seconds_of_nodes() -> None:
+    ledger = easy("a", "b")
+    ledger.take(submitted(1, 100.0, 10.0))
+    ledger.take(Entry(12.0, (ev.JobStarted(1),), ()))
+    ledger.take(Entry(40.0, (ev.JobEnded(1, "completed"),), ()))
+    ledger.take(Entry(50.0, (ev.WakeUp(),), ()))
+    assert (ledger.busy_node_s, ledger.node_s) == (30.0, 100.0)
+    (job,) = ledger.recorder.record().jobs
+    assert (job.state, job.end_s) == ("completed", 40.0)
+
+
+def test_a_job_that_was_kept_back_is_judged_when_another_has_ended() -> None:
+    ledger = easy("a")
+    ledger.take(submitted(1, 100.0, 0.0))
+    assert ledger.jobs[1].admitted
+    after = JobRequest(name="job", command=("x",), after_any=(1,))
+    ledger.take(Entry(1.0, (ev.JobStarted(1),), (Requested(2, after),)))
+    assert ledger.verdicts(None) == []
+    ledger.take(Entry(2.0, (ev.JobEnded(1, "failed"),), ()))
+    assert [(verdict.job.spec.job_id, verdict.admitted) for verdict in ledger.verdicts(None)] == [(2, True)]

@@ -147,3 +147,15 @@ def test_it_is_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         "job 0 (r) is running: started on 3 nodes: first in the queue",
         "it holds n0, n1, n2",
     ]
+
+
+def test_a_wait_is_another_one_when_there_are_nodes_enough_no_longer() -> None:
+    core = SchedulerCore([f"n{i}" for i in range(6)], policies.get("easy"), remember="all")
+    for sim in (rigid(0, 4, 100), rigid(1, 5, 10), rigid(2, 2, 500)):
+        core.handle(JobSubmitted(sim.spec), 0.0)
+    core.handle(JobSubmitted(rigid(3, 1, 50).spec), 5.0)
+    assert [(moment.time_s, moment.text) for moment in core.explanation(2).moments] == [
+        (0.0, "submitted"),
+        (0.0, "waits: it would delay job 1: 5 nodes are reserved for job 1 at 100 s, 1 is spare"),
+        (5.0, "waits: it needs 2 nodes, 1 is free; 5 nodes are reserved for job 1 at 100 s"),
+    ]

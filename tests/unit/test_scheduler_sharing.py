@@ -380,3 +380,28 @@ def test_another_policy_brings_another_filter() -> None:
     for nodes, may_share in (("*", True), ("[bc]", False), ("?", True)):
         core.use(policies.get("sd-policy", nodes=nodes), Settings())
         assert core._state.view().running[0].may_share is may_share
+
+
+def expected_end_s(core: SchedulerCore, job_id: int) -> float | None:
+    return next(row.expected_end_s for row in core.snapshot().jobs if row.job == job_id)
+
+
+@pytest.mark.parametrize(("walltime_s", "guest_s", "host_s"), [(100.0, 210.0, 1100.0), (5000.0, 10_010.0, 1990.0)])
+def test_a_host_goes_on_faster_when_its_guest_has_ended_unless_it_ends_before(
+    walltime_s: float, guest_s: float, host_s: float
+) -> None:
+    core, _ = make(1, shares=[Share(9, 1, (0,), 2, 0, "they share")])
+    core.handle(JobSubmitted(malleable(9, 1, walltime_s)), 10.0)
+    core.handle(WorkersChanged(0, 1), 10.0)
+    core.handle(JobStarted(9), 10.0)
+    core.handle(WakeUp(), 11.0)
+    # Both have two of the four cores from 10 s on: the host has 990 s of its walltime left, the guest all of its own.
+    assert (expected_end_s(core, 9), expected_end_s(core, 0)) == (guest_s, host_s)
+
+
+def test_a_policy_sees_at_once_whose_nodes_will_be_shared() -> None:
+    core, policy = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle(JobSubmitted(malleable(10, 3)), 11.0)
+    seen = {job.spec.job_id: (job.neighbours, job.is_host, job.kept_nodes) for job in policy.seen[-1].running}
+    assert seen == {0: (1, True, 2), 1: (1, True, 1), 9: (1, False, 0)}

@@ -107,6 +107,16 @@ def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
         again(config)
 
 
+@pytest.mark.parametrize("state", [b"", b"no pickle"])
+def test_a_snapshot_that_cannot_be_read_is_not_needed(config: DaemonConfig, state: bytes) -> None:
+    before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
+    store = Store(config.state_dir)
+    store.append(1, 3, [encode(Entry(3.0), [])], Frozen(2, ledger.VERSION, state))
+    store.close()
+    restored = again(config)
+    assert (restored.rows, restored.ledger.jobs) == (3, before.jobs)
+
+
 def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> None:
     written(config, ENTRY)
     store = Store(config.state_dir)

@@ -38,7 +38,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.core.tracked import TRANSITIONS, Step, TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
-from scheduler_bridge.policies import Decision, Grow, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
 
 # starting and ending ----------------------------------------------------------------------------------------------
 
@@ -313,3 +313,43 @@ def test_what_is_known_of_users_can_be_handed_on() -> None:
     assert before.past_use == {"u": [0.25]}
     after.learn(before.past_use)
     assert after.past_use == before.past_use
+
+
+def test_promises_stand_only_where_the_policy_says_so() -> None:
+    promise = Reservation(2, 100.0, 4, 0)
+    policy = Stub([Start(1, 1, ""), Reserve(promise)])
+    core = SchedulerCore(NODES, policy)
+    core.handle_batch([JobSubmitted(rigid(1, 1)), JobSubmitted(rigid(2, 4))], 0.0)
+    for decisions, kept in (([Stand()], 100.0), ([], None)):
+        policy.decisions = list(decisions)
+        core.handle(NodeUp(f"e{len(decisions)}"), 1.0)
+        assert core.explanation(2).expected_start_s == kept
+
+
+def test_a_shorter_interval_between_passes_holds_from_the_next_pass_on() -> None:
+    core = make(settings=Settings(pass_interval_s=50.0))
+    run_one(core, rigid(1, 1, 100.0), ready=False)
+    core.use(core.policy, Settings(pass_interval_s=5.0))
+    assert core.handle(WakeUp(), 1.0) == [WakeAt(6.0)]
+
+
+class Shortest(Stub):
+    """Looks at the waiting jobs in an order of its own, and at nothing else."""
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        self.seen = [spec.job_id for spec in view.queue_by(_walltime_s)]
+        return []
+
+
+def _walltime_s(spec: JobSpec) -> float:
+    return spec.walltime_s
+
+
+def test_a_policy_that_asks_for_its_own_order_alone_sees_the_queue_as_it_is() -> None:
+    policy = Shortest([])
+    core = SchedulerCore(NODES, policy)
+    for job_id, walltime_s in ((1, 100.0), (2, 50.0), (3, 70.0)):
+        core.handle(JobSubmitted(rigid(job_id, 1, walltime_s)), 0.0)
+    assert policy.seen == [2, 3, 1]
+    core.handle(CancelJob(3), 1.0)
+    assert policy.seen == [2, 1]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from apgas.provenance import commit, cpu_model, version
 from glb.statistics import SUMMARY_HEADS, Statistics, summary_finding, summary_rows
@@ -21,6 +21,8 @@ from .progress import scaled
 
 if TYPE_CHECKING:
     from apgas import ResizeRecord
+
+    from .cli import Benchmark
 
 
 _RESIZE: Final = ("kind", "n", "at_s", "seconds", "phases", "outcome", "reason", "nodes")
@@ -32,11 +34,7 @@ class Measurement:
     """One run of a benchmark.
 
     Attributes:
-        benchmark: Its name.
-        parameters: The instance.
-        unit: What tasks are.
-        rule: What a rate counts.
-        noun: What the result counts, if it is a whole number.
+        benchmark: What was run.
         workers: Computing threads per place.
         places_start: Places when the first computation began.
         places_end: Places when the last one ended.
@@ -54,11 +52,7 @@ class Measurement:
         notes: More lines for the table, name and text.
     """
 
-    benchmark: str
-    parameters: Mapping[str, object]
-    unit: str
-    rule: str
-    noun: str
+    benchmark: Benchmark[Any]
     workers: int
     places_start: int
     places_end: int = 0
@@ -96,8 +90,8 @@ class Measurement:
     def as_json(self) -> dict[str, object]:
         """Return the content of the JSON file."""
         return {
-            "benchmark": self.benchmark,
-            "parameters": dict(self.parameters),
+            "benchmark": self.benchmark.name,
+            "parameters": dict(self.benchmark.parameters),
             "result": self.result,
             "verified": self.verified,
             "seconds": self.seconds,
@@ -109,7 +103,7 @@ class Measurement:
             "shrinks": self.carried_out("shrink"),
             "resizes": [{name: getattr(resize, name) for name in _RESIZE} for resize in self.resizes],
             "tasks": self.total.tasks,
-            "unit": self.unit,
+            "unit": self.benchmark.unit,
             "steals": self.steals,
             "startup": dict(self.startup),
             "statistics": asdict(self.total),
@@ -264,8 +258,9 @@ def machine_id() -> str:
 
 def headline(measurement: Measurement) -> str:
     """Return the result in one line."""
-    parameters = ", ".join(f"{name} {value}" for name, value in measurement.parameters.items())
-    return f"{measurement.benchmark} ({parameters}): {spoken(measurement.result)} {measurement.noun}".rstrip()
+    benchmark = measurement.benchmark
+    parameters = ", ".join(f"{name} {value}" for name, value in benchmark.parameters.items())
+    return f"{benchmark.name} ({parameters}): {spoken(measurement.result)} {benchmark.noun}".rstrip()
 
 
 def spoken(value: object) -> str:
@@ -307,12 +302,12 @@ def table_rows(measurement: Measurement) -> list[tuple[str, str]]:
     seconds = f"{measurement.seconds:.3f} s"
     if len(runs) > 1:
         seconds += f" (median of {len(runs)}: {min(runs):.3f} to {max(runs):.3f} s)"
-    rule = f" ({measurement.rule})" if measurement.rule else ""
+    rule = f" ({measurement.benchmark.rule})" if measurement.benchmark.rule else ""
     lines = [
         ("verified", _verdict(measurement)),
         ("places", f"{measurement.places_start} -> {measurement.places_end}, {measurement.workers} worker(s) each"),
         ("seconds", seconds),
-        ("rate", f"{scaled(measurement.rate)} {measurement.unit}/s{rule}"),
+        ("rate", f"{scaled(measurement.rate)} {measurement.benchmark.unit}/s{rule}"),
         ("steals", f"{measurement.steals:,}"),
     ]
     return lines + [("resize", _resize_line(record)) for record in measurement.resizes] + list(measurement.notes)

@@ -110,15 +110,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
     workers = options.workers or _default_workers(_warm_up(benchmark.warm_up))
-    measurement = Measurement(
-        benchmark=benchmark.name,
-        parameters=benchmark.parameters,
-        unit=benchmark.unit,
-        rule=benchmark.rule,
-        noun=benchmark.noun,
-        workers=workers,
-        places_start=len(apgas.places()),
-    )
+    measurement = Measurement(benchmark, workers, places_start=len(apgas.places()))
     nodes = {place.node for place in apgas.places()}
     begin = partial(_begin, benchmark.warm_up, options.orders, options.places_go_to)
     result = _compute(benchmark, options, measurement, begin)

@@ -8,6 +8,8 @@ import pytest
 
 import glb
 from benchmarks.harness.measurement import Measurement, show_statistics
+from benchmarks.uts.command import benchmark_of
+from benchmarks.uts.tree import Tree
 from glb import Statistics
 from glb.statistics import SUMMARY_HEADS, summary_finding, summary_rows, summary_text
 
@@ -58,7 +60,7 @@ def test_the_outcome_and_the_benchmarks_show_the_same() -> None:
     said = summary_text({0: BUSY, 1: IDLE}, total)
     assert outcome.summary() == said
     stream = io.StringIO()
-    measurement = Measurement("uts", {}, "nodes", "", "", 1, 2, counts={0: BUSY, 1: IDLE}, total=total)
+    measurement = Measurement(benchmark_of(Tree(5)), 1, 2, counts={0: BUSY, 1: IDLE}, total=total)
     show_statistics(measurement, stream)
     for line in summary_rows({0: BUSY, 1: IDLE}, total):
         for cell in line:

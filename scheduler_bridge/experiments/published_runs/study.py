@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from matplotlib.lines import Line2D
 
@@ -24,6 +24,7 @@ from scheduler_bridge.experiments.published_runs.cells import (
     measured,
     read_reference,
 )
+from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -47,8 +48,6 @@ _FAILED: Final = (
     "four times as long. They are replayed as long as they took, without orders; which nodes were lost meanwhile is "
     "not published. The errors without such runs stand beside."
 )
-
-Scale: TypeAlias = Literal["small", "full"]
 
 
 def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: None) -> Outcome:

@@ -17,6 +17,7 @@ from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
+from scheduler_bridge.sim.measures import quartiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -289,7 +290,10 @@ def _curves(
     values = [[run[name] for run in found[policy, share]] for share in shares]
     ours = list(zip(shares, map(statistics.fmean, values), strict=True))
     theirs = [(share, paper[policy, share][name]) for share in shares if name in paper.get((policy, share), {})]
-    return [Curve("here", ours, spread=[_quartiles(runs) for runs in values]), Curve("paper", theirs, INK, hollow=True)]
+    return [
+        Curve("here", ours, spread=[(low, high) for low, _, high in filter(None, map(quartiles, values))]),
+        Curve("paper", theirs, INK, hollow=True),
+    ]
 
 
 def gained(found: Mapping[tuple[str, int], Sequence[Mapping[str, float]]], name: str) -> float | None:
@@ -303,10 +307,3 @@ def gained(found: Mapping[tuple[str, int], Sequence[Mapping[str, float]]], name:
 def less(change: float, lower: str, higher: str) -> str:
     """Word a change in percent: ``12 % earlier``."""
     return f"{abs(change):.0f} % {lower if change < 0 else higher}"
-
-
-def _quartiles(runs: Sequence[float]) -> tuple[float, float]:
-    if len(runs) < 2:
-        return runs[0], runs[0]
-    low, _, high = statistics.quantiles(runs, n=4, method="inclusive")
-    return low, high

@@ -14,6 +14,7 @@ from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, 
 from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
 from scheduler_bridge.sim import SimRecord
+from scheduler_bridge.sim.measures import quartiles
 
 MEASURES: Final[Mapping[str, str]] = {
     "makespan_s": "makespan s",
@@ -91,17 +92,15 @@ def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, i
         found = [measures(run) for run in runs]
         for name in MEASURES:
             values = [run[name] for run in found]
-            row += [statistics.fmean(values), quartiles(values), paper.get((policy, share), {}).get(name)]
+            row += [statistics.fmean(values), _in_words(values), paper.get((policy, share), {}).get(name)]
         rows.append(tuple(row))
     return DataTable("means", "Means of the batches", tuple(columns), tuple(rows))
 
 
-def quartiles(values: list[float]) -> str:
-    """The first and third quartile, in words; of one value, nothing."""
-    if len(values) < 2:
-        return ""
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{low:.1f} to {high:.1f}"
+def _in_words(values: list[float]) -> str:
+    """The first and third quartile; of one value, nothing."""
+    found = quartiles(values) if len(values) > 1 else None
+    return "" if found is None else f"{found[0]:.1f} to {found[2]:.1f}"
 
 
 def orders(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], tuple[float, float]]:

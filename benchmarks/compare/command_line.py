@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 import sys
 import time
@@ -13,13 +12,9 @@ from types import TracebackType
 from typing import Annotated, Any, NoReturn, Self, TextIO, TypeAlias, cast
 
 import typer
-import typer.main
 
-from ..harness.cli import as_called
+from ..harness.cli import USAGE_ERROR, click_command
 from ..harness.errors import BadUsage, show_error
-
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
-"""click's UsageError, whichever click typer brings along."""
 
 
 def main(program: str, command: Callable[..., int], arguments: list[str]) -> int:
@@ -33,13 +28,11 @@ def main(program: str, command: Callable[..., int], arguments: list[str]) -> int
     Returns:
         What ``command`` returns, 2 for bad usage, 128 + N if signal N ended it.
     """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command(help=as_called(inspect.getdoc(command)))(command)
     try:
-        return cast("int", typer.main.get_command(app).main(arguments, prog_name=program, standalone_mode=False))
+        return cast("int", click_command(command).main(arguments, prog_name=program, standalone_mode=False))
     except BadUsage as error:
         show_error(error.culprit, error.why, error.remedy)
-    except _USAGE_ERROR as error:
+    except USAGE_ERROR as error:
         message = " ".join(cast("Any", error).format_message().split())
         show_error(message, f"{program.rpartition(' ')[2]} cannot read its command line", f"see {program} --help")
     except Interrupted as interrupt:

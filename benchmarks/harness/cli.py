@@ -144,7 +144,7 @@ class CommonOptions:
 # From the command line to both ---------------------------------------------------------------------------------------
 
 Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""
 _BENCHMARKS = __package__.rpartition(".")[0]
 """By what name this process knows them: that of the checkout's folder, or the installed one."""
@@ -164,7 +164,7 @@ def parse(module: str, arguments: Sequence[str]) -> Parsed:
     program = module.rpartition(".")[0]
     try:
         parsed = _click_command(module).main(list(arguments), prog_name=_spoken(program), standalone_mode=False)
-    except _USAGE_ERROR as error:
+    except USAGE_ERROR as error:
         message = cast("Any", error).format_message()
         raise BadUsage(
             " ".join(message.split()), f"{program} cannot read its command line", f"see {_spoken(program)} --help"
@@ -181,10 +181,14 @@ def _spoken(program: str) -> str:
     return f"python -m {program}"
 
 
-def _click_command(module: str) -> Any:  # click's Command, from whichever click typer brings along
-    own: Callable[..., Benchmark[Any]] = importlib.import_module(module).command
+def _click_command(module: str) -> Any:
+    return click_command(_with_common(importlib.import_module(module).command))
+
+
+def click_command(function: Callable[..., object]) -> Any:  # click's Command, from whichever click typer brings along
+    """Return the command whose options are the annotated parameters of ``function``."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command()(_with_common(own))
+    app.command(help=as_called(inspect.getdoc(function)))(function)
     return typer.main.get_command(app)
 
 
@@ -202,7 +206,7 @@ def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
         for function in (own, CommonOptions)
         for parameter in inspect.signature(function).parameters.values()
     ]
-    both.__doc__ = as_called(own.__doc__)
+    both.__doc__ = own.__doc__
     both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by the option parser
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )

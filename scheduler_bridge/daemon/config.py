@@ -46,8 +46,12 @@ class Limits(msgspec.Struct, frozen=True):
     strikes: int = 20
     """Messages of one connection that may be refused before it is closed."""
     burst_requests: int = 2000
-    """Of one connection of a user, like the following."""
+    """Of one connection of an operator, and of all connections of another user, like the following."""
     requests_per_s: float = 1000.0
+    user_connections: int = 64
+    """Of one user who is no operator."""
+    user_share: float = 0.25
+    """Of the daemon's time, for the requests of one user who is no operator; further ones wait."""
     open_jobs: int = 100_000
     """Jobs that wait or run; further ones are not taken."""
     user_bytes: int = 64 * 1024 * 1024

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Final, TypeAlias
 
@@ -28,6 +29,7 @@ class Listener:
         self._most = most
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._log = Counted(_logger)
 
     async def start(self, host: str, port: int, limit: int = 64 * 1024) -> int:
         """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes.
@@ -66,7 +68,7 @@ class Listener:
         assert task is not None
         if len(self._tasks) >= self._most:
             # Without a word: a job takes a refusal for the last one, and it has only come with too many others.
-            _logger.warning("a connection is not taken: there are too many")
+            self._log.log(logging.WARNING, "a connection is not taken: there are too many")
             writer.transport.abort()
             return
         self._tasks.add(task)
@@ -84,7 +86,7 @@ class Listener:
 
 
 class Allowance:
-    """What one peer may still send: a token bucket.
+    """What one peer may still send, or cost: a token bucket.
 
     Args:
         burst: Messages at once.
@@ -92,18 +94,56 @@ class Allowance:
         now: Seconds on the clock of every later ``now``.
     """
 
-    def __init__(self, burst: int, per_s: float, now: float) -> None:
+    def __init__(self, burst: float, per_s: float, now: float) -> None:
         self._burst = float(burst)
         self._per_s = per_s
         self._left = float(burst)
         self._at_s = now
 
-    def take(self, now: float) -> bool:
+    def take(self, now: float, cost: float = 1.0) -> bool:
         """Take one message in; say whether it was allowed."""
         elapsed_s = max(0.0, now - self._at_s)
         self._at_s = max(now, self._at_s)
-        self._left = min(self._burst, self._left + elapsed_s * self._per_s) - 1.0
+        self._left = min(self._burst, self._left + elapsed_s * self._per_s) - cost
         return self._left >= 0.0
+
+    def wait_s(self, now: float) -> float:
+        """Return in how many seconds what was taken too much is made good; at most 0: nothing was."""
+        self.take(now, 0.0)
+        return -self._left / self._per_s
+
+
+# Lines of the log about callers, of whom there may be any number -----------------------------------------------------
+
+
+class Counted:
+    """Writes some lines of each kind in a while, and then how many more there were.
+
+    Lines are of one kind that have the same form, and the same name or number at its beginning.
+
+    Args:
+        logger: Where they are written.
+    """
+
+    MOST: Final = 20
+    EVERY_S: Final = 60.0
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._seen: Counter[tuple[str, object]] = Counter()
+
+    def log(self, level: int, form: str, *args: object) -> None:
+        """Write or count a line; to be called on the event loop."""
+        kind = (form, args[0] if args and isinstance(args[0], str | int) else None)
+        self._seen[kind] += 1
+        if self._seen[kind] == 1:
+            asyncio.get_running_loop().call_later(self.EVERY_S, self._sum_up, kind, level, form % args)
+        if self._seen[kind] <= self.MOST:
+            self._logger.log(level, form, *args)
+
+    def _sum_up(self, kind: tuple[str, object], level: int, first: str) -> None:
+        if (more := self._seen.pop(kind) - self.MOST) > 0:
+            self._logger.log(level, "%d more times within %g s: %s", more, self.EVERY_S, first)
 
 
 # How many files this process may have open ---------------------------------------------------------------------------

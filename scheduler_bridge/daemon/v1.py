@@ -18,7 +18,7 @@ from typing import Final, Literal, Protocol, Self
 import msgspec
 
 from scheduler_bridge.daemon.config import DaemonError
-from scheduler_bridge.daemon.listener import Listener
+from scheduler_bridge.daemon.listener import Counted, Listener
 from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 
 _logger = logging.getLogger(__name__)
@@ -72,6 +72,7 @@ class AdminServer:
     def __init__(self, daemon: Administered, config: AdminConfig) -> None:
         self._daemon = daemon
         self._config = config
+        self._log = Counted(_logger)
         self._listener = Listener(self._serve, config.connections)
         self.port = config.port
 
@@ -99,15 +100,15 @@ class AdminServer:
                 line = await reader.readuntil(b"\n")
             self._carry_out(line)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            _logger.warning("a v1 administrator said no line: %r", error)
+            self._log.log(logging.WARNING, "a v1 administrator said no line: %r", error)
 
     def _carry_out(self, line: bytes) -> None:
         try:
             done = self._understood(line.decode("ascii").strip())
         except UnicodeDecodeError:
-            _logger.warning("a v1 administrator's line is not ASCII: %r", line[:60])
+            self._log.log(logging.WARNING, "a v1 administrator's line is not ASCII: %r", line[:60])
         except (ScriptError, SubmitError, DaemonError) as error:
-            _logger.warning("a v1 administrator's line is refused: %s", error)
+            self._log.log(logging.WARNING, "a v1 administrator's line is refused: %s", error)
         else:
             _logger.info("for a v1 administrator: %s", done)
 

@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol, assert_never
+from time import perf_counter
+from typing import Protocol, TypeAlias, assert_never
 
 import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control import access
-from scheduler_bridge.daemon.control.access import Caller, Door, Know, NotPermittedError, Standing, permitted
+from scheduler_bridge.daemon.control.access import Caller, Door, Know, Known, NotPermittedError, Standing, permitted
 from scheduler_bridge.daemon.control.client import bind_in
 from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.listener import Allowance, Listener
@@ -59,6 +60,9 @@ _logger = logging.getLogger(__name__)
 
 _IDLE_S = 30.0
 _CONNECTIONS = 256
+_Alone: TypeAlias = Submit | Cancel | Resize | Manage | Reserve | Explain | GetRecord | Shutdown
+"""What is answered to each caller alone; the answer to ``Status`` is shared."""
+_PART_BYTES = 256 * 1024
 _LINGER_S = 1.0
 
 
@@ -105,6 +109,66 @@ class Scheduler(Protocol):
         """Wait until everything so far outlasts the daemon; return why it does not, empty if it does."""
 
 
+class _User:
+    """What one caller may ask for, by all connections together.
+
+    Args:
+        limits: How much that is.
+        now: Seconds on the loop's clock.
+    """
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self.connections = 0
+        self.requests = Allowance(limits.burst_requests, limits.requests_per_s, now)
+        self._seconds = Allowance(1.0, limits.user_share, now)
+
+    async def turn(self) -> None:
+        """Wait until others have had their share of the daemon's time."""
+        while (wait_s := self._seconds.wait_s(asyncio.get_running_loop().time())) > 0:
+            await asyncio.sleep(wait_s)
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Charge the time that the block takes; to wait in it would be charged, too."""
+        began_s = perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds.take(asyncio.get_running_loop().time(), perf_counter() - began_s)
+
+
+class _Shared:
+    """An answer that is large, made once for all who wait for it, so often that a fifth of the time goes into it.
+
+    It is never older than the question: one that is asked too soon after the last answer waits for the next one.
+
+    Args:
+        make: Makes it.
+    """
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make = make
+        self._due_s = 0.0
+        self._next: asyncio.Future[bytes] | None = None
+
+    async def get(self) -> bytes:
+        """Return the next one."""
+        if self._next is None:
+            loop = asyncio.get_running_loop()
+            self._next = loop.create_future()
+            loop.call_at(max(self._due_s, loop.time()), self._answer, self._next)
+        return await asyncio.shield(self._next)
+
+    def _answer(self, waiting: asyncio.Future[bytes]) -> None:
+        self._next = None
+        began_s = perf_counter()
+        try:
+            waiting.set_result(self._make())
+        except Exception as error:  # noqa: BLE001 - those who wait get it
+            waiting.set_exception(error)
+        self._due_s = asyncio.get_running_loop().time() + 4 * (perf_counter() - began_s)
+
+
 class ControlServer:
     """Answers requests, one line each, in order.
 
@@ -123,6 +187,8 @@ class ControlServer:
         self._limits = limits
         self._wanted = doors
         self._listeners: list[Listener] = []
+        self._users: dict[str, _User] = {}
+        self._status = _Shared(lambda: _encode(scheduler.snapshot()))
         self.doors: list[Door] = []
 
     async def start(self, folder: Path) -> None:
@@ -164,13 +230,30 @@ class ControlServer:
             if isinstance(caller, Failure):
                 await _finish(reader, writer, caller)
             else:
-                await self._converse(caller, reader, writer)
+                await self._admit(caller, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             _logger.debug("a user's connection ended: %r", error)
 
-    async def _converse(self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _admit(self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let a caller speak who has not too many connections."""
+        user, most = _User(self._limits, asyncio.get_running_loop().time()), self._limits.user_connections
+        if not caller.operator:
+            user = self._users.setdefault(caller.name, user)
+        user.connections += 1
+        try:
+            if user.connections <= most:
+                await self._converse(caller, user, reader, writer)
+            elif user.connections <= 2 * most:  # to say so takes a connection, too
+                await _finish(reader, writer, Failure(reason=f"{caller.name} has {most} connections already"))
+            else:
+                writer.transport.abort()
+        finally:
+            user.connections -= 1
+
+    async def _converse(
+        self, caller: Caller, user: _User, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         loop = asyncio.get_running_loop()
-        allowance = Allowance(self._limits.burst_requests, self._limits.requests_per_s, loop.time())
         while True:
             try:
                 async with asyncio.timeout(_IDLE_S):
@@ -178,17 +261,26 @@ class ControlServer:
             except asyncio.LimitOverrunError:
                 too_long = Failure(reason=f"a request may have at most {REQUEST_MOST_BYTES} bytes")
                 return await _finish(reader, writer, too_long)
-            if not allowance.take(loop.time()):
+            if not user.requests.take(loop.time()):
                 flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
                 return await _finish(reader, writer, flood)
-            reply = self._reply(caller, line)
+            if not caller.operator:
+                await user.turn()
+            with user.at_work():
+                request = _permitted(line, caller, self._scheduler.standing)
+                reply: AnyReply | bytes = b"" if isinstance(request, Status) else self._reply(request)
+            if isinstance(request, Status):
+                reply = await self._status.get()
             # What is answered holds, whatever happens next.
             reply = self._held_true(reply, await self._scheduler.durable())
-            writer.write(_encode(reply))
+            answer = reply if isinstance(reply, bytes) else _encode(reply)
             async with asyncio.timeout(_IDLE_S):
-                await writer.drain()
+                for at in range(0, len(answer), _PART_BYTES):  # a connection keeps no copy of a large one
+                    with user.at_work():
+                        writer.write(answer[at : at + _PART_BYTES])
+                    await writer.drain()
 
-    def _held_true(self, reply: AnyReply, behind: str) -> AnyReply:
+    def _held_true(self, reply: AnyReply | bytes, behind: str) -> AnyReply | bytes:
         """Return what can be answered if the log does not have on the disk what the request led to."""
         if not behind:
             return reply
@@ -200,25 +292,10 @@ class ControlServer:
             return Done(text=f"{reply.text}; {unwritten}")
         return reply
 
-    def _reply(self, caller: Caller, line: bytes) -> AnyReply:
-        try:
-            request = REQUESTS.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return Failure(reason=f"not a request: {error}")
-        if request.version != CONTROL_VERSION:
-            return Failure(
-                reason=f"control protocol {request.version} is not spoken here, only {CONTROL_VERSION}",
-                hint="use the malleable command of the scheduler's own installation",
-            )
-        try:
-            return self._carry_out(permitted(request, caller, self._scheduler.standing))
-        except NotPermittedError as error:
-            return Failure(reason=str(error), hint=error.hint)
-
-    def _carry_out(self, request: AnyRequest) -> AnyReply:
+    def _reply(self, request: _Alone | Failure) -> AnyReply:
         match request:
-            case Status():
-                return self._scheduler.snapshot()
+            case Failure():
+                return request
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
             case GetRecord():
@@ -289,6 +366,23 @@ class ControlServer:
 
 def _failure(error: SubmitError) -> Failure:
     return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
+
+
+def _permitted(line: bytes, caller: Caller, known: Known) -> AnyRequest | Failure:
+    """Return what is asked for, or why it is not answered."""
+    try:
+        request = REQUESTS.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Failure(reason=f"not a request: {error}")
+    if request.version != CONTROL_VERSION:
+        return Failure(
+            reason=f"control protocol {request.version} is not spoken here, only {CONTROL_VERSION}",
+            hint="use the malleable command of the scheduler's own installation",
+        )
+    try:
+        return permitted(request, caller, known)
+    except NotPermittedError as error:
+        return Failure(reason=str(error), hint=error.hint)
 
 
 def _encode(reply: AnyReply) -> bytes:

@@ -21,7 +21,7 @@ from scheduler_bridge.daemon.jobs.session import (
     Session,
     Trespassed,
 )
-from scheduler_bridge.daemon.listener import Listener
+from scheduler_bridge.daemon.listener import Counted, Listener
 
 _logger = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ class JobServer:
         self._links: dict[int, JobLink] = {}
         self._attached: dict[int, _Connection] = {}
         self._strangers = 0
+        self._log = Counted(_logger)
         self._listener = Listener(self._serve, limits.connections)
         self.endpoint = ""
 
@@ -122,13 +123,15 @@ class JobServer:
         session = Session(self._links, self._limits, _now())
         try:
             if self._strangers >= self._limits.strangers:
-                _logger.warning("a connection is not taken: there are too many strangers")  # without a word, as ever
+                self._log.log(
+                    logging.WARNING, "a connection is not taken: there are too many strangers"
+                )  # without a word, as ever
                 return
             _keep_alive(writer)
             if await self._greet(session, reader, connection):
                 await self._converse(session, reader, connection)
         except (OSError, TimeoutError) as error:
-            _logger.info("connection of job %s lost: %s", session.job_id, error)
+            self._log.log(logging.INFO, "connection of job %s lost: %s", session.job_id, error)
         finally:
             if session.job_id is not None and self._attached.get(session.job_id) is connection:
                 del self._attached[session.job_id]
@@ -141,7 +144,7 @@ class JobServer:
                 await self._step(session, reader, connection)
         except TimeoutError:
             # Without a word, too: it may be this process that was stopped, while a job's hello was under way.
-            _logger.warning("a connection is closed: no hello within %g s", self._limits.hello_s)
+            self._log.log(logging.WARNING, "a connection is closed: no hello within %g s", self._limits.hello_s)
             return False
         finally:
             self._strangers -= 1
@@ -173,7 +176,7 @@ class JobServer:
                 case Send(message=message):
                     if isinstance(message, wire.Refused):
                         who = "a stranger" if session.job_id is None else f"job {session.job_id}"
-                        _logger.warning("%s is refused a message: %s", who, message.reason)
+                        self._log.log(logging.WARNING, "%s is refused a message: %s", who, message.reason)
                     connection.send(message)
                 case Attach(job_id=job_id):
                     previous = self._attached.get(job_id)

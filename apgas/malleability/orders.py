@@ -193,7 +193,7 @@ def decode_to_job(line: bytes) -> ToJob:
     """
     try:
         return _TO_JOB.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadMessageError(str(error)) from None
 
 
@@ -205,5 +205,5 @@ def decode_to_scheduler(line: bytes) -> ToScheduler:
     """
     try:
         return _TO_SCHEDULER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadMessageError(str(error)) from None

@@ -372,11 +372,19 @@ def show(error: CliError) -> int:
     from scheduler_bridge.cli.terminal import Terminal
 
     console = Terminal(stderr=True, soft_wrap=True)
-    console.print(Text(error.what, style="bold red"))
+    console.print(Text(_shortened(error.what), style="bold red"))
     for line in (error.why, error.hint):
         if line:
-            console.print(Text(line))
+            console.print(Text(_shortened(line)))
     return error.code
+
+
+def _shortened(text: str) -> str:
+    """Leave out the middle of what nobody reads, such as a path of 30,000 characters."""
+    most = 1000
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} ... ({len(text):,} characters) ... {text[-most // 2 :]}"
 
 
 def culprit(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -39,6 +39,9 @@ def expect_finite(*given: tuple[str, float | None]) -> None:
             raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
 
 
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+
 def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
     """Read numbers such as 3,5-7.
 
@@ -52,7 +55,7 @@ def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
             raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
         low, high = int(first), int(last or first)
         if len(found) + high - low >= ARRAY_MOST:
@@ -123,15 +126,15 @@ def read_time(option: str, text: str, now: dt.datetime) -> dt.datetime:
     """
     if text == "now":
         return now
-    if text.startswith("+"):
-        return now + dt.timedelta(seconds=read_duration(option, text[1:]))
     try:
+        if text.startswith("+"):
+            return now + dt.timedelta(seconds=read_duration(option, text[1:]))
         if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
             time = dt.time.fromisoformat(text.rjust(5, "0") if text.count(":") == 1 else text.rjust(8, "0"))
             found = dt.datetime.combine(now.date(), time).astimezone()
             return found if found >= now else dt.datetime.combine(now.date() + dt.timedelta(days=1), time).astimezone()
         found = dt.datetime.fromisoformat(text)
-    except ValueError:
+    except (OverflowError, ValueError):
         raise CliError(
             f"{option} {text}: not a time", "a time is like now, +30m, 18:00 or 2026-12-01T18:00", f"{option} 18:00"
         ) from None
@@ -215,7 +218,7 @@ def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]
         raise CliError(f"{path}: {reason}", hint=instead) from None
     try:
         return text, tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also those of a number that is too long, and of too many brackets
         found = _SYNTAX_AT.search(str(error))
         line = found[1] if found else str(len(text.splitlines()))
         wrong = _SYNTAX_AT.sub("", str(error)).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -252,7 +253,7 @@ def limits(
 def _count(text: str) -> int | None:
     if text == "none":
         return None
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+    if not re.fullmatch(r"\d{1,7}", text) or not 1 <= int(text) <= 1_000_000:
         raise CliError(f"--user-nodes {text}: not a number of nodes", "it is 1 to 1000000, or none")
     return int(text)
 

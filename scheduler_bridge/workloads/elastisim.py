@@ -174,7 +174,7 @@ def _kept(read: list[_Read], nodes: int, findings: Findings) -> Iterator[TraceJo
 def _json(path: Source | Path) -> Any:
     try:
         return json.loads(Source.of(path).read().decode())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{path}: not JSON: {error}", "ElastiSim's inputs are JSON", "give its jobs file") from None
 
 

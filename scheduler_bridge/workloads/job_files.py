@@ -44,7 +44,7 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
     path = Source.of(path)
     try:
         content = tomllib.loads(path.read().decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{path}: not TOML: {error}", "job files are TOML", _HINT) from None
     entries = content.get("job", [content] if content else [])
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):

@@ -109,7 +109,7 @@ def _read_json(source: Source, nodes: int | None) -> Workload:
 
     try:
         record = decode_record(source.read())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         from scheduler_bridge.workloads.elastisim import read_elastisim
 
         return read_elastisim(source, nodes=nodes)

@@ -20,7 +20,7 @@ from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller, Door, Know, Known, NotPermittedError, Standing, permitted
 from scheduler_bridge.daemon.control.client import bind_in
 from scheduler_bridge.daemon.control.submission import log_error
-from scheduler_bridge.daemon.listener import Allowance, Listener
+from scheduler_bridge.daemon.listener import Allowance, Counted, Listener
 from scheduler_bridge.daemon.requests import (
     CONTROL_VERSION,
     REQUEST_MOST_BYTES,
@@ -188,6 +188,7 @@ class ControlServer:
         self._wanted = doors
         self._listeners: list[Listener] = []
         self._users: dict[str, _User] = {}
+        self._log = Counted(_logger)
         self._status = _Shared(lambda: _encode(scheduler.snapshot()))
         self.doors: list[Door] = []
 
@@ -268,7 +269,7 @@ class ControlServer:
                 await user.turn()
             with user.at_work():
                 request = _permitted(line, caller, self._scheduler.standing)
-                reply: AnyReply | bytes = b"" if isinstance(request, Status) else self._reply(request)
+                reply: AnyReply | bytes = b"" if isinstance(request, Status) else self._answered(request, caller)
             if isinstance(request, Status):
                 reply = await self._status.get()
             # What is answered holds, whatever happens next.
@@ -291,6 +292,13 @@ class ControlServer:
             unwritten = f"the log cannot be written ({behind}), and forgets this if the scheduler is killed now"
             return Done(text=f"{reply.text}; {unwritten}")
         return reply
+
+    def _answered(self, request: _Alone | Failure, caller: Caller) -> AnyReply:
+        try:
+            return self._reply(request)
+        except Exception as error:  # noqa: BLE001 - one who asks for what was not foreseen is answered, too
+            self._log.log(logging.ERROR, "a request of %s cannot be answered: %r", caller.name, error)
+            return Failure(reason=f"the scheduler cannot answer this: {type(error).__name__}: {error}")
 
     def _reply(self, request: _Alone | Failure) -> AnyReply:
         match request:
@@ -372,7 +380,7 @@ def _permitted(line: bytes, caller: Caller, known: Known) -> AnyRequest | Failur
     """Return what is asked for, or why it is not answered."""
     try:
         request = REQUESTS.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Failure(reason=f"not a request: {error}")
     if request.version != CONTROL_VERSION:
         return Failure(

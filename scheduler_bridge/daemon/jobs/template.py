@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from scheduler_bridge.printable import lines_of
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
+_LONG_PATH: Final = 200
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
 
 
@@ -117,16 +119,31 @@ def check_command(request: JobRequest) -> None:
     """
     _check_texts(request)
     _check_places(request)
-    if request.cwd and not Path(request.cwd).is_dir():
-        raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
-    resolve_program(request.command[0], request.cwd or str(Path.cwd()))
+    with _looked_at("cwd"):
+        if request.cwd and not Path(request.cwd).is_dir():
+            raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
+    with _looked_at("command"):
+        resolve_program(request.command[0], request.cwd or str(Path.cwd()))
     check_outputs(request)
+
+
+@contextlib.contextmanager
+def _looked_at(field: str) -> Iterator[None]:
+    """Refuse the request for a path that the system does not even look at: it is too long, or behind a closed door."""
+    try:
+        yield
+    except OSError as error:
+        path = str(error.filename)
+        named = path if len(path) <= _LONG_PATH else f"{path[:_LONG_PATH]}... ({len(path):,} characters)"
+        raise SubmitError(f"{named}: {error.strerror}", field=field) from None
 
 
 def _check_places(request: JobRequest) -> None:
     text = request.environment.get(_PLACES_PER_NODE) or "1"
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise SubmitError(f"{_PLACES_PER_NODE} is {text!r}", field="environment", hint="give a number of at least 1")
+    if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
+        raise SubmitError(
+            f"{_PLACES_PER_NODE} is {text[:40]!r}", field="environment", hint="give a number of 1 to 999999"
+        )
 
 
 def _check_texts(request: JobRequest) -> None:
@@ -239,17 +256,19 @@ def check_outputs(request: JobRequest) -> None:
                 field=field,
                 hint=f"put {_INDEX} (its number) or {_JOB} (its id) into the name",
             )
-        path = _path_of(request, text, 0)
-        if not path.parent.is_dir():
-            raise SubmitError(f"{path.parent} is not a folder", field=field, hint=f"mkdir -p {path.parent}")
-        if path.is_dir():
-            raise SubmitError(f"{path} is a folder", field=field, hint=f"name a file in it, such as {path / _JOB}.out")
-        if path.exists() and not path.is_file() and str(path) != os.devnull:
-            raise SubmitError(
-                f"{path} is no regular file", field=field, hint="name a file, for the job would wait at it"
-            )
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise SubmitError(f"{path} may not be written", field=field, hint="name a file that may be")
+        with _looked_at(field):
+            _check_output(field, _path_of(request, text, 0))
+
+
+def _check_output(field: str, path: Path) -> None:
+    if not path.parent.is_dir():
+        raise SubmitError(f"{path.parent} is not a folder", field=field, hint=f"mkdir -p {path.parent}")
+    if path.is_dir():
+        raise SubmitError(f"{path} is a folder", field=field, hint=f"name a file in it, such as {path / _JOB}.out")
+    if path.exists() and not path.is_file() and str(path) != os.devnull:
+        raise SubmitError(f"{path} is no regular file", field=field, hint="name a file, for the job would wait at it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise SubmitError(f"{path} may not be written", field=field, hint="name a file that may be")
 
 
 def _path_of(request: JobRequest, text: str, job_id: int) -> Path:

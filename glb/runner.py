@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 import time
@@ -423,6 +424,7 @@ class Worker(Generic[R]):
         self._changed = changed
         self._carry_out = carry_out
         self._report = report
+        self._pid = os.getpid()
 
     def process(self, bag: Bag[R]) -> None:
         """Process ``bag`` until there is nothing left to do."""
@@ -435,7 +437,11 @@ class Worker(Generic[R]):
         while not ((core.attention or granularity.long or own.away) and self._look(bag)):
             before = bag.work
             start = clock()
-            more = bag.process(granularity.n)
+            try:
+                more = bag.process(granularity.n)
+            finally:
+                if os.getpid() != self._pid:  # a child that ``process`` has forked: its parent goes on with the bag
+                    os._exit(1)
             now = clock()
             done = bag.work - before
             own.tasks += done

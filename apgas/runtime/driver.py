@@ -8,8 +8,10 @@ else is done after the lock is released.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -75,6 +77,8 @@ class Driver:
         self.counting = Counting(core, transport, self.lock, self.objects, self.carry_out)
         self.over = threading.Event()
         self.interrupted = False
+        self._forked = False
+        _drivers.add(self)
         self.messages_sent = 0
         self.activities_run = 0
         self.reason = ""
@@ -147,6 +151,7 @@ class Driver:
         Raises:
             DeadlineError: The thread's deadline has passed; the finish is cancelled, and not waited for any more.
         """
+        self.end_forked_child()
         self.change(lambda: self.core.ended(finish))
         try:
             fired = self.wait(self._fired[finish])
@@ -234,6 +239,7 @@ class Driver:
     def wait(self, future: Future[T]) -> T:
         """Wait for something that messages bring about."""
         if not future.done():
+            self.end_forked_child()
             call_within(None, nullcontext, self.transport.lead, future.done, LEAD_S)
             if self.interrupted and threading.current_thread() is threading.main_thread():
                 self.interrupted = False
@@ -528,11 +534,14 @@ class Driver:
     @context.runs("fn")
     def _run_function(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         began_s = time.perf_counter()
-        if not trace.on():
-            value = fn(*args, **kwargs)
-        else:
-            with trace.span(serialization.name_of(fn), "activity", sent_by=src):
+        try:
+            if not trace.on():
                 value = fn(*args, **kwargs)
+            else:
+                with trace.span(serialization.name_of(fn), "activity", sent_by=src):
+                    value = fn(*args, **kwargs)
+        finally:
+            self.end_forked_child()
         self._inline.learn(fn, time.perf_counter() - began_s)
         self.activities_run += 1  # two threads may count one, which does no harm
         return value
@@ -556,13 +565,27 @@ class Driver:
         self.transport.nudge()
         self.change(lambda: core.ended(scope.finish, error))
 
+    def end_forked_child(self) -> None:
+        """End this process if the program has forked it and it comes back here, where its parent goes on.
+
+        It would wait for threads that it has not, and hold the job's connections and output for ever.
+        """
+        if self._forked:
+            said = "apgas: a process that the program has forked came back to the runtime and is ended; use os._exit\n"
+            with suppress(OSError):
+                os.write(2, said.encode())  # the lock of sys.stderr may have been held when it was forked
+            os._exit(1)
+
     @context.runs("fn")
     def _run_immediate(self, src: int, payload: e.Payload) -> None:
         """(io thread) Run an immediate."""
         load = self._calls.arrived(src, payload)
         try:
             fn, args, kwargs = load()
-            fn(*args, **kwargs)
+            try:
+                fn(*args, **kwargs)
+            finally:
+                self.end_forked_child()
         except BaseException as error:  # noqa: BLE001 - the job ends with it
             here = self.core.here
             _log.exception("place %d: an immediate failed", here)
@@ -578,13 +601,27 @@ class Driver:
                 fn, args, kwargs = load()
                 name = serialization.name_of(fn)
                 with trace.span(name, "activity", sent_by=src):
-                    fn(*args, **kwargs)
+                    try:
+                        fn(*args, **kwargs)
+                    finally:
+                        self.end_forked_child()
         except BaseException as error:  # noqa: BLE001 - an activity's error, whatever it is
             from apgas.runtime import exceptions
 
             exceptions.folded(error)
             _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", core.here, name, src)
         self.change(core.uncounted_ended)
+
+
+_drivers: Final[weakref.WeakSet[Driver]] = weakref.WeakSet()
+
+
+def _mark_forked() -> None:
+    for driver in _drivers:
+        driver._forked = True  # noqa: SLF001 - the driver's own, of which a child has a copy
+
+
+os.register_at_fork(after_in_child=_mark_forked)
 
 
 # The inline policy ---------------------------------------------------------------------------------------------------

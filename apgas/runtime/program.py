@@ -291,7 +291,10 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
     """
     finish = this.driver.open_finish()
     with entered(Scope(finish)):
-        value = main(*args, **kwargs)
+        try:
+            value = main(*args, **kwargs)
+        finally:
+            this.driver.end_forked_child()
     at_end()
     errors = this.driver.close_finish(finish)
     if this.resizing_if_any is not None:

@@ -237,3 +237,23 @@ def test_a_spawn_that_hangs_cannot_keep_the_job(how: str, newcomer: str, leftove
     assert (done.rc == 0) == well, done
     assert done.out.splitlines() == ["aborted [0, 1]", *(["result"] if well else [])]
     assert done.err.count("RuntimeError: on purpose") == (not well)
+
+
+FORKING = ROOT / "tests" / "mpiexec" / "programs" / "forking.py"
+
+
+@pytest.mark.parametrize("how", ["returns", "fails", "exits", "often", "uncounted", "immediate", "main", "bag"])
+def test_a_forked_child_that_comes_back_is_ended(how: str, leftovers: Leftovers) -> None:
+    """It waited for threads that it did not have, and mpiexec for its output, also after TERM."""
+    done = mpirun(2, [FORKING, how])
+    leftovers.check(done.mark)
+    assert (done.rc, done.out.count("finished")) == (0, 1), done.err
+    assert how == "bag" or "came back to the runtime and is ended" in done.err
+
+
+def test_term_ends_a_job_that_has_forked(leftovers: Leftovers) -> None:
+    with start_job([*MPICH.start(2), FORKING, "often", "stay"]) as job:
+        job.expect("finished")
+        job.process.terminate()
+        done = ended(job, leftovers)
+    assert done.rc == 143, done.err

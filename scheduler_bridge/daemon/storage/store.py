@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import struct
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_bridge.daemon.config import DaemonError
-from scheduler_bridge.daemon.storage.chain import MARK, DamagedError, MarkFile, digest, link, read_mark, seed
+from scheduler_bridge.daemon.storage.chain import MARK, DamagedError, Mark, MarkFile, digest, link, read_mark, seed
 from scheduler_bridge.daemon.storage.log_entries import Row
 
 DATABASE: Final = "scheduler.db"
@@ -153,17 +155,31 @@ class Store:
         self.mark = read_mark(folder) if folder is not None else None
         self._marking = MarkFile(folder, self.mark)
         self._tip = (0, 0, b"")
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
         try:
-            self._base = self._open(read_only=read_only)
+            self._base = self._open(self.path, read_only=read_only)
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
-    def _open(self, *, read_only: bool) -> sqlite3.Connection:
+    def _open(self, path: Path, *, read_only: bool) -> sqlite3.Connection:
+        try:
+            return self._connect(path, read_only=read_only)
+        except sqlite3.OperationalError:
+            if not read_only or self._copy is not None or os.access(path.parent, os.W_OK, effective_ids=True):
+                raise
+        # SQLite wants to make files beside a database that has a write-ahead log, also where it only reads it.
+        self._copy = tempfile.TemporaryDirectory(prefix="malleable-log-")
+        for name in (DATABASE, f"{DATABASE}-wal"):
+            if (path.parent / name).exists():
+                shutil.copyfile(path.parent / name, Path(self._copy.name) / name)
+        return self._open(Path(self._copy.name) / DATABASE, read_only=True)
+
+    def _connect(self, path: Path, *, read_only: bool) -> sqlite3.Connection:
         name = _IN_MEMORY
         if self._on_disk:
-            name = f"{self.path.as_uri()}?mode={'ro' if read_only else 'rw'}"
+            name = f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}"
             if not read_only:
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for others.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for others.
         base = sqlite3.connect(
             name, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False,
         )  # fmt: skip
@@ -318,6 +334,8 @@ class Store:
         return next(stored for stored in self.eras() if stored.number == number)
 
     def _write_era(self, stored: StoredEra, *further: tuple[str, Sequence[tuple[object, ...]]]) -> None:
+        if stored.number == 1 and self._marking.now == Mark():
+            self._marking.move(sync=True)  # first, lest a scheduler that is killed in between leave a log without one
         written = replace(stored, revision=stored.revision + 1)
         self._transact(("INSERT OR REPLACE INTO eras VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [written.values()]), *further)
         new: dict[str, int | str] = {} if written.number == self._marking.now.era else {"seq": 0, "digest": ""}
@@ -455,6 +473,8 @@ class Store:
         """Close the database; its write-ahead log is folded into it."""
         self._base.close()
         self._marking.close()
+        if self._copy is not None:
+            self._copy.cleanup()
 
 
 def _keep(era: int, frozen: Frozen, chain: bytes) -> tuple[str, list[tuple[object, ...]]]:

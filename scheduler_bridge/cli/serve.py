@@ -170,6 +170,9 @@ def serve(
         bool,
         typer.Option("--salvage", help="Start from the last sound row of a damaged log; list what may be lost."),
     ] = False,
+    end_unknown: Annotated[
+        bool, typer.Option("--end-unknown", help="End what runs of jobs that the log does not know of.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
     """Run the scheduler until TERM, INT or shutdown ends it: with emulated nodes, hosts, or those of Slurm.
@@ -183,6 +186,7 @@ def serve(
         nodes=_names(nodes, file) if placed_on is None else placed_on.names(),
         state_dir=slurm_state_folder(state, this_job()) if nodes.backend == "slurm" else state_folder(state),
         salvage=salvage,
+        end_unknown=end_unknown,
         **_settings(file, scheduling, {"mpiexec": mpiexec, **asdict(nodes), **asdict(access)}),
     )
     log_to_stderr("%(asctime)s %(message)s", quiet=quiet)

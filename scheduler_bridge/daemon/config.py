@@ -98,6 +98,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
         doors: Where users come in who are not the daemon's own: ``unix:PATH``; see ``access.Door``.
         limits: What a connection may cost.
         salvage: Start from the last sound row of a log that is damaged, and list what may be lost.
+        end_unknown: End what runs of jobs that the log does not know, instead of naming it only.
 
     Raises:
         DaemonError: A value is wrong, alone or beside another one.
@@ -117,6 +118,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
     doors: tuple[str, ...] = ()
     limits: Limits = Limits()
     salvage: bool = False
+    end_unknown: bool = False
 
     def __post_init__(self) -> None:
         if not self.nodes:

@@ -247,7 +247,7 @@ class Driver:
 
     def begin(self, config: DaemonConfig) -> None:
         """Begin with no jobs."""
-        self.end_strangers(())
+        self._settle_strangers((), config)
         ailing, why = self.health.first(config.ailing)
         before = self._ledger.configured
         events: list[ev.Event] = [*configured_limits(before, config), *ailing]
@@ -266,7 +266,7 @@ class Driver:
         """
         self._thaw_rows = thaw_rows
         held = self._ledger.held()
-        self.end_strangers([_key(job) for job in held])
+        self._settle_strangers([_key(job) for job in held], config)
         for job in held:
             self._take_up(job)
         before, nodes = self._ledger.configured, self._ledger.core.nodes
@@ -276,9 +276,9 @@ class Driver:
         events: list[ev.Event] = [*changes, *configured_limits(before, config), *ailing, ev.WakeUp()]
         self.handle(*events, facts=[*configured(before, config), *why])
 
-    def end_strangers(self, known: Iterable[str]) -> None:
-        """End what runs of attempts that the log does not have."""
-        for key in self._folder.end_strangers(known):
+    def _settle_strangers(self, known: Iterable[str], config: DaemonConfig) -> None:
+        """See to attempts that the log does not have."""
+        for key in self._folder.settle_strangers(known, end=config.end_unknown):
             self.executor.retire(key)
 
     def _take_up(self, job: Held) -> None:

@@ -33,7 +33,9 @@ def identity(pid: int) -> str:
 
 
 def open_process(who: str) -> int | None:
-    """Return a handle (pidfd) of the process with this identity, to be closed; None if it is gone."""
+    """Return a handle (pidfd) of the process with this identity, to be closed; None if it is gone, or there is none."""
+    if not who:
+        return None
     pid = int(who.partition(".")[0])
     try:
         handle = os.pidfd_open(pid)
@@ -55,6 +57,11 @@ def children(who: str) -> list[str]:
     if identity(int(pid)) != who:  # asked after reading: they are not another's
         return []
     return [child for child in map(identity, map(int, found)) if child]
+
+
+def lives(who: str) -> bool:
+    """Whether the process with this identity runs."""
+    return bool(who) and identity(int(who.partition(".")[0])) == who
 
 
 def send(who: str, number: signal.Signals) -> bool:

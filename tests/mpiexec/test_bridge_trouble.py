@@ -24,8 +24,9 @@ from support.daemons import (
 
 from scheduler_bridge.daemon import ControlClient, Daemon, DaemonConfig, DaemonError, JobRequest
 from scheduler_bridge.daemon.jobs import executor
-from scheduler_bridge.daemon.requests import Reserve, SubmitError
-from scheduler_bridge.daemon.storage.restore import read_record
+from scheduler_bridge.daemon.requests import Hold, Reserve, SubmitError
+from scheduler_bridge.daemon.storage.log_entries import Entry, Requested, encode
+from scheduler_bridge.daemon.storage.restore import read_record, restore
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.daemon.storage.store import Store
 from scheduler_bridge.jobrunner import processes
@@ -218,16 +219,35 @@ def test_a_daemon_that_cannot_start_leaves_where_jobs_look_for_one(config: Daemo
     assert not (config.state_dir / "endpoint.json").exists()
 
 
-def test_a_daemon_ends_jobs_that_the_log_does_not_know(config: DaemonConfig) -> None:
+@pytest.mark.parametrize("runner_lives", [False, True])
+def test_what_runs_that_the_log_does_not_know_is_named_and_ended_only_if_that_is_asked_for(
+    config: DaemonConfig, caplog: pytest.LogCaptureFixture, runner_lives: bool
+) -> None:
     folder = StateFolder(config.state_dir)
     mark = folder.mark("7.1")
     orphan = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: mark}, start_new_session=True)
     bystander = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: processes.new_mark()})
     try:
-        folder.notes("7.1").claim("1.1.another-boot")
+        folder.notes("7.1").claim(processes.identity(orphan.pid) if runner_lives else "1.1.another-boot")
         scratch_folder(mark).mkdir()
         folder._lock.close()
-        perform(config, lambda _: asyncio.sleep(0))
+
+        async def play(daemon: Daemon) -> None:
+            job_id = daemon.submit(rigid(1, "/bin/true"))
+            assert job_id > 7, "its id is not another job's"
+            await daemon.ended(job_id)
+
+        async def serve() -> None:
+            async with Daemon(config) as daemon:
+                await play(daemon)
+
+        for _ in range(2):  # the secret by which it is found outlives the scheduler
+            asyncio.run(serve())
+            assert orphan.poll() is None
+            assert f"attempt 7.1 runs (processes {orphan.pid}" in caplog.text
+            caplog.clear()
+        perform(msgspec.structs.replace(config, end_unknown=True), play)
+        assert "attempt 7.1, of which the log does not know, is ended" in caplog.text
         assert orphan.wait(PATIENCE_S) == -signal.SIGKILL
         assert bystander.poll() is None
         assert_nothing_left(config)
@@ -241,15 +261,21 @@ def test_a_daemon_ends_jobs_that_the_log_does_not_know(config: DaemonConfig) -> 
 def test_an_attempt_that_the_log_lacks_does_not_end_the_next_one(
     config: DaemonConfig, monkeypatch: pytest.MonkeyPatch, cancelled: bool
 ) -> None:
-    """A daemon whose disk was full started job 1 and was killed; the log, and so the next one, begins with job 1."""
+    """A daemon whose disk was full started job 1 and was killed; the log has that it was submitted, and not more."""
     folder = StateFolder(config.state_dir)
+    store = Store(config.state_dir)
+    ledger = restore(store, config, 1).ledger
+    entry = Entry(1.0, (), (Requested(1, msgspec.structs.replace(rigid(1, "/bin/true"), hold=True)),))
+    store.append(1, 1, [encode(entry, ledger.take(entry))])
+    store.close()
     folder.notes("1.1").claim("1.1.another-boot")
     folder._lock.close()
     monkeypatch.setattr(executor, "_CLAIM_S", 1000.0 if cancelled else 0.5)
 
     async def play(daemon: Daemon) -> None:
-        job_id = daemon.submit(rigid(1, "/bin/true"))
-        assert job_id == 1
+        job_id = 1
+        daemon.manage(Hold(job=job_id, held=False))
+        assert daemon.submit(rigid(1, "/bin/true")) == 2
         if cancelled:
             daemon.cancel(job_id)
         monkeypatch.setattr(executor, "_CLAIM_S", PATIENCE_S)  # For the runner; the old claim's end is set.

@@ -70,7 +70,7 @@ class World:
     def drop_result(self, key: str) -> None:
         """There is none."""
 
-    def end_strangers(self, known: list[str]) -> set[str]:
+    def settle_strangers(self, known: list[str], *, end: bool) -> set[str]:
         assert set(self.jobs) <= set(known) | {key for key, job in self.jobs.items() if job.ended is not None}, known
         return set(self.jobs) - set(known)
 

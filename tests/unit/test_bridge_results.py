@@ -60,7 +60,7 @@ def test_an_attempt_that_the_log_lacks_leaves_no_result_to_the_next_one_of_its_n
         for key in ("1.1", "2.1"):
             folder.notes(key).end(Ending(0))
             folder.result(key).write_text('{"result": 5, "verified": true}')
-        assert folder.end_strangers(["2.1"]) == {"1.1"}
+        assert folder.settle_strangers(["2.1"], end=False) == {"1.1"}
         assert result_of("1.1", folder) is None
         assert result_of("2.1", folder) == {"result": 5, "verified": True}
     finally:

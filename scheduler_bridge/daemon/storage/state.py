@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
@@ -30,6 +31,7 @@ LOCK: Final = "lock"
 RUNS: Final = "runs"
 SECRET: Final = "secret"
 
+_logger = logging.getLogger(__name__)
 _SECRET_BYTES = 32
 _OUTPUT_NAME = re.compile(r"job-(\d+)\.(?:out|err)")
 
@@ -73,8 +75,9 @@ class StateFolder:
         return self.path / f"job-{job_id}.err"
 
     def next_job_id(self) -> int:
-        """Return an id above all that left output here, so that a new run overwrites nothing."""
+        """Return an id above all that left output or notes here, so that no job is taken for another one."""
         ids = [int(match[1]) for entry in self.path.iterdir() if (match := _OUTPUT_NAME.fullmatch(entry.name))]
+        ids += [int(job) for key in keys(self.runs) if (job := key.partition(".")[0]).isdecimal()]
         return max(ids, default=0) + 1
 
     def last_port(self) -> int:
@@ -132,15 +135,32 @@ class StateFolder:
         """What the processes of an attempt carry in their environment."""
         return self._derive("mark", key)[:32]
 
-    def end_strangers(self, known: Iterable[str]) -> set[str]:
-        """End what runs of attempts other than the ``known`` ones, which the log does not have; return their keys."""
-        strangers = keys(self.runs) - set(known)
-        for key in strangers:
-            if who := self.notes(key).claimed:
-                processes.send(who, signal.SIGKILL)
+    def settle_strangers(self, known: Iterable[str], *, end: bool) -> set[str]:
+        """See to attempts other than the ``known`` ones, which the log does not have; each is named.
+
+        What runs of them may be the work of a user: it goes on, unless it is to ``end``.
+
+        Returns:
+            The keys of those that are over.
+        """
+        over = set()
+        for key in sorted(keys(self.runs) - set(known)):
+            who, ended = self.notes(key).claimed, self.notes(key).ended is not None
+            runs = [who.partition(".")[0]] if processes.lives(who) else []
+            runs += map(str, processes.marked_processes(self.mark(key)))
+            if runs and not ended and not end:
+                _logger.error(
+                    "attempt %s runs (processes %s), and the log does not know of it: it goes on, and uses nodes that "
+                    "jobs may be given; malleable serve --end-unknown ends it",
+                    key, ", ".join(runs[:5]) + (" ..." if len(runs) > 5 else ""),
+                )  # fmt: skip
+                continue
+            _logger.error("attempt %s, of which the log does not know, %s", key, "is ended" if runs else "is over")
+            processes.send(who, signal.SIGKILL)
             self.end_remains(key)
             self.drop_result(key)  # the next attempt may have the same name
-        return strangers
+            over.add(key)
+        return over
 
     def end_remains(self, key: str) -> list[int]:
         """End the processes of an attempt that has no runner; return those that could not be ended."""

@@ -364,6 +364,8 @@ def load() -> Any:
         # Not only what it always needs: a place that is spawned over another netmod than ours fails in MPI_Init.
         own = tuple(name.partition("_")[0] for name in (named_in(early.Get_library_version()) or MPICH).variables)
         _too_early = any(name.startswith(own) for name in os.environ.keys() - before)
+    if launch.kind != "openmpi":
+        _check_shared_memory()
     import mpi4py
 
     mpi4py.rc.finalize = False
@@ -383,6 +385,22 @@ def load() -> Any:
 
     check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
     return MPI
+
+
+def _check_shared_memory() -> None:
+    """See that the segment of a world has room: MPICH does not look, and dies of SIGBUS in MPI_Init.
+
+    Raises:
+        UsageError: It has not.
+    """
+    places = int(os.environ.get("MPI_LOCALNRANKS") or "1")
+    with contextlib.suppress(OSError):
+        found = os.statvfs(os.path.dirname(_SEGMENT))
+        if 0 < (size := found.f_blocks * found.f_frsize) < (needed := places * _SEGMENT_BYTES):
+            raise UsageError(
+                f"/dev/shm has {size / 2**20:.1f} MiB, and MPI needs {needed / 2**20:.1f} MiB for {places} places on a "
+                "machine: mount -o remount,size=64m /dev/shm, or for a container --shm-size 64m"
+            )
 
 
 def loaded_too_early() -> bool:
@@ -495,6 +513,8 @@ def named_in(text: str) -> Mpi | None:
 # initialisation, the next one of the same user removes (``sweep``).
 
 _SEGMENT = "/dev/shm/mpich_shm_"
+_SEGMENT_BYTES = 1_064_960
+"""For each place, as measured with MPICH 5.0."""
 _TOPOLOGY = "/hydra_hwloc_xmlfile_"
 _DELETED = " (deleted)"
 _PROXY = "hydra_pmi_proxy"

@@ -8,11 +8,15 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from support import PATIENCE_S
 
+from apgas.errors import UsageError
 from apgas.runtime import environment
 
 
@@ -84,3 +88,16 @@ def test_what_is_young_or_in_use_is_not_swept(segment: Path) -> None:
     with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0):
         assert str(segment) not in environment.sweep()
     assert segment.exists()
+
+
+@pytest.mark.parametrize(("size", "places", "enough"), [(1 << 20, "2", False), (4 << 20, "2", True), (0, "2", True)])
+def test_too_little_shared_memory_is_said_and_not_died_of(
+    size: int, places: str, enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MPICH dies of SIGBUS in MPI_Init."""
+    monkeypatch.setenv("MPI_LOCALNRANKS", places)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=size // 4096, f_frsize=4096))
+    with nullcontext() if enough else pytest.raises(UsageError, match=r"/dev/shm has 1\.0 MiB, and MPI needs 2\.0 MiB"):
+        environment._check_shared_memory()
+    monkeypatch.setattr(os, "statvfs", Mock(side_effect=FileNotFoundError))
+    environment._check_shared_memory()

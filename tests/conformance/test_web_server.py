@@ -147,6 +147,13 @@ def test_the_state_is_there_as_json(served: Served) -> None:
     assert json.loads(body)["totals"]["waiting"] == 1
 
 
+def test_a_log_that_cannot_be_written_is_seen(served: Served, cluster: Cluster) -> None:
+    cluster.log_behind = "disk full"
+    assert b"\nmalleable_log_behind 1.0\n" in served.get("/metrics")[2]
+    notes = json.loads(served.get("/state.json")[2])["notes"]
+    assert notes[0] == "The log cannot be written: disk full. No jobs are taken."
+
+
 def test_metrics_can_be_read_by_prometheus(served: Served, cluster: Cluster) -> None:
     served.do(lambda: cluster.grow(1, "node2", "node3"))
     status, headers, body = served.get("/metrics")
@@ -157,6 +164,7 @@ def test_metrics_can_be_read_by_prometheus(served: Served, cluster: Cluster) -> 
         for family in text_string_to_metric_families(body.decode())
         for sample in family.samples
     }
+    assert values["malleable_log_behind",] == 0
     assert values["malleable_nodes", "busy"] == 3
     assert values["malleable_nodes", "idle"] == 1
     assert values["malleable_jobs", "waiting"] == 1

@@ -21,6 +21,7 @@ class Cluster:
     """Nodes and jobs by the word of the test, on a clock of its own."""
 
     def __init__(self, nodes: int = 4) -> None:
+        self.log_behind = ""
         self.names = tuple(f"node{number}" for number in range(1, nodes + 1))
         self.now_s = 0.0
         self.down: set[str] = set()
@@ -44,7 +45,8 @@ class Cluster:
             for part in job.segments
         )
         share = held / (self.now_s * len(self.names)) if self.now_s else 0.0
-        return Snapshot(self.now_s, "malleable", share, nodes, tuple(self._jobs.values()), held_node_s=held)
+        jobs = tuple(self._jobs.values())
+        return Snapshot(self.now_s, "malleable", share, nodes, jobs, held_node_s=held, log_behind=self.log_behind)
 
     def recent(self, since_s: float) -> RunRecord:
         return self._recorder.recent(since_s)

@@ -14,7 +14,7 @@ from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.scheduler import SchedulerCore
 from scheduler_bridge.core.settings import Settings, settings_for
-from scheduler_bridge.core.snapshot import JobStatus, NodeRow, ReservationRow, Snapshot
+from scheduler_bridge.core.snapshot import JobStatus, NodeRow, ReservationStatus, Snapshot
 from scheduler_bridge.core.tracked import JobState
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "NodeRow",
     "NodeState",
     "Remembered",
-    "ReservationRow",
+    "ReservationStatus",
     "SchedulerCore",
     "Settings",
     "Snapshot",

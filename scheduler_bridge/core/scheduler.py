@@ -51,9 +51,10 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.core.history import Explanation, Histories, Moment, Remembered
 from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
-from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
+from scheduler_bridge.core.snapshot import ReservationStatus, Snapshot
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder
+from scheduler_bridge.model import AdvanceReservation
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import stands_until
 
@@ -336,9 +337,14 @@ class SchedulerCore:
         """How and when (seconds) every job ended, by id; None for those that have not."""
         return ((job_id, job.outcome, job.ended_s) for job_id, job in self._state.jobs.items())
 
-    def advance(self) -> tuple[ReservationRow, ...]:
+    def advance(self) -> tuple[ReservationStatus, ...]:
         """The advance reservations that are not over, the next one first."""
         return snapshot.advance(self._state)
+
+    def reservation(self, name: str) -> AdvanceReservation | None:
+        """The advance reservation of this name, if it is not over."""
+        booking = self._state.bookings.get(name)
+        return None if booking is None else booking.spec
 
     def forget(self) -> list[tuple[int, Outcome | None, float | None]]:
         """Forget the jobs that have ended in the last batch, and say how and when (seconds) they did, by id."""

@@ -11,7 +11,7 @@ from scheduler_bridge.core import advance_reservations
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, JobState, TrackedJob
-from scheduler_bridge.model import AdvanceReservation, Allocation, Reservation
+from scheduler_bridge.model import Allocation, Reservation
 from scheduler_bridge.policies import Policy
 
 _WORDS: Final = {
@@ -117,13 +117,20 @@ class NodeRow(msgspec.Struct, frozen=True):
     leaving: bool = False
 
 
-class ReservationRow(msgspec.Struct, frozen=True):
-    """An advance reservation that is not over: the nodes kept for it, whether it has begun, and its jobs, by id."""
+class ReservationStatus(msgspec.Struct, frozen=True):
+    """An advance reservation that is not over; times in seconds on the scheduler's clock.
 
-    spec: AdvanceReservation
+    ``nodes``: those kept for it. ``users``: who may ask for it; empty: everybody. ``jobs``: those of its jobs that wait
+    or run. ``started``: its time has come.
+    """
+
+    name: str
+    start_s: float
+    end_s: float
     nodes: tuple[str, ...]
-    started: bool
-    jobs: tuple[int, ...]
+    users: tuple[str, ...] = ()
+    jobs: tuple[int, ...] = ()
+    started: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -138,7 +145,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     jobs: tuple[JobStatus, ...]
     nodes: tuple[NodeRow, ...]
     reservation: Reservation | None
-    advance: tuple[ReservationRow, ...] = ()
+    advance: tuple[ReservationStatus, ...] = ()
     user_nodes: int | None = None
 
 
@@ -170,7 +177,7 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
     return Snapshot(now, policy.name, tuple(jobs), nodes, promise, advance(state), state.settings.user_nodes)
 
 
-def advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
+def advance(state: SchedulerState) -> tuple[ReservationStatus, ...]:
     """The reservations, the next one first."""
     if not state.bookings:
         return ()
@@ -182,9 +189,15 @@ def advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
         if (booking := advance_reservations.booking_of(state, job.spec)) is not None:
             jobs[booking.spec.name].append(job_id)
     rows = [
-        ReservationRow(
-            booking.spec, state.pool.name(Allocation((booking.ranks,))), booking.started, tuple(sorted(jobs[name]))
+        ReservationStatus(
+            name,
+            booking.spec.start_s,
+            booking.spec.end_s,
+            state.pool.name(Allocation((booking.ranks,))),
+            booking.spec.users,
+            tuple(sorted(jobs[name])),
+            booking.started,
         )
         for name, booking in state.bookings.items()
     ]
-    return tuple(sorted(rows, key=lambda row: (row.spec.start_s, row.spec.name)))
+    return tuple(sorted(rows, key=lambda row: (row.start_s, row.name)))

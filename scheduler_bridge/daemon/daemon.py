@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import Explanation, ReservationStatus
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
 from scheduler_bridge.daemon.control.access import Door, Standing
@@ -37,7 +37,6 @@ from scheduler_bridge.daemon.requests import (
     LimitUsers,
     Manage,
     Prioritise,
-    ReservationStatus,
     Reserve,
     Snapshot,
     SubmitError,

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
-from scheduler_bridge.core import Explanation, JobState
+from scheduler_bridge.core import Explanation, JobState, ReservationStatus
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import (
     Effect,
@@ -31,13 +31,13 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.access import Standing
-from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, kept_nodes, snapshot
+from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, snapshot
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.jobs.orders import JobOrders
 from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
-from scheduler_bridge.daemon.requests import ReservationStatus, Snapshot
+from scheduler_bridge.daemon.requests import Snapshot
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.ledger import (
@@ -187,7 +187,7 @@ class Driver:
 
     def reservations(self) -> tuple[ReservationStatus, ...]:
         """The advance reservations that are not over, the next one first."""
-        return kept_nodes(self._ledger.core.advance())
+        return self._ledger.core.advance()
 
     async def durable(self) -> str:
         """Wait until the log has everything so far on disk; return why it has not, empty if it has."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scheduler_bridge.core import Explanation, JobStatus
+from scheduler_bridge.core import Explanation, JobStatus, ReservationStatus
 
 CONTROL_VERSION: Final = 1
 ARRAY_MOST: Final = 10_000
@@ -261,22 +261,6 @@ class NodeStatus(msgspec.Struct, frozen=True):
     job: int | None = None
     releasing: bool = False
     reason: str = ""
-
-
-class ReservationStatus(msgspec.Struct, frozen=True):
-    """An advance reservation that is not over; times in seconds on the daemon's clock.
-
-    ``nodes``: those kept for it. ``users``: who may ask for it; empty: everybody. ``jobs``: those of its jobs that wait
-    or run. ``started``: its time has come.
-    """
-
-    name: str
-    start_s: float
-    end_s: float
-    nodes: tuple[str, ...]
-    users: tuple[str, ...] = ()
-    jobs: tuple[int, ...] = ()
-    started: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):

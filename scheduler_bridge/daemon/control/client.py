@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import Explanation, ReservationStatus
 from scheduler_bridge.daemon.control.access import Door
 from scheduler_bridge.daemon.requests import (
     REPLIES,
@@ -27,7 +27,6 @@ from scheduler_bridge.daemon.requests import (
     Kept,
     Manage,
     Recorded,
-    ReservationStatus,
     Reserve,
     Resize,
     Shutdown,

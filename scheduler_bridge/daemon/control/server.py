@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias, assert_never
 
 import msgspec
 
-from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import Explanation, ReservationStatus
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller, Door, Know, Known, NotPermittedError, Standing, permitted
@@ -41,7 +41,6 @@ from scheduler_bridge.daemon.requests import (
     Manage,
     Prioritise,
     Recorded,
-    ReservationStatus,
     Reserve,
     Resize,
     Shutdown,

@@ -11,11 +11,11 @@ from typing import Final, Literal
 import msgspec
 
 from apgas.malleability.orders import Progress
-from scheduler_bridge.core import JobStatus, NodeRow, NodeState, ReservationRow
+from scheduler_bridge.core import JobStatus, NodeRow, NodeState, ReservationStatus
 from scheduler_bridge.core import Snapshot as CoreSnapshot
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.daemon.admission import JobFacts
-from scheduler_bridge.daemon.requests import NodeStatus, ReservationStatus, Snapshot
+from scheduler_bridge.daemon.requests import NodeStatus, Snapshot
 from scheduler_bridge.policies.profile import Profile
 
 NEAR_JOBS: Final = 1000
@@ -70,7 +70,7 @@ def snapshot(
         utilization=use[0] / use[1] if use[1] > 0 else 0.0,
         nodes=tuple(_node(row, ailing.get(row.node, "")) for row in picture.nodes),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
-        reservations=kept_nodes(picture.advance),
+        reservations=picture.advance,
         user_nodes=picture.user_nodes,
         held_node_s=use[0],
         log_behind=log_behind,
@@ -90,22 +90,6 @@ class QueueTail:
             job_id: known.get(job_id) or _kept(facts[job_id], why) for job_id in islice(waiting, NEAR_JOBS, None)
         }
         return self._made
-
-
-def kept_nodes(rows: Iterable[ReservationRow]) -> tuple[ReservationStatus, ...]:
-    """Return advance reservations for users."""
-    return tuple(
-        ReservationStatus(
-            name=row.spec.name,
-            start_s=row.spec.start_s,
-            end_s=row.spec.end_s,
-            nodes=row.nodes,
-            users=row.spec.users,
-            jobs=row.jobs,
-            started=row.started,
-        )
-        for row in rows
-    )
 
 
 def _kept(job: JobFacts, reason: str) -> JobStatus:
@@ -146,10 +130,10 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
     parts: dict[int, tuple[Profile, float]] = {}
     ends_s: dict[int, float] = {}
     for kept in picture.advance:
-        part = _inside(kept, jobs, usable, free, now_s), kept.spec.end_s
+        part = _inside(kept, jobs, usable, free, now_s), kept.end_s
         parts.update((job_id, part) for job_id in kept.jobs)
         if kept.started:
-            ends_s.update((job_id, kept.spec.end_s) for job_id in kept.jobs)
+            ends_s.update((job_id, kept.end_s) for job_id in kept.jobs)
     releases = [
         (max(now_s, ends_s.get(job.job, job.expected_end_s)), sum(1 for node in job.nodes if node in usable))
         for job in picture.jobs
@@ -158,7 +142,7 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
     outside = Profile(now_s, len(free), releases)
     for kept in picture.advance:
         idle = [node for node in kept.nodes if node in (free if kept.started else usable)]
-        outside.take(max(now_s, kept.spec.start_s), kept.spec.end_s, len(idle))
+        outside.take(max(now_s, kept.start_s), kept.end_s, len(idle))
     held: Counter[str] = Counter()
     for job in picture.jobs if picture.user_nodes is not None else ():
         held[job.user] += len(job.nodes)
@@ -176,11 +160,11 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
 
 
 def _inside(
-    kept: ReservationRow, jobs: Mapping[int, JobStatus], usable: set[str], free: set[str], now_s: float
+    kept: ReservationStatus, jobs: Mapping[int, JobStatus], usable: set[str], free: set[str], now_s: float
 ) -> Profile:
     """The nodes of a reservation, from its start on."""
     if not kept.started:
-        return Profile(max(now_s, kept.spec.start_s), sum(1 for node in kept.nodes if node in usable), ())
+        return Profile(max(now_s, kept.start_s), sum(1 for node in kept.nodes if node in usable), ())
     own = [jobs[job_id] for job_id in kept.jobs if job_id in jobs]
     releases = [(max(now_s, job.expected_end_s), len(job.nodes)) for job in own if job.expected_end_s is not None]
     return Profile(now_s, sum(1 for node in kept.nodes if node in free), releases)

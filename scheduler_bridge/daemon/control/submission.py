@@ -145,7 +145,7 @@ class Submissions:
     def _check_reservation(self, spec: JobSpec) -> None:
         """See that a job can run as the reservation's that it asks for."""
         name = spec.reservation
-        kept = next((row.spec for row in self._ledger.core.advance() if row.spec.name == name), None)
+        kept = self._ledger.core.reservation(name)
         if kept is None:
             raise SubmitError(
                 f"there is no reservation {name}",
@@ -202,7 +202,7 @@ class Submissions:
         Raises:
             ValueError: There is none of this name.
         """
-        if not any(row.spec.name == name for row in self._ledger.core.advance()):
+        if self._ledger.core.reservation(name) is None:
             raise ValueError(f"there is no reservation {name}")
         self._handle(ev.ReservationCancelled(name))
 

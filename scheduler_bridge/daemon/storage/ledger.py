@@ -142,8 +142,8 @@ class Ledger:
 
     def new_reservation(self) -> str:
         """Return a name that no reservation of this era has had, unless an operator chose it."""
-        taken = {row.spec.name for row in self.core.advance()}
-        return next(name for number in count(self._reservations + 1) if (name := f"r{number}") not in taken)
+        names = (f"r{number}" for number in count(self._reservations + 1))
+        return next(name for name in names if self.core.reservation(name) is None)
 
     # snapshots ------------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def start(module: str, arguments: list[str]) -> None:
     """
     with extras_named():
         from .cli import parse
-        from .errors import BadUsage, show_error
+        from .errors import BadUsage, room_for_compiled, show_error
         from .run import run_benchmark
 
     try:
@@ -63,6 +63,11 @@ def start(module: str, arguments: list[str]) -> None:
     except BadUsage as error:
         show_error(error.culprit, error.why, error.remedy)
         code = 2
+    except OSError as error:
+        if not (remedy := room_for_compiled(error)):
+            raise
+        show_error("the kernels are not compiled", str(error), remedy)
+        code = 1
     if code:
         raise SystemExit(code)
 

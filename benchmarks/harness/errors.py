@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import traceback
 
 
 class BadUsage(Exception):
@@ -31,6 +34,17 @@ def show_error(culprit: str, why: str, remedy: str) -> None:
     for line in (why, remedy):
         if line:
             console.print(Text(line))
+
+
+def room_for_compiled(error: BaseException) -> str:
+    """Return what to do if there was no room for what numba has compiled; empty if ``error`` is another one."""
+    cause = first_cause(error)
+    if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    if "numba" not in "".join(traceback.format_exception(error)):
+        return ""
+    where = os.environ.get("NUMBA_CACHE_DIR") or "__pycache__ beside the kernels"
+    return f"numba keeps compiled code in {where}: make room there, or name another folder by NUMBA_CACHE_DIR"
 
 
 def first_cause(error: BaseException) -> BaseException:

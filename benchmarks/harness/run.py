@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apgas
 
-from .errors import BadUsage, first_cause, show_error
+from .errors import BadUsage, first_cause, room_for_compiled, show_error
 from .jit import has_numba
 from .measurement import (
     Measurement,
@@ -91,7 +91,7 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
     text = f"{type(cause).__name__}: {cause}"
     if options.debug:
         traceback.print_exception(error)
-    remedy = "" if options.debug else "add --debug for the traceback"
+    remedy = room_for_compiled(error) or ("" if options.debug else "add --debug for the traceback")
     document = {"error": text, "benchmark": benchmark.name, "parameters": dict(benchmark.parameters)}
     tell_scheduler(document)
     try:

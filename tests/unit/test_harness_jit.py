@@ -100,3 +100,22 @@ def test_a_second_place_loads_what_the_first_compiled(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert runs == [["0", "1"] * 3, ["1", "0"] * 3]
+
+
+@pytest.mark.skipif(not jit.has_numba(), reason="without numba nothing is compiled")
+def test_a_full_cache_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    """It was a traceback of numba."""
+    program = (
+        "import errno; from numba.core import caching\n"
+        "def full(self, name, data): raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "caching.IndexDataCacheFile._save_data = full\n"
+        "from benchmarks.harness.app import main; main('benchmarks.nqueens.command')\n"
+    )
+    variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-n", "6"],
+        env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"numba keeps compiled code in {tmp_path / 'cache'}: make room there" in done.stderr

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from glb.core.lifelines import Lifelines
 from glb.core.pool import Slots
+from glb.core.thief import Thieves
 from glb.core.view import View
 
 IDS = st.sets(st.integers(0, 60), min_size=1).map(lambda ids: tuple(sorted(ids)))
@@ -55,3 +56,28 @@ def test_slots_are_never_taken_twice(steps: list[tuple[str, int]]) -> None:
         assert slots.any_free == (len(set(range(wanted)) - busy) > 0)
         assert slots.any_retiring == any(slot >= wanted for slot in busy)
         assert [slots.retires(slot) for slot in range(6)] == [slot >= wanted for slot in range(6)]
+
+
+def test_workers_are_away_until_they_are_back() -> None:
+    slots = Slots(3)
+    assert [slots.take() for _ in range(4)] == [0, 1, 2, None]
+    for slot in (2, 0):
+        slots.leave(slot)
+        assert (slots.any_away, slots.all_away) == (True, False)
+    slots.leave(1)
+    assert slots.all_away
+    slots.release(1)
+    assert slots.all_away
+    for slot in (0, 2):
+        slots.back(slot)
+        assert not slots.all_away
+    assert not slots.any_away
+
+
+def test_a_question_is_known_by_its_nonce() -> None:
+    thieves = Thieves((7,))
+    thieves.add_random(1, 5, chances=2)
+    assert [thieves.knows(1, nonce) for nonce in (5, 2, None)] == [True, False, False]
+    assert [thieves.knows(7, nonce) for nonce in (5, None)] == [False, True]
+    thieves.add_random(1, 4, chances=3)
+    assert thieves.knows(1, 5), "the newer one counts"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from glb.core.leavers import Load, choose_leavers, deal
+from glb.core.leavers import Evacuation, Load, choose_leavers, deal
+from glb.core.lifelines import Lifelines
+from glb.core.view import View
+from glb.testing.conformance import Numbers
 
 LOADS = [Load(1, 2, 9), Load(2, 0, 0), Load(3, 2, 4), Load(4, 2, 4)]
 
@@ -53,3 +58,23 @@ def test_every_worker_of_a_leaver_has_a_piece_to_deal() -> None:
 def test_without_lengths_all_get_as_much() -> None:
     dealt = deal([Load(9, 1, 0)], [Load(place, 1, 0) for place in range(4)])
     assert sorted(dealt[9]) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def leaving(turns: tuple[int, ...] = ()) -> Evacuation:
+    evacuation = Evacuation(View(9, (0, 1, 2, 3), Lifelines()), Random(1))
+    evacuation.begin(turns)
+    return evacuation
+
+
+def handed_out(evacuation: Evacuation, workers: int) -> list[int]:
+    return sorted(to for to, _ in evacuation.hand_out(Numbers(list(range(16))), workers, ()))
+
+
+def test_the_workers_of_a_leaver_divide_the_survivors_among_them() -> None:
+    assert [len(handed_out(leaving(), workers)) for workers in (1, 2, 3, 4)] == [4, 2, 2, 1]
+
+
+def test_the_workers_of_a_leaver_divide_the_turns_among_them() -> None:
+    assert handed_out(leaving((0, 1, 2, 3)), 1) == [0, 1, 2, 3]
+    evacuation = leaving((0, 1, 2, 3))
+    assert [handed_out(evacuation, workers) for workers in (2, 1)] == [[0, 1], [0, 1, 2, 3]]

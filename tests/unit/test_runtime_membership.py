@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from apgas.core.effects import Ends
 from apgas.core.membership import Membership
 from apgas.core.messages import PlaceInfo
+from apgas.core.place import PlaceCore
 from apgas.errors import InvariantError
 
 
@@ -31,3 +33,12 @@ def test_an_epoch_follows_on_the_one_before(epoch: int) -> None:
     assert (membership.epoch, sorted(membership.members)) == (4, [0, 1])
     membership.commit(5, [_info(2)], [])
     assert (membership.epoch, sorted(membership.members)) == (5, [0, 1, 2])
+
+
+def test_a_place_that_has_lost_place_0_is_abandoned() -> None:
+    core = PlaceCore(1, [_info(0), _info(1), _info(2)], 0)
+    core.lost(2, "gone")
+    before = core.abandoned
+    assert core.lost(0, "reset") == [Ends("lost place 0: reset")]
+    assert (before, core.abandoned) == (False, True)
+    assert core.lost(0, "reset") == [], "once"

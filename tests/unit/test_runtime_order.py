@@ -146,6 +146,13 @@ def test_place_0_cannot_be_ordered_away() -> None:
     assert "place 0 always stays" in job.record().reason
 
 
+@pytest.mark.parametrize("count", [3, 4, 9])
+def test_more_than_all_other_places_cannot_be_ordered_away(count: int) -> None:
+    job = Coordinator(3)
+    job.order("shrink", count)
+    assert job.record().reason == f"cannot release {count} of 3 places: place 0 always stays"
+
+
 def test_without_a_handler_orders_are_refused() -> None:
     job = Coordinator()
     job.take(job.machine.disable(job.now))

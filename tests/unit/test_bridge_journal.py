@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.daemon import DaemonConfig
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import Entry, encode
 from scheduler_bridge.daemon.storage.restore import restore
-from scheduler_bridge.daemon.storage.store import Store
+from scheduler_bridge.daemon.storage.store import Store, StoreError
 
 
 def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> None:
@@ -65,4 +67,30 @@ def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) 
         assert journal.complete
 
     asyncio.run(play())
+    store.close()
+
+
+def test_what_found_no_room_is_written_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
+    append, tries = store.append, []
+
+    def full_once(*what: Any) -> None:
+        tries.append(what)
+        if len(tries) == 1:
+            raise StoreError(0, "disk full", "log")
+        append(*what)
+
+    monkeypatch.setattr(store, "append", full_once)
+
+    async def play() -> None:
+        journal = Journal(store, number, 1, lambda error: None)
+        journal.add(encode(Entry(1.0), []))
+        assert await journal.settled() == "disk full"
+        assert (journal.complete, journal.behind) == (False, "disk full")
+        await journal.close()
+        assert (journal.complete, journal.behind) == (True, "")
+
+    asyncio.run(play())
+    assert store.last_seq() == 1
     store.close()

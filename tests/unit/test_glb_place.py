@@ -440,3 +440,17 @@ def test_a_place_of_a_hundred_thousand_is_small() -> None:
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert size / len(places) < 5000
+
+
+def test_a_place_that_nobody_is_registered_at_knows_no_thief() -> None:
+    place = PlaceCore(0, (0, 1, 2), Total, workers=1, random_steals=1, rng=Random(1), registered=False)
+    assert place.thieves.lifeline == ()
+
+
+def test_a_thief_that_leaves_needs_no_answer() -> None:
+    place = core()
+    started(place)
+    place.requested(1, 3)
+    assert place.thieves.random == {1: 3}
+    place.set_members((0, 2))
+    assert (place.thieves.random, 1 in place.thieves.lifeline) == ({}, False)

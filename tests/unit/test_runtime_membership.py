@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apgas.core.effects import Ends
+from apgas.core.effects import Ends, Send
 from apgas.core.membership import Membership
-from apgas.core.messages import PlaceInfo
+from apgas.core.messages import Lost, PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.errors import InvariantError
 
@@ -37,8 +37,15 @@ def test_an_epoch_follows_on_the_one_before(epoch: int) -> None:
 
 def test_a_place_that_has_lost_place_0_is_abandoned() -> None:
     core = PlaceCore(1, [_info(0), _info(1), _info(2)], 0)
-    core.lost(2, "gone")
+    assert core.lost(2, "gone") == [Send(0, Lost(0, 2, "gone"), [])], "place 0 decides"
     before = core.abandoned
     assert core.lost(0, "reset") == [Ends("lost place 0: reset")]
     assert (before, core.abandoned) == (False, True)
     assert core.lost(0, "reset") == [], "once"
+
+
+def test_an_immediate_goes_to_members_that_stay_and_to_no_others() -> None:
+    core = PlaceCore(0, [_info(0), _info(1), _info(2)], 0)
+    assert [len(core.immediate(dst, [])) for dst in (1, 2, 3)] == [1, 1, 0]
+    core.prepare_shrink(1, (2,))
+    assert [len(core.immediate(dst, [])) for dst in (1, 2, 3)] == [1, 0, 0]

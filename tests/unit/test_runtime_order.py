@@ -193,6 +193,18 @@ def test_a_post_method_that_raises_is_told() -> None:
     assert (job.record().outcome, job.record().reason) == ("done", "postShrink raised")
 
 
+def test_a_post_method_that_does_not_return_is_told() -> None:
+    job = Coordinator()
+    job.order("grow", 1)
+    job.returns()
+    spawn = job.last(r.StartSpawn)
+    assert isinstance(spawn, r.StartSpawn)
+    job.take(job.machine.spawned(spawn.token, (_info(3),), {}, job.now))
+    job.deadline()
+    assert job.record().outcome == "done"
+    assert job.record().reason == "the handler's post method did not return: post took longer than its deadline"
+
+
 def test_a_late_pre_shrink_is_undone() -> None:
     job = Coordinator()
     job.order("shrink", 1)

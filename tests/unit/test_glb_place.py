@@ -454,3 +454,11 @@ def test_a_thief_that_leaves_needs_no_answer() -> None:
     assert place.thieves.random == {1: 3}
     place.set_members((0, 2))
     assert (place.thieves.random, 1 in place.thieves.lifeline) == ({}, False)
+
+
+def test_an_aborted_place_wakes_whoever_pauses() -> None:
+    place = core()
+    started(place)
+    before = place.calls
+    place.abort()
+    assert place.calls > before

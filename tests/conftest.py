@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from support import ROOT, Leftovers
 
 # An installation older than the entry point of the plugin knows its fixture, too.
@@ -18,6 +18,10 @@ pytest_plugins = ["apgas.testing.pytest_plugin", "pytester"]
 settings.register_profile("default", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile(
     "explore", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+# Says that a test fails, and not how it fails most simply: for mutants (tests/stress/mutants.py).
+settings.register_profile(
+    "fail-fast", derandomize=True, deadline=None, report_multiple_bugs=False, phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("default")
 

@@ -146,7 +146,9 @@ def test_a_day_of_a_scheduler(serving: Serving, malleable: Malleable, tmp_path: 
     assert serving.end() == (0, "", "")
     assert not serving.family()
     left = {entry.name for entry in serving.state.iterdir()}
-    assert left == {"scheduler.db", "history.json"} | {f"job-{job}.{end}" for job in (1, 3) for end in ("out", "err")}
+    assert left == {"scheduler.db", "scheduler.mark", "history.json"} | {
+        f"job-{job}.{end}" for job in (1, 3) for end in ("out", "err")
+    }
     assert not list((serving.state.parent / "tmp").iterdir())
     record = decode_record((serving.state / "history.json").read_bytes())
     assert [job.state for job in record.jobs] == ["cancelled"] * 3

@@ -100,7 +100,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
         cluster.run("malleable", "shutdown")
         assert cluster.of_jobs() == ""
-        kept = {"history.json", "scheduler.db", *(path.name for path in (tmp_path / "state").glob("job-*"))}
+        kept = {
+            "history.json",
+            "scheduler.db",
+            "scheduler.mark",
+            *(path.name for path in (tmp_path / "state").glob("job-*")),
+        }
         assert {path.name for path in (tmp_path / "state").iterdir()} == kept
 
 

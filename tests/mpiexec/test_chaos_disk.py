@@ -69,13 +69,16 @@ def test_output_that_finds_no_room_ends_the_job(leftovers: Leftovers) -> None:
 
 def test_a_scheduler_goes_on_when_its_disk_is_full(folder: Path, leftovers: Leftovers) -> None:
     malleable = words(sys.executable, "-m", "scheduler_bridge.cli")
+    fill = f"until test -e go; do sleep 0.05; done; {FILL}; cat fill fill fill"
     script = f"""
         {malleable} serve --nodes 1 --state state > serve.out & daemon=$!
         until grep -q ready serve.out; do sleep 0.05; done
-        {malleable} submit --state state --launch direct -- sh -c '{FILL}; cat fill fill fill'
+        {malleable} submit --state state --launch direct -- sh -c '{fill}'
         {malleable} submit --state state --launch direct -- sh -c 'exit 0'
+        touch go
         until {malleable} queue --state state --json > {folder}.queue && ! grep -q -e pending -e running {folder}.queue
         do sleep 0.1; done
+        {malleable} submit --state state --launch direct -- sh -c 'exit 0'; echo refused $?
         {malleable} report --state state --json > {folder}.report
         kill -TERM $daemon; wait $daemon; echo served $?
     """
@@ -85,3 +88,6 @@ def test_a_scheduler_goes_on_when_its_disk_is_full(folder: Path, leftovers: Left
     assert "No space left on device" in done.err
     jobs = json.loads(Path(f"{folder}.report").read_text(encoding="utf-8"))["jobs"]
     assert [job["state"] for job in jobs][1:] == ["completed"], jobs
+    # what could not be kept is not taken
+    assert "refused 2" in done.out, done
+    assert "no job is taken now: the log cannot be written" in done.err

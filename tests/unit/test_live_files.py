@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.storage.chain import MARK
 from scheduler_bridge.daemon.storage.log_entries import Row
-from scheduler_bridge.daemon.storage.state import SECRET, StateFolder
+from scheduler_bridge.daemon.storage.state import LOCK, SECRET, StateFolder
 from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
@@ -44,17 +45,18 @@ def for_others(path: Path) -> int:
 
 @pytest.mark.usefixtures("generous")
 @pytest.mark.parametrize("there_before", [False, True])
-def test_no_other_user_reads_the_secret_the_endpoint_or_the_log(tmp_path: Path, there_before: bool) -> None:
+def test_no_other_user_opens_the_lock_the_secret_the_endpoint_or_the_log(tmp_path: Path, there_before: bool) -> None:
     path = tmp_path / "state"
     if there_before:  # it keeps its mode
         path.mkdir(mode=0o755)
     folder = StateFolder(path)
     folder.publish(jobs="127.0.0.1:1")
-    Store(path).close()
+    store = Store(path)
+    store.append(store.begin_era(ERA), 1, [Row(0.0, "[]", "[]", "[]")])
+    store.close()
     assert for_others(path) == (0o055 if there_before else 0)
-    assert {name: for_others(path / name) for name in (SECRET, "endpoint.json", DATABASE, "runs")} == {
-        SECRET: 0, "endpoint.json": 0, DATABASE: 0, "runs": 0,
-    }  # fmt: skip
+    names = (LOCK, SECRET, "endpoint.json", DATABASE, MARK, "runs")
+    assert {name: for_others(path / name) for name in names} == dict.fromkeys(names, 0)
     folder.close()
 
 

@@ -200,7 +200,8 @@ def _require_safe(folder: Path) -> None:
 
 def _lock(path: Path) -> TextIO:
     while True:
-        file = path.open("a+", encoding="utf-8")
+        # who may open it could hold it, and no scheduler would start
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "a+", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -114,7 +114,7 @@ def _keep_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _count_what_the_caller_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ResilientFinishTable, "told", lambda self, finish, place: None)
+    monkeypatch.setattr(ResilientFinishTable, "caller_notified", lambda self, finish, place: None)
 
 
 def _leave_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:

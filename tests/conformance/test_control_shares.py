@@ -119,8 +119,8 @@ def test_a_large_answer_is_made_once_for_all_and_kept_once(tmp_path: Path) -> No
     async def play(callers: Callers) -> None:
         crowd = [await callers.ask() for _ in range(60)]
         readers = [reader for reader, _ in crowd]
-        kept = {len(await reader.readline()) for reader in readers}
-        assert len(kept) == 1
+        for reader in readers:
+            assert len(await reader.readline()) > target.size
         for _, writer in crowd:
             writer.close()
         # some do not read: of each only a part is kept

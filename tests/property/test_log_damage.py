@@ -221,6 +221,17 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
     assert salvage(folder) == []
 
 
+def test_the_damaged_files_are_kept_as_they_were_found(tmp_path: Path) -> None:
+    folder = images(tmp_path)[0]
+    log = folder / "scheduler.db-wal"
+    damaged = bytearray(log.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    log.write_bytes(damaged)
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".db-shm"}
+    assert salvage(folder)
+    assert {name: (folder / "damaged-1" / name).read_bytes() for name in files} == files
+
+
 def test_ids_do_not_go_back_with_a_log_that_could_not_be_written(tmp_path: Path) -> None:
     store = Store(tmp_path)
     number = restore.restore(store, config(tmp_path), 1).number

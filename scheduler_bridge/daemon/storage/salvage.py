@@ -61,7 +61,8 @@ def _damage(folder: Path) -> str | None:
     if not any((folder / name).exists() for name in (DATABASE, MARK)):
         return None
     try:
-        store = Store(folder)
+        # only looked at: to close a database that may be written merges its write-ahead log, of which a copy is kept
+        store = Store(folder, read_only=True)
         try:
             store.check()
             store.check_end()
@@ -85,7 +86,7 @@ def _rebuild(old: Path, new: Path) -> list[str]:
     except DamagedError:
         mark = None
     sound = Store(new)
-    base = sqlite3.connect(f"{(old / DATABASE).as_uri()}?mode=rw", uri=True)
+    base = sqlite3.connect(f"{(old / DATABASE).as_uri()}?mode=ro", uri=True)  # it is to stay as it is
     base.text_factory = lambda text: text.decode(errors="replace")
     try:
         eras = [

@@ -209,7 +209,6 @@ def _check_room(name: str, folder: Path, enough_bytes: int, leftovers: tuple[str
 # MPI: which libraries are here, what each can do, and the traps between a library and an mpiexec ---------------------
 
 _LOAD = """
-from apgas.provenance import version
 from apgas.runtime import environment
 with environment.tidied(environment.prepare()):
     from mpi4py import MPI
@@ -228,7 +227,6 @@ _SPAWN = (
     _LOAD
     + """
 import sys, time
-from apgas.provenance import version
 from apgas.runtime import environment
 kind = environment.named_in(MPI.Get_library_version())
 info = MPI.Info.Create()

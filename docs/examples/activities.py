@@ -56,7 +56,7 @@ def main() -> None:
     first_to_find()
     out_of_time()
     all_together()
-    apgas.uncounted(places()[-1], housekeeping, "the store")  # nobody waits for it
+    apgas.uncounted(places()[-1], housekeeping, "the store")  # no finish waits for it
 
 
 if __name__ == "__main__":

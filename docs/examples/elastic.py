@@ -8,7 +8,7 @@ import apgas
 
 
 class Handler(apgas.MalleableHandler):
-    """Told before and after every resize; every method runs on place 0."""
+    """Called before and after every resize; every method runs on place 0."""
 
     def __init__(self) -> None:
         self.resized: queue.Queue[str] = queue.Queue()

@@ -380,7 +380,7 @@ def show(error: CliError) -> int:
 
 
 def _shortened(text: str) -> str:
-    """Leave out the middle of what nobody reads, such as a path of 30,000 characters."""
+    """Leave out the middle of what is not read, such as a path of 30,000 characters."""
     most = 1000
     if len(text) <= most:
         return text

@@ -347,10 +347,8 @@ class Recorder:
                 job.cores = _lists(nodes, core_ids)
             case SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
                 job = self._jobs[job_id]
-                job.ordered_shares, job.ordered_cores = (
-                    self._shares(nodes, cores),
-                    _lists(nodes, core_ids),
-                )  # it moves no nodes
+                job.ordered_shares = self._shares(nodes, cores)  # it moves no nodes
+                job.ordered_cores = _lists(nodes, core_ids)
             case SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(

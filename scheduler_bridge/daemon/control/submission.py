@@ -93,7 +93,7 @@ class Submissions:
         return ids
 
     def retract(self, job_ids: Sequence[int]) -> None:
-        """End jobs that were taken, but whose submission could not be written: their user is told so."""
+        """End jobs that were taken, but whose submission could not be written; their user gets an error."""
         events = [event for job_id in job_ids if job_id in self._ledger.jobs for event in self.cancelled(job_id)]
         if events:
             self._handle(*events)
@@ -103,7 +103,7 @@ class Submissions:
             raise log_error(behind)
 
     def _check_room(self, asked: log_entries.Requested, jobs: int) -> None:
-        """See that a request is of a size that is kept, for so many jobs, beside those that wait or run."""
+        """See that a request is of a size that is kept, for ``jobs`` jobs, beside those that wait or run."""
         open_jobs, limits = len(self._ledger.jobs), self._limits
         if open_jobs + jobs > limits.open_jobs:
             more = f", {jobs} more are asked for" if asked.array else ""
@@ -207,7 +207,7 @@ class Submissions:
         self._handle(ev.ReservationCancelled(name))
 
     def _admitted_of(self, request: JobRequest, jobs: int) -> int:
-        """How many of so many jobs the core is to hear of at once; raises if it never could of any."""
+        """Return how many of ``jobs`` jobs the core is to hear of at once; raises if it never could of any."""
         for field, others in (("after_ok", request.after_ok), ("after_any", request.after_any)):
             for other in others:
                 if other not in self._ledger.jobs and self._ledger.ended(other) is None:

@@ -123,9 +123,8 @@ class JobServer:
         session = Session(self._links, self._limits, _now())
         try:
             if self._strangers >= self._limits.strangers:
-                self._log.log(
-                    logging.WARNING, "a connection is not taken: there are too many strangers"
-                )  # without a word, as ever
+                # without a word, as ever
+                self._log.log(logging.WARNING, "a connection is not taken: there are too many strangers")
                 return
             _keep_alive(writer)
             if await self._greet(session, reader, connection):

@@ -392,16 +392,16 @@ def check_spawn() -> Check:
 
 def check_emulated_nodes() -> Check:
     """Several nodes can be emulated on this machine by name."""
-    mpiexec = str(environment.right_mpiexec() or _mpiexec())  # what the embedded scheduler starts jobs with
-    tried = "mpiexec -launcher fork -hosts nodeA,nodeB"
-    whose = identified(mpiexec)
-    if whose is not None and whose[0] is not environment.MPICH:
-        return Check("emulated nodes", None, tried, f"{whose[0].name} has none; the embedded scheduler needs MPICH")
-    done = run_probe([mpiexec, "-launcher", "fork", "-hosts", "nodeA,nodeB", "-n", "2", sys.executable, "-c", _NODE])
+    tried = "python -m apgas.launch --launcher fork --hosts nodeA,nodeB"  # what the embedded scheduler starts jobs with
+    kind = library().kind
+    if kind is not None and kind is not environment.MPICH:
+        return Check("emulated nodes", None, tried, f"{kind.name} has none; the embedded scheduler needs MPICH")
+    launcher = [sys.executable, "-m", "apgas.launch", "--launcher", "fork", "--hosts", "nodeA,nodeB"]
+    done = run_probe([*launcher, sys.executable, "-c", _NODE])
     names = sorted(done.words.split())
     ok = not done.reason and names == ["nodeA", "nodeB"]
     came = "nodeA and nodeB" if ok else done.reason or f"got {names}"
-    mend = "" if ok else "needs MPICH's mpiexec (hydra): pip install mpich"
+    mend = "" if ok else "needs MPICH: pip install mpich"
     return Check("emulated nodes", ok, tried, came, mend)
 
 

@@ -1,7 +1,7 @@
 """``python -m apgas.survive -n 4 python prog.py``: mpiexec for a resilient job, safe against every loss.
 
 Plain ``APGAS_RESILIENT=1 mpiexec -disable-auto-cleanup`` has a gap of a few milliseconds: a place that is just being
-spawned does not ignore the signal yet by which mpiexec tells of the loss of another one, dies of it, and takes the job
+spawned does not ignore the signal yet by which mpiexec reports the loss of another one, dies of it, and takes the job
 along. Here the signal is blocked in mpiexec itself, which hands that on to everything that it starts.
 """
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import resource
 import select
 import signal
 import socket
+import stat
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
+LauncherKind = Literal["launch", "hydra", "openmpi", "pmix", "slurm", "none"]
 
 ENV_TRANSPORT = "APGAS_TRANSPORT"
 TRANSPORTS = ("tcp", "mpi")
@@ -37,6 +40,11 @@ WANTED_OPEN_FILES = 65_536
 
 ENV_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 ENV_CALIBRATION = "APGAS_CALIBRATION"
+
+ENV_LAUNCH: Final = "APGAS_LAUNCH"
+"""The name of the stream in ``PMI_FD``, if `apgas.launch` has started this process; another one has another stream."""
+ENV_LAUNCH_HOSTS: Final = "APGAS_LAUNCH_HOSTS"
+"""Whether it may start processes on other hosts."""
 
 _OF_A_PROCESS = (
     "PMI_",
@@ -58,10 +66,11 @@ _LIBFABRIC = f"{sys.prefix}/lib/mpich/libfabric.so.1"
 
 
 class Launch(NamedTuple):
-    """Who started this process, as its environment tells.
+    """Who started this process, according to its environment.
 
     Attributes:
-        kind: the process manager: hydra (MPICH, Intel MPI), Open MPI's, another PMIx one, srun without PMI, or none.
+        kind: the process manager: ours (`apgas.launch`), hydra (MPICH, Intel MPI), Open MPI's, another PMIx one, srun
+            without PMI, or none.
         size: how many processes it says it started together; None if it does not say.
     """
 
@@ -74,6 +83,9 @@ def launched_by(environ: Mapping[str, str]) -> Launch:
 
     The marks of an outer launcher are inherited by what it starts, so the most specific ones are looked at first.
     """
+    stream = environ.get("PMI_FD", "")
+    if stream.isdecimal() and environ.get(ENV_LAUNCH) == stream_name(int(stream)):
+        return Launch("launch", _number(environ.get("PMI_SIZE")))
     if "PMI_FD" in environ or "PMI_PORT" in environ or "PMI_RANK" in environ:
         return Launch("hydra", _number(environ.get("PMI_SIZE")))
     if "OMPI_COMM_WORLD_SIZE" in environ:
@@ -83,6 +95,25 @@ def launched_by(environ: Mapping[str, str]) -> Launch:
     if "SLURM_STEP_NUM_TASKS" in environ:
         return Launch("slurm", _number(environ["SLURM_STEP_NUM_TASKS"]))
     return Launch("none")
+
+
+def stream_name(fd: int) -> str:
+    """Returns a name of the socket ``fd``, which no other one on this machine has meanwhile; empty if it is closed."""
+    try:
+        return str(os.fstat(fd).st_ino)
+    except (OSError, OverflowError):
+        return ""
+
+
+def unreachable() -> dict[str, str]:
+    """Returns the variables with which MPI's processes on this machine talk through shared memory and listen nowhere.
+
+    By default each of them listens, by libfabric, on an address of the network, and takes what comes for MPI's.
+    """
+    variables = {"FI_PROVIDER": "shm", "UCX_TLS": "self,sm"}
+    if os.path.exists(_LIBFABRIC):
+        variables["MPIR_CVAR_CH4_NETMOD"] = "ofi"
+    return variables
 
 
 def changes(environ: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
@@ -100,7 +131,7 @@ def changes(environ: Mapping[str, str], before: Mapping[str, str]) -> dict[str, 
 
 
 def at_start() -> dict[str, str]:
-    """Returns the environment that this process was started with; the present one where the system does not tell."""
+    """Returns the environment that this process was started with; the present one where the system does not keep it."""
     try:
         with open("/proc/self/environ", "rb") as file:
             entries = file.read().split(b"\0")
@@ -156,6 +187,17 @@ def prepare() -> Launch:
     _prepared.update((name, value) for name, value in os.environ.items() if before.get(name) != value)
     raise_open_files_limit()
     return launch
+
+
+def needs_no_mpi(environ: Mapping[str, str]) -> bool:
+    """Whether this process starts the other places by itself: it is the only one, and all will be on this machine.
+
+    Within Slurm, or with another launcher of MPICH's than ``fork``, it may grow onto other hosts. Open MPI has none.
+    """
+    if launched_by(environ).kind != "none" or transport() != "tcp":
+        return False
+    launcher = environ.get("HYDRA_LAUNCHER") or ("slurm" if "SLURM_JOB_ID" in environ else "fork")
+    return launcher == "fork" or _bundled(OPEN_MPI)
 
 
 def check_world(launch: Launch, world_size: int, library: str) -> None:
@@ -284,7 +326,7 @@ def shielded_from_interrupt() -> Iterator[None]:
 
 def _managed(launch: Launch) -> bool:
     """Whether a process manager that MPI can talk to started this process."""
-    return launch.kind in ("hydra", "openmpi", "pmix")
+    return launch.kind in ("launch", "hydra", "openmpi", "pmix")
 
 
 def _prepare_singleton() -> None:
@@ -319,6 +361,7 @@ def _is_up(interface: str) -> bool:
 
 def _foreign_launcher(launch: Launch, library: str) -> UsageError:
     names = {
+        "launch": "apgas.launch, which is for MPICH",
         "hydra": "the mpiexec of MPICH, Intel MPI or another relative",
         "openmpi": "the mpiexec of Open MPI",
         "slurm": "srun without PMI support",
@@ -365,7 +408,8 @@ def load() -> Any:
         own = tuple(name.partition("_")[0] for name in (named_in(early.Get_library_version()) or MPICH).variables)
         _too_early = any(name.startswith(own) for name in os.environ.keys() - before)
     if launch.kind != "openmpi":
-        _check_shared_memory()
+        check_shared_memory(int(os.environ.get("MPI_LOCALNRANKS") or "1"))
+        _name_bus_errors()
     import mpi4py
 
     mpi4py.rc.finalize = False
@@ -387,20 +431,55 @@ def load() -> Any:
     return MPI
 
 
-def _check_shared_memory() -> None:
-    """See that the segment of a world has room: MPICH does not look, and dies of SIGBUS in MPI_Init.
+def check_shared_memory(places: int) -> None:
+    """See that the segment of a world has room here: MPICH does not look, and dies of SIGBUS in MPI_Init.
 
     Raises:
         UsageError: It has not.
     """
-    places = int(os.environ.get("MPI_LOCALNRANKS") or "1")
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         found = os.statvfs(os.path.dirname(_SEGMENT))
-        if 0 < (size := found.f_blocks * found.f_frsize) < (needed := places * _SEGMENT_BYTES):
+        size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        needed = places * _SEGMENT_BYTES
+        if size and free + _begun_bytes() < needed:
             raise UsageError(
-                f"/dev/shm has {size / 2**20:.1f} MiB, and MPI needs {needed / 2**20:.1f} MiB for {places} places on a "
-                "machine: mount -o remount,size=64m /dev/shm, or for a container --shm-size 64m"
+                f"/dev/shm has {size / 2**20:.2f} MiB, {free / 2**20:.2f} MiB of them free, and MPI needs "
+                f"{needed / 2**20:.2f} MiB for {places} places on a machine: empty or enlarge it (--shm-size)"
             )
+
+
+def _begun_bytes() -> int:
+    """What is taken of /dev/shm already by the other places that begin, maybe those of our own world."""
+    taken, folder = 0, os.path.dirname(_SEGMENT)
+    for name in os.listdir(folder):
+        if name.startswith(os.path.basename(_SEGMENT)):
+            with suppress(OSError):  # gone meanwhile
+                taken += os.lstat(f"{folder}/{name}").st_blocks * 512
+    return taken
+
+
+@functools.cache  # C has the address of what it returns
+def _name_bus_errors() -> object:
+    """Have the death of a place that finds no room in /dev/shm explained, which is a signal that Python cannot take.
+
+    MPI touches its segments only when it needs them. By then there may be no room, whatever was free before.
+    """
+    if signal.getsignal(signal.SIGBUS) != signal.SIG_DFL or "faulthandler" in sys.modules:
+        return None
+    import ctypes
+
+    def explain(number: int) -> None:  # in the thread that failed, which is not within Python
+        found = os.statvfs(os.path.dirname(_SEGMENT))
+        if found.f_bavail:
+            install(number, None)  # another reason: the same happens again, and ends this process
+            return
+        os.write(2, f"apgas: process {os.getpid()} ends: /dev/shm is full, and MPI's memory is in it\n".encode())
+        os._exit(128 + number)
+
+    install = ctypes.CDLL(None).signal  # Python's is for the main thread only
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(explain)
+    install(signal.SIGBUS, handler)
+    return handler
 
 
 def loaded_too_early() -> bool:
@@ -511,15 +590,21 @@ def named_in(text: str) -> Mpi | None:
 # two or three files of 1 MB would be left by every abnormal end. Both are opened or mapped once, at initialisation; a
 # name that is unlinked after that cannot be left behind by a kill -9. What a job leaves that is killed within its
 # initialisation, the next one of the same user removes (``sweep``).
+#
+# Where MPI talks through shared memory only (``unreachable``), libfabric keeps a segment for each process, by which
+# newcomers find it. `apgas.launch` removes that of a process that was killed (``unlink_segments``), and the segment of
+# a world that was killed within its initialisation (``unlink_segments_of_worlds``).
 
 _SEGMENT = "/dev/shm/mpich_shm_"
 _SEGMENT_BYTES = 1_064_960
 """For each place, as measured with MPICH 5.0."""
 _TOPOLOGY = "/hydra_hwloc_xmlfile_"
 _DELETED = " (deleted)"
-_PROXY = "hydra_pmi_proxy"
+PROXY: Final = "hydra_pmi_proxy"
+"""The program of MPICH that starts the processes of a job on its node."""
 _ANCESTORS = 4  # a place may be wrapped by a shell or two
-_BEGINNINGS = (("/dev/shm", "mpich_shm_"), ("/tmp", "hydra_hwloc_xmlfile_"))
+_OWN_SEGMENT = r"[0-9]+:[0-9]+:[0-9]+(?::[0-9]+)?"  # the last one if the name was taken
+_LEFT = (("/dev/shm", rf"mpich_shm_.*|{_OWN_SEGMENT}"), ("/tmp", r"hydra_hwloc_xmlfile_.*"))
 OLD_S: Final = 60.0
 """No initialisation takes so long: a file that is older and not in use is left over."""
 
@@ -538,6 +623,36 @@ def unlink_leftovers() -> list[str]:
     return gone
 
 
+def unlink_segments(pid: int) -> None:
+    """Unlinks the segments that a process of ours, which has ended, has left in shared memory."""
+    with contextlib.suppress(OSError):  # no such folder here
+        for name in os.listdir("/dev/shm"):
+            if name.startswith(f"{pid}:") and re.fullmatch(_OWN_SEGMENT, name):
+                with contextlib.suppress(OSError):  # another user's, of that number in another namespace
+                    os.unlink(f"/dev/shm/{name}")
+
+
+def unlink_segments_of_worlds(stores: Iterable[str]) -> None:
+    """Unlinks MPICH's segments of worlds that have ended, by the names of their key-value stores.
+
+    The name of a segment has a hash of that of the store in it: FNV-1a in 32 bits, seen in MPICH 5.0. Later versions
+    hash the store's name with the number of the process's initialisations.
+    """
+    of_worlds = {f"mpich_shm_{_fnv(name):x}" for store in stores for name in (store, f"{store}-1")}
+    with contextlib.suppress(OSError):  # no such folder here
+        for name in os.listdir("/dev/shm"):
+            if name.rpartition("_")[0] in of_worlds:
+                with contextlib.suppress(OSError):  # another user's, with the same hash
+                    os.unlink(f"/dev/shm/{name}")
+
+
+def _fnv(text: str) -> int:
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
 def sweep() -> list[str]:
     """Unlinks what killed jobs of this user have left on this node; returns the names that went. Never raises.
 
@@ -548,7 +663,7 @@ def sweep() -> list[str]:
         return []
     used: set[str] = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        used |= _mapped_segments(pid)
+        used |= _mapped_segments(pid, rf"/dev/shm/(mpich_shm_|{_OWN_SEGMENT}$)")
         with contextlib.suppress(OSError):  # gone, or another user's
             used |= _open_files(int(pid))
     gone = []
@@ -561,12 +676,12 @@ def sweep() -> list[str]:
 
 def _old_files() -> Iterable[str]:
     now_s = time.time()
-    for folder, beginning in _BEGINNINGS:
+    for folder, pattern in _LEFT:
         names: list[str] = []
         with contextlib.suppress(OSError):  # no such folder here
             names = os.listdir(folder)
         for name in names:
-            if not name.startswith(beginning):
+            if not re.fullmatch(pattern, name):
                 continue
             with contextlib.suppress(OSError):  # gone meanwhile
                 found = os.lstat(f"{folder}/{name}")
@@ -574,48 +689,52 @@ def _old_files() -> Iterable[str]:
                     yield f"{folder}/{name}"
 
 
-def _mapped_segments(pid: str = "self") -> set[str]:
-    """Names of the MPICH segments that a process has mapped."""
+def _mapped_segments(pid: str = "self", pattern: str = _SEGMENT) -> set[str]:
+    """Names of the segments that a process has mapped: of MPICH, or of another ``pattern``."""
     try:
         lines = _text(f"/proc/{pid}/maps").splitlines()
     except OSError:
         return set()
-    names = (line[line.find(_SEGMENT) :] for line in lines if _SEGMENT in line)
+    names = (line[found.start() :] for line in lines if (found := re.search(pattern, line)))
     return {name for name in names if not name.endswith(_DELETED)}
 
 
 def _topology_files() -> set[str]:
     """Names of the topology files that the hydra proxy above this process holds open."""
-    found: set[str] = set()
+    with suppress(OSError):  # it has just ended
+        if proxy := _proxy():
+            return _open_files(proxy)
+    return set()
+
+
+def _proxy() -> int:
+    """The pid of the hydra proxy above this process; 0 if there is none."""
+    near = islice(ancestors(), _ANCESTORS)
+    return next((pid for pid, words in near if os.path.basename(words[0]) == PROXY), 0)
+
+
+def ancestors() -> Iterator[tuple[int, list[str]]]:
+    """Yield the pids and command lines of the processes above this one, the nearest first, as far as they are shown."""
     pid = os.getppid()
-    for _ in range(_ANCESTORS):
-        if pid <= 1:
-            break
-        try:
-            command, parent = _command_and_parent(pid)
-            if command.startswith(_PROXY[:15]):  # the kernel keeps 15 characters
-                found |= _open_files(pid)
-                break
-        except (OSError, ValueError):
-            break
-        pid = parent
-    return found
-
-
-def _command_and_parent(pid: int) -> tuple[str, int]:
-    stat = _text(f"/proc/{pid}/stat")
-    command, rest = stat[stat.index("(") + 1 :].rsplit(")", 1)
-    return command, int(rest.split()[1])
+    with suppress(OSError, ValueError, IndexError):  # it has just ended, or is another user's
+        while pid > 1:
+            yield pid, _text(f"/proc/{pid}/cmdline").split("\0")[:-1] or [""]
+            # the name of the process, in parentheses, may hold anything
+            pid = int(_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[1])
 
 
 def _open_files(pid: int) -> set[str]:
-    names = set()
+    return {name for name, _ in _links(pid) if _TOPOLOGY in name and not name.endswith(_DELETED)}
+
+
+def _links(pid: int) -> set[tuple[str, int]]:
+    """What a process has open, and the mode that says whether it reads or writes."""
+    found = set()
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
-            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
-            if _TOPOLOGY in target and not target.endswith(_DELETED):
-                names.add(target)
-    return names
+            link = f"/proc/{pid}/fd/{descriptor}"
+            found.add((os.readlink(link), os.lstat(link).st_mode))
+    return found
 
 
 def _text(path: str) -> str:
@@ -683,8 +802,103 @@ class Dependents(Processes):
                 os.posix_spawn("/bin/sh", words, os.environ, file_actions=silent, setsid=True)
 
 
+# What a place has started and not ended ------------------------------------------------------------------------------
+#
+# Hydra makes each place the leader of a session, and waits for the end of its output as well as for its own. So a child
+# that lives on would hold mpiexec. Some helpers, such as multiprocessing's, end by themselves when the place is gone:
+# only a process that outlives it can end the others, and is started where there are any.
+
+_REMAINS: Final = """\
+who=$1; shift
+living() {
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        left=; for pid; do kill -0 "$pid" 2>/dev/null && left="$left $pid"; done
+        [ "$left" ] || exit
+        sleep 0.05
+    done
+}
+living "$@"
+echo "apgas: $who left processes behind, which are ended:$left" >&2
+kill -s TERM $left
+living $left
+kill -s KILL $left
+"""
+
+
+def end_remains(who: str, place: int, spares: Callable[[int], bool]) -> None:
+    """Have a process end, after a place, what that started and what is in its session or holds its output."""
+    # a forked child may come here, too
+    if os.getpid() == place and (left := [str(pid) for pid in _remains(spares, at_all_places=False)]):
+        with suppress(OSError):  # no shell, or no more processes
+            os.posix_spawn("/bin/sh", ["sh", "-c", _REMAINS, "sh", who, *left], os.environ, setsid=True)
+
+
+def kill_remains(spares: Callable[[int], bool]) -> None:
+    """Kill what this place started, and what holds the output of other places here but is in none of their sessions.
+
+    The job is to end at once. Hydra ends those sessions, but not that of a place which has ended before.
+    """
+    for pid in _remains(spares, at_all_places=True):
+        with suppress(OSError):  # ended just now
+            os.kill(pid, signal.SIGKILL)
+
+
+def _remains(spares: Callable[[int], bool], *, at_all_places: bool) -> list[int]:
+    if not (proxy := _proxy()):
+        return []
+    me, mine, found = os.getpid(), os.getsid(0), _living()
+    # a proxy for each node, even if the nodes are one machine, and all that has started them: mpiexec, shells of ssh
+    proxies = {pid for pid, (name, _, _) in found.items() if name == PROXY[:15]}
+    launchers, above = set(proxies), proxies
+    while above:
+        above = {found[pid][1] for pid in above if pid in found} - launchers
+        launchers |= above
+    of_others = {pid for pid, (_, parent, _) in found.items() if parent in proxies} - {mine}
+    output = _outputs(proxy, launchers)
+    if not at_all_places:
+        output &= {os.readlink(f"/proc/self/fd/{stream}") for stream in (1, 2)}
+    return [
+        pid
+        for pid, (_, parent, session) in found.items()
+        if pid not in launchers and pid != me and session not in of_others
+        # where a shell is the leader, it and others may be in the session
+        and (me in (mine, parent) if session == mine else _writes_to(pid, output)) and not spares(pid)
+    ]  # fmt: skip
+
+
+def _living() -> dict[int, tuple[str, int, int]]:
+    """Name, as far as the kernel keeps it, parent and session of each process."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError, IndexError):  # ended just now
+            named, _, rest = _text(f"/proc/{pid}/stat").rpartition(") ")
+            state, parent, _, session = rest.split()[:4]
+            if state not in "ZX":
+                found[int(pid)] = named.partition(" (")[2], int(parent), int(session)
+    return found
+
+
+def _outputs(proxy: int, launchers: Iterable[int]) -> set[str]:
+    """The pipes from its places: those that a proxy only reads from, and that no launcher writes to.
+
+    Each proxy inherits what mpiexec has open, so also the pipes between mpiexec and earlier proxies.
+    """
+    links: dict[int, set[tuple[str, int]]] = {}
+    for pid in {proxy, *launchers}:
+        with suppress(OSError):  # it has just ended, or is another user's
+            links[pid] = _links(pid)
+    written = {name for of_one in links.values() for name, mode in of_one if mode & stat.S_IWUSR}
+    return {name for name, _ in links.get(proxy, ()) if name.startswith("pipe:")} - written
+
+
+def _writes_to(pid: int, pipes: set[str]) -> bool:
+    with suppress(OSError):  # ended, or another user's
+        return bool(pipes) and any(name in pipes and mode & stat.S_IWUSR for name, mode in _links(pid))
+    return False
+
+
 def end_with_parent() -> None:
-    """End this process as soon as the one that started it is gone; where the kernel cannot tell, nothing is done."""
+    """End this process as soon as the one that started it is gone; does nothing where the kernel cannot notify it."""
     import threading  # a newcomer reports before it needs this
 
     with suppress(OSError, AttributeError):  # no handles of processes here

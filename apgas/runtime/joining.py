@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from apgas.errors import UsageError
@@ -22,7 +25,7 @@ from apgas.transport.unix_socket import Listening
 
 
 class PlaceReport(NamedTuple):
-    """What a place tells of itself: where it listens, and for people its node and process id."""
+    """What a place reports of itself: where it listens, and for people its node and process id."""
 
     host: str
     port: int
@@ -65,7 +68,7 @@ class Newcomer(NamedTuple):
 
 
 def listen(towards: str) -> tuple[Listening | None, PlaceReport | str]:
-    """Listen where ``towards`` reaches us; returns what to tell of it, or why not: the others wait to hear of us."""
+    """Listen where ``towards`` reaches us; returns what to report, or why it failed, for the others wait."""
     node = environment.node_name()
     wanted = ""
     try:
@@ -103,12 +106,29 @@ def report() -> Newcomer:
     return Newcomer(world.rank, program_state, answer, token, listening, bridge)
 
 
+def report_to(say: Callable[[object], None], hear: Callable[[], Any]) -> Newcomer:
+    """(newcomer without MPI) Report to place 0, and hear what it answers."""
+    token, towards, inheritance = hear()
+    environment.take_over(inheritance.environ)
+    problem = _set_up(inheritance.program_state) if inheritance.at_once else ""
+    listening, reported = (None, problem) if problem else listen(towards)
+    say(reported)
+    try:
+        answer = hear()
+    except EOFError:  # it is gone, or does not want us any more
+        answer = b""
+    program_state = b"" if inheritance.at_once else inheritance.program_state
+    return Newcomer(0, program_state, answer, token, listening, None)
+
+
 def _set_up(program_state: bytes) -> str:
     """Take over all at once, and run the program's ``setup``; returns why that failed, empty if it has not."""
-    try:
-        from apgas.runtime import main_module
+    from apgas.runtime import main_module
 
+    try:
         main_module.take_over(program_state)
+    except main_module.FolderError as error:
+        return f"{environment.node_name()}: {error}"
     except BaseException as error:  # noqa: BLE001 - whatever the program raises: the order is aborted
         import traceback
 
@@ -133,7 +153,7 @@ class Location(NamedTuple):
 
 
 def machine() -> tuple[str, ...]:
-    """Tell this machine from others, emulated ones included: its name, its boot, and the network it is in."""
+    """Identify this machine among others, emulated ones included: its name, its boot, and the network it is in."""
     boot, network = "", ""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # other systems
         boot = file.read().strip()
@@ -148,7 +168,7 @@ def node_elsewhere(me: Location, everyone: Sequence[Location]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches the numeric address ``host``."""
+    """Return whether only this machine reaches the numeric address ``host``."""
     import ipaddress  # a newcomer on this machine does without
 
     return ipaddress.ip_address(host).is_loopback
@@ -241,11 +261,38 @@ def asked_for() -> str:
 # The program of a place that joins a running job; it reports before it loads the rest, for joining is waited for -----
 
 
-def main() -> None:
-    """Join, serve until released or until the program ends, and exit."""
-    newcomer = report()
+def _load_the_rest() -> ModuleType:
     with at_once():
         from apgas.runtime import process
+    return process
 
+
+def main(by: int | str) -> None:
+    """Join, serve until released or until the program ends, and exit.
+
+    Args:
+        by: Who has started this process: ``mpi``; the launcher (``launch``), without MPI; or place 0 itself, by the
+            descriptor of a socket to it.
+    """
+    if by == "mpi":
+        newcomer = report()
+    elif by == "launch":
+        from apgas.runtime import launched
+
+        os.environ.pop("PMI_SPAWNED", None)  # the parent is none of MPI's, should the program use that
+        line = launched.line()
+        newcomer = report_to(partial(line.tell, launched.FIRST), partial(line.hear, launched.FIRST))
+    else:
+        import pickle
+
+        def say(what: object) -> None:
+            pickle.dump(what, stream)
+            stream.flush()
+
+        with socket.socket(fileno=int(by)) as ours, ours.makefile("rwb") as stream:
+            if not select.select([ours], [], [], 0)[0]:
+                _load_the_rest()  # place 0 does the same just now: it waits for nothing yet
+            newcomer = report_to(say, partial(pickle.load, stream))
+    process = _load_the_rest()
     start = process.join_job(newcomer)
     process.leave(0 if start is None else process.serve(process.build(start)))

@@ -61,7 +61,7 @@ def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
     chosen = Settings(_number(level), format)
     apply(chosen)
     if driver is not None:
-        tell(driver, driver.core.membership.staying)
+        distribute(driver, driver.core.membership.staying)
 
 
 def _number(level: int | str) -> int:
@@ -77,7 +77,7 @@ def _number(level: int | str) -> int:
     return number
 
 
-def tell(driver: Driver, places: Iterable[PlaceInfo]) -> None:
+def distribute(driver: Driver, places: Iterable[PlaceInfo]) -> None:
     """(place 0) Have ``places`` log as this one does, if it was configured."""
     if _settings is not None:
         for info in places:
@@ -103,7 +103,7 @@ def apply(chosen: Settings) -> None:
 
 
 def install() -> None:
-    """Let records tell place and activity from now on, and log as the environment says, unless that was configured."""
+    """Have records name place and activity from now on, and log as the environment says, unless that was configured."""
     factory = logging.getLogRecordFactory()
     if not isinstance(factory, _Factory):
         logging.setLogRecordFactory(_Factory(factory))

@@ -26,6 +26,10 @@ from apgas.errors import UsageError
 RUN_NAME: Final = "__mp_main__"
 
 
+class FolderError(Exception):
+    """A newcomer cannot enter the working folder of the program."""
+
+
 class MainModule(msgspec.Struct, frozen=True):
     """Where the program's main module is: its name if it was started by ``-m``, else its path; neither if it has none.
 
@@ -77,10 +81,14 @@ def take_over(pickled: bytes) -> None:
     """(newcomer) Take over what ``program_state`` has gathered, and run ``setup``.
 
     Raises:
+        FolderError: The folder cannot be entered, so ``setup`` has not run.
         BaseException: What ``setup`` raised.
     """
     ours: ProgramState = pickle.loads(pickled)
-    os.chdir(ours.cwd)
+    try:
+        os.chdir(ours.cwd)
+    except OSError as error:
+        raise FolderError(f"cannot enter the program's working folder {ours.cwd}: {error.strerror}") from error
     sys.path[:] = list(ours.sys_path)
     stand_in(ours.main)
     filters = []

@@ -28,7 +28,7 @@ import msgspec
 from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.errors import UsageError
-from apgas.runtime import environment, joining, logs, main_module, resilience, watchdog
+from apgas.runtime import environment, joining, launched, logs, main_module, resilience, watchdog
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver, set_process_driver
 from apgas.runtime.logs import TaggedOutput, want
@@ -69,13 +69,27 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class JoinAnswer(msgspec.Struct, frozen=True):
-    """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
+    """What place 0 sends to newcomers over MPI; ``places`` are the ids of one spawned world by rank."""
 
     places: tuple[int, ...]
     members: tuple[PlaceInfo, ...]
     epoch: int
     logs: logs.Settings | None
     tagged: bool
+
+
+def check_that_mpi_lives() -> None:
+    """See that MPI has not ended with an earlier program.
+
+    Raises:
+        UsageError: It has.
+    """
+    loaded = sys.modules.get("mpi4py.MPI")
+    if launched.line_if_any() is not None or (loaded is not None and loaded.Is_finalized()):
+        raise UsageError(
+            "a program that mpiexec has started, or on the mpi transport, can call apgas.run once: MPI has ended with "
+            "it; started by plain python, on the tcp transport, it can be called again and again"
+        )
 
 
 def start_world() -> Start:
@@ -85,13 +99,9 @@ def start_world() -> Start:
         UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
             that was chosen cannot be used.
     """
-    loaded = sys.modules.get("mpi4py.MPI")
-    if loaded is not None and loaded.Is_finalized():
-        raise UsageError(
-            "a program that mpiexec has started, or on the mpi transport, can call apgas.run once: MPI has ended with "
-            "it; started by plain python, on the tcp transport, it can be called again and again"
-        )
     resilience.prepare_first_world()
+    if launched.usable():
+        return _start_launched()
     if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
         raise UsageError(
             "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
@@ -105,6 +115,11 @@ def start_world() -> Start:
     towards = joining.node_elsewhere(location, locations)
     listening, report = joining.listen(towards)
     everyone = world.allgather(report)
+    # Between hosts MPI connects when it first sends, and goes on with that only within calls: who had left MPI here
+    # would keep others waiting for its last message, for ten seconds. The first barrier has all connect that exchange
+    # something in the second one, which therefore gets through.
+    world.Barrier()
+    world.Barrier()
     # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
     # place 0 if there is another, for the program waits for that one
     if location not in locations[world.rank + 1 :]:
@@ -115,6 +130,42 @@ def start_world() -> Start:
     assert listening is not None
     beginning = _beginning(None) if environment.transport() == "mpi" else None
     return Start(Identity(world.rank, members, 0, beginning), token, listening)
+
+
+def _start_launched() -> Start:
+    """Join the first world through ``apgas.launch``, without MPI.
+
+    Raises:
+        UsageError: The places cannot reach each other, or one has ended.
+    """
+    environment.raise_open_files_limit()
+    line = launched.line()
+    location = joining.Location(joining.machine(), environment.node_name())
+    first = os.environ["PMI_RANK"] == "0"
+    try:
+        tokens, locations = zip(*line.exchange((new_token() if first else b"", location)), strict=True)
+        listening, report = joining.listen(joining.node_elsewhere(location, locations))
+        members = all_listening(line.exchange(report))
+    except EOFError:
+        raise UsageError("a place has ended before all had begun") from None
+    _end_with_mpiexec()
+    assert listening is not None
+    return Start(Identity(int(os.environ["PMI_RANK"]), members, 0), tokens[0], listening)
+
+
+def start_alone() -> Start:
+    """Be the first place of a program that starts the others by itself, without MPI.
+
+    Raises:
+        UsageError: This process cannot listen.
+    """
+    global _alone  # noqa: PLW0603 - one program a process
+    _alone = True
+    environment.raise_open_files_limit()
+    listening, report = joining.listen("")
+    members = all_listening([report])
+    assert listening is not None
+    return Start(Identity(0, members, 0), new_token(), listening)
 
 
 def _beginning(bridge: Any) -> Beginning:
@@ -139,7 +190,7 @@ def _beginning(bridge: Any) -> Beginning:
 
 def _end_with_mpiexec() -> None:
     """See to it that this process does not stay behind, should the job be killed."""
-    if environment.launched_by(os.environ).kind in ("hydra", "openmpi"):
+    if environment.launched_by(os.environ).kind in ("launch", "hydra", "openmpi"):
         # mpiexec would wait for ever for places whose process manager was killed
         environment.end_with_parent()
 
@@ -187,6 +238,8 @@ SWITCH_S: Final = 0.0005
 _switch_before_s = 0.0
 _transport: TcpTransport | None = None
 _mpi_plane: MpiTransport | None = None
+_alone = False
+"""Whether the program does without MPI; the user's part of it may load that all the same."""
 
 
 def build(start: Start) -> Driver:
@@ -199,13 +252,17 @@ def build(start: Start) -> Driver:
     core = checked(_machine())(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
     if _mpi_plane is not None and identity.place == 0:
-        driver.on_members = partial(_tell_plane, driver, _mpi_plane)
+        driver.on_members = partial(_notify_plane, driver, _mpi_plane)
     set_process_driver(driver)
     logs.tag_output(identity.place)
     logs.install()
     before_waits(_transport.flush)
-    if not resilience.wanted():
-        watchdog.start_second(f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})")
+    who = f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})"
+    if environment.launched_by(os.environ).kind == "launch":
+        watchdog.introduce(identity.place)
+    elif not resilience.wanted():
+        watchdog.start_second(who)
+    atexit.register(environment.end_remains, who, os.getpid(), watchdog.is_beside)
     if identity.place:
         # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
         # start would inherit SIG_IGN, and could not be terminated.
@@ -216,10 +273,12 @@ def build(start: Start) -> Driver:
 
 def forget() -> None:
     """Let this process be no place any more: the program is over, and another one may be run."""
-    global _transport, _mpi_plane  # noqa: PLW0603 - one place a process
+    global _transport, _mpi_plane, _alone  # noqa: PLW0603 - one place a process
     set_process_driver(None)
+    resilience.survive_anyway(survive=False)
     before_waits(None)
     _transport = _mpi_plane = None
+    _alone = False
     sys.setswitchinterval(_switch_before_s)
 
 
@@ -231,7 +290,7 @@ def _machine() -> type[PlaceCore]:
     return ResilientPlaceCore
 
 
-def _tell_plane(driver: Driver, plane: MpiTransport, epoch: int, added: list[int]) -> None:
+def _notify_plane(driver: Driver, plane: MpiTransport, epoch: int, added: list[int]) -> None:
     """(place 0) A new epoch has begun."""
     plane.enter(epoch, sorted(driver.core.membership.members), added)
 
@@ -321,6 +380,7 @@ def _default(number: signal.Signals) -> Callable[[int, FrameType | None], None] 
 
 def _end_with_code(number: int, _: FrameType | None) -> NoReturn:
     """End this process at once, with the exit code that shells and we give to a signal."""
+    environment.kill_remains(watchdog.is_beside)
     os._exit(128 + number)
 
 
@@ -362,17 +422,19 @@ def end_hard_soon() -> None:
 def leave_failed() -> None:
     """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
     flush()
+    environment.kill_remains(watchdog.is_beside)
     watchdog.dismiss_second()
     os._exit(1)
 
 
 def finalize() -> None:
-    """Leave MPI; the process exits soon after."""
-    from mpi4py import MPI
-
+    """Leave MPI, if it was ever entered; the process exits soon after."""
+    mpi = sys.modules.get("mpi4py.MPI")
     try:
-        if MPI.Is_initialized() and not MPI.Is_finalized():
-            MPI.Finalize()
+        if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+            mpi.Finalize()
+        if (line := launched.line_if_any()) is not None:
+            line.leave()
     finally:
         watchdog.dismiss_second()
 
@@ -414,8 +476,6 @@ def leave(code: int = 0) -> NoReturn:
 
 def abort(code: int) -> NoReturn:
     """End every process of the job at once; mpiexec returns ``code``. Say why before."""
-    from mpi4py import MPI
-
     # MPI may be busy for long, with a spawn on a host that does not answer; without us, mpiexec ends the others, too
     by_force = threading.Timer(ABORT_S, os._exit, (code,))
     by_force.daemon = True
@@ -423,11 +483,16 @@ def abort(code: int) -> NoReturn:
     flush()
     for pipe in (1, 2):
         _wait_until_read(pipe)
-    # MPI would add a line about its own abort, which tells the user nothing
+    # MPI would add a line about its own abort, which is of no use to the user
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     dependents.kill()
+    environment.kill_remains(watchdog.is_beside)
     watchdog.dismiss_second()
-    MPI.COMM_WORLD.Abort(code)
+    mpi = sys.modules.get("mpi4py.MPI")
+    if (line := launched.line_if_any()) is not None:
+        line.abort(code)
+    elif mpi is not None and not _alone:
+        mpi.COMM_WORLD.Abort(code)
     os._exit(code)
 
 

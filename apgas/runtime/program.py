@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, over
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
-from apgas.runtime import context, environment, process, resilience, serialization, watchdog
+from apgas.runtime import context, environment, launched, process, resilience, serialization, watchdog
 from apgas.runtime import trace as events
 from apgas.runtime.api import at, places
 from apgas.runtime.context import Scope, at_end, entered
@@ -84,7 +84,7 @@ class Program:
             self.resizing_if_any.communicator.close()
 
 
-class _Job(Program):
+class Job(Program):
     """The program that this process is place 0 of."""
 
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
@@ -104,6 +104,7 @@ class _Job(Program):
         who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
         if known and watchdog.has_second():
             # it says how the place ended, and ends the job; unless it has died, too, as on a node that fails
+            environment.kill_remains(watchdog.is_beside)
             time.sleep(watchdog.SPOKEN_S)
         _report(f"apgas: {who}; the job ends\n")
         process.abort(1)
@@ -166,7 +167,7 @@ _programs: dict[Driver | None, Program] = {}
 """By their place 0: one, or several where a process simulates places."""
 
 
-_unfinished: tuple[_Job, list[int]] | None = None
+_unfinished: tuple[Job, list[int]] | None = None
 """The last program, if not all of it could be ended with it, and its other places."""
 
 _ending: Final = environment.Processes()
@@ -196,7 +197,13 @@ def known(this: Program) -> Iterator[None]:
 
 
 @overload
-def run(main: Callable[..., T], *args: object, setup: Callable[[], object], **kwargs: object) -> T: ...
+def run(
+    main: Callable[..., T], *args: object, setup: Callable[[], object], resilient: bool = ..., **kwargs: object
+) -> T: ...
+
+
+@overload
+def run(main: Callable[..., T], *args: object, resilient: bool, **kwargs: object) -> T: ...
 
 
 @overload
@@ -206,11 +213,11 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Run ``main`` on place 0, while the other places serve; returns its value when all it spawned has ended.
 
-    Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
-    this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
-    message and an exit code other than 0 (1, or the signal's number if mpiexec was quicker), unless it was started with
-    ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143: both raise ``KeyboardInterrupt`` in
-    ``main``. A program that catches that goes on, or ends with a code of its own.
+    Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one, which may grow on
+    this machine. On the other places this call does not return: their process ends with the program. If a place dies,
+    the whole job ends at once with a message and an exit code other than 0 (1, or the signal's number if mpiexec was
+    quicker), unless it is resilient; Ctrl-C ends it with 130, TERM with 143: both raise
+    ``KeyboardInterrupt`` in ``main``. A program that catches that goes on, or ends with a code of its own.
 
     Without mpiexec, and on the tcp transport, it can be called again when it has returned, or raised: in a notebook,
     say. Places that joined end with each program, ids and epochs begin anew, and references of an earlier program lead
@@ -226,6 +233,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
             in it. If it raises on one of the first places the job ends; on a newcomer, its order is aborted. Newcomers
             also have the environment of place 0, as it stands when they are spawned, its filters of warnings, its
             working folder, ``sys.path`` and ``sys.argv``.
+        resilient: Whether the job goes on when places other than 0 die; False: if it was started with
+            ``APGAS_RESILIENT=1``.
         **kwargs: Its keyword arguments.
 
     Returns:
@@ -233,37 +242,16 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
     Raises:
         UsageError: A program runs already in this process, or something of the last one lives on, or no other can be
-            run here; or the caller is not its main thread, or mpiexec belongs to another MPI.
+            run here; or the caller is not its main thread, or mpiexec belongs to another MPI, or was not started as
+            a resilient job needs it.
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
 
     Example:
         >>> apgas.run(print, "hello from place 0")  # doctest: +SKIP
     """
-    if threading.current_thread() is not threading.main_thread():
-        raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
-    if _unfinished is not None:
-        _finish_last_end()
-    if current_driver() is not None:
-        raise UsageError("a program runs already in this process: apgas.run cannot be called within it")
-    _await_processes()
-    if sys.excepthook.__module__ != __name__:
-        _show_folded(sys.excepthook)
-    setup: Callable[[], object] | None = kwargs.pop("setup", None)
-    if setup is not None:
-        setup()
+    this = begin(kwargs.pop("setup", None), survive=kwargs.pop("resilient", False))
     try:
-        start = process.start_world()
-    except UsageError as error:
-        _unstarted.append(error)
-        raise
-    driver = process.build(start)
-    if start.identity.place != 0:
-        process.leave(process.serve(driver))
-    this = _Job(driver, partial(_make_resizing, driver, start.token, setup, time.monotonic()))
-    _programs[driver] = this
-    try:
-        _prepare_resizing(this)
         value = run_main(this, main, *args, **kwargs)
         if this.resizing_if_any is not None and this.resizing_if_any.calibration is not None:
             this.resizing_if_any.calibration.store(this.resizing_if_any.records)
@@ -275,8 +263,54 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
             _fold(error)
         raise
     finally:
-        _shut_down(this, sys.exc_info()[1])
+        shut_down(this, sys.exc_info()[1])
     return value
+
+
+def begin(setup: Callable[[], object] | None = None, *, survive: bool = False, alone: bool = False) -> Job:
+    """Begin a program, which goes on in the caller until ``shut_down``; on the other places this does not return.
+
+    ``survive``: it goes on without places that are lost, whatever the variable says. ``alone``: without MPI, which
+    would end all with one.
+
+    Raises:
+        UsageError: None can begin here, or now; see ``run``.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
+    if _unfinished is not None:
+        _finish_last_end()
+    if current_driver() is not None:
+        raise UsageError("a program runs already in this process: apgas.run cannot be called within it")
+    _await_processes()
+    if sys.excepthook.__module__ != __name__:
+        _show_folded(sys.excepthook)
+    try:
+        alone = alone or environment.needs_no_mpi(os.environ)
+        if not alone:
+            process.check_that_mpi_lives()
+    except UsageError as error:
+        _unstarted.append(error)
+        raise
+    if setup is not None:
+        setup()
+    try:
+        resilience.survive_anyway(survive=survive)
+        start = process.start_alone() if alone else process.start_world()
+    except UsageError as error:
+        _unstarted.append(error)
+        raise
+    driver = process.build(start)
+    if start.identity.place != 0:
+        process.leave(process.serve(driver))
+    this = Job(driver, partial(_make_resizing, driver, start.token, setup, time.monotonic(), alone=alone))
+    _programs[driver] = this
+    try:
+        _prepare_resizing(this)
+    except BaseException:
+        shut_down(this, sys.exc_info()[1])
+        raise
+    return this
 
 
 @context.runs("main")
@@ -314,19 +348,24 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
         tracing.collect(driver.places())
     driver.close_finish(finish)
     try:
-        tracing.add_resizes(resizing.records, resizing.records_began_ns)
+        tracing.add_resizes(zip(resizing.records, resizing.records_zero_ns, strict=True))
         tracing.write()
     except OSError as error:
         # the program has its result: that must not be lost with a picture of how it came about
         _report(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
 
 
-def _make_resizing(driver: Driver, token: bytes, setup: Callable[[], object] | None, began_s: float) -> Resizing:
+def _make_resizing(
+    driver: Driver, token: bytes, setup: Callable[[], object] | None, began_s: float, *, alone: bool
+) -> Resizing:
     from apgas.runtime.resizing import Resizing
-    from apgas.runtime.spawning import MpiSpawner
+    from apgas.runtime.spawning import ChildSpawner, LaunchSpawner, MpiSpawner
 
     with driver.lock:
-        return Resizing(driver, MpiSpawner(driver, token, setup), began_s=began_s)
+        if alone:
+            return Resizing(driver, ChildSpawner(token, setup), began_s=began_s)
+        spawner = MpiSpawner if launched.line_if_any() is None else LaunchSpawner
+        return Resizing(driver, spawner(driver, token, setup), began_s=began_s)
 
 
 def _prepare_resizing(this: Program) -> None:
@@ -355,7 +394,7 @@ def _connect(resizing: Resizing, communicator: Communicator | None) -> None:
         communicator.start(resizing)
 
 
-def _shut_down(this: _Job, error: BaseException | None) -> None:
+def shut_down(this: Job, error: BaseException | None) -> None:
     """End every place, because the program is over or left ``main`` by ``error``; signals are not ours afterwards."""
     try:
         _end(this, error)
@@ -373,7 +412,7 @@ def _outlives(by: signal.Signals = signal.SIGINT) -> bool:
     return alone and by is signal.SIGINT and (hasattr(sys, "ps1") or bool(sys.flags.interactive))
 
 
-def _end(this: _Job, error: BaseException | None) -> None:
+def _end(this: Job, error: BaseException | None) -> None:
     """End every place, in good order where possible."""
     global _unfinished  # noqa: PLW0603 - of the process
     driver = this.driver
@@ -437,7 +476,7 @@ def _spawning() -> bool:
     return spawning.under_way()
 
 
-def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
+def _wait_for_the_last(this: Job, places: Sequence[int]) -> None:
     """(end of this process) Give places that stand still or are slow to end a last chance, then end them by force."""
     driver = this.driver
     late = [place for place in places if not all_gone(driver, [place], 0.1)]
@@ -449,7 +488,7 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
     _close(this)
 
 
-def _close(this: _Job) -> None:
+def _close(this: Job) -> None:
     this.disconnect()
     process.close(this.driver)
     # threads of the program's own that wait for something of it wait no more
@@ -465,7 +504,7 @@ def _close(this: _Job) -> None:
 
 
 def end_places(this: Program, reason: str) -> list[int]:
-    """Tell every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
+    """Notify every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
     driver = this.driver
     # newcomers that are just being spawned could not be notified of the end: let that order finish
     if this.resizing_if_any is not None:
@@ -489,7 +528,7 @@ def all_gone(driver: Driver, places: Sequence[int], timeout_s: float) -> bool:
     return all(gone.acquire(timeout=max(0.0, until - time.monotonic())) for _ in places)
 
 
-def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
+def _end_by_force(this: Job, error: BaseException) -> NoReturn:
     """End places that are too busy to hear of the end: what runs there does not let go of the interpreter."""
     code: object = error.code if isinstance(error, SystemExit) else 1
     if not isinstance(error, SystemExit):
@@ -557,7 +596,7 @@ class Interrupts:
             self._alarm.heard()
         if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
             return
-        locked: bool = self._driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
+        locked: bool = self._driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - no public method says so
         # half a frame may be on its way, or half a change be made: who relies on the other half would be lost
         if locked and self._put_it_off(number):
             return

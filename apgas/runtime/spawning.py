@@ -23,7 +23,8 @@ from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
-from apgas.runtime import environment, joining, logs, main_module, process, resilience
+from apgas.runtime import environment, joining, launched, logs, main_module, process, resilience
+from apgas.runtime.children import Child, accept, dismiss, report, start
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
 from apgas.runtime.process import Identity, JoinAnswer, all_listening
@@ -31,7 +32,7 @@ from apgas.transport.base import Address
 
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
-    "from apgas.runtime.joining import main; main()"
+    "from apgas.runtime.joining import main; main({by!r})"
 )
 """MPI does not hand on what the program has changed in its environment; what MPI reads itself comes with it, the rest
 before the newcomer reports."""
@@ -124,7 +125,7 @@ class _Worlds:
         self._heard: list[tuple[Any, list[joining.PlaceReport | str]]] = []
 
     def start(self, node: str, count: int, words: tuple[bytes, str, joining.Inheritance]) -> None:
-        """Start ``count`` processes on ``node``, and tell them what they need to report."""
+        """Start ``count`` processes on ``node``, and send them what they need to report."""
         world = _spawn(node, count, words[-1].environ)
         _greet(world, node, words)
         self._unheard.append(world)
@@ -142,7 +143,7 @@ class _Worlds:
         added: tuple[PlaceInfo, ...],
         bridge: Callable[[tuple[int, ...], Any], None] | None,
     ) -> None:
-        """Tell all who they are: ``added``, in the order of their reports."""
+        """Send all their ids: ``added``, in the order of their reports."""
         saying = logs.settings(), logs.wanted()
         ids = iter([info.place for info in added])
         while self._heard:
@@ -168,12 +169,9 @@ def _spawn(node: str, count: int, changed: Mapping[str, str | None]) -> Any:
     info.Set("wdir", str(Path.cwd()))
     for hint, value in kind.spawning.items():
         info.Set(hint, value)
-    chosen = {
-        environment.ENV_TRANSPORT: environment.transport(),
-        resilience.ENV_RESILIENT: str(int(resilience.wanted())),
-    }
+    chosen = _chosen()
     chosen |= {name: value for name, value in changed.items() if value is not None and name.startswith(_READ_BY_MPI)}
-    program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
+    program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen, by="mpi")
     command, args = resilience.shielded(sys.executable, ["-c", program])
     try:
         with environment.shielded_from_interrupt(), environment.with_mpiexec_apart(environment.launched_by(os.environ)):
@@ -183,6 +181,14 @@ def _spawn(node: str, count: int, changed: Mapping[str, str | None]) -> Any:
         raise ApgasError(f"MPI could not spawn {count} places on {where}: {error}") from error
     finally:
         info.Free()
+
+
+def _chosen() -> dict[str, str]:
+    """What holds for all places of the job."""
+    return {
+        environment.ENV_TRANSPORT: environment.transport(),
+        resilience.ENV_RESILIENT: str(int(resilience.wanted())),
+    }
 
 
 def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
@@ -197,7 +203,7 @@ def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
 
 
 def _greet(world: Any, node: str, words: tuple[bytes, str, joining.Inheritance]) -> None:
-    """Tell a spawned world what it needs to report; it ends if it cannot hear us.
+    """Send a spawned world what it needs to report; it ends if that does not arrive.
 
     Raises:
         ApgasError: MPI has no way to it.
@@ -246,8 +252,8 @@ class Spawner(Protocol):
         """
 
 
-class MpiSpawner:
-    """Has MPI start processes, wherever its launcher gets to.
+class _SpawnerOnHosts:
+    """Spawns on hosts that the driver has routes to.
 
     Args:
         driver: Place 0.
@@ -259,6 +265,10 @@ class MpiSpawner:
         self._token = token
         self._setup = setup
         self._routes = Routes(driver)
+
+
+class MpiSpawner(_SpawnerOnHosts):
+    """Has MPI start processes, wherever its launcher gets to."""
 
     def spawn(
         self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
@@ -278,6 +288,97 @@ class MpiSpawner:
         with plane.aside():
             bridge = plane.communicators.bridge
             return spawn_places(nodes, self._token, towards, self._setup, with_reachable_members, note, bridge)
+
+
+class LaunchSpawner(_SpawnerOnHosts):
+    """Has ``apgas.launch`` start processes on any of its hosts, without MPI."""
+
+    def spawn(
+        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Start processes; see ``Spawner``."""
+        nodes, towards = self._routes.prepare(nodes)
+        nodes = tuple(node for name in dict.fromkeys(nodes) for node in [name] * nodes.count(name))
+        changed = environment.changes(os.environ, environment.at_start())
+        inheritance = joining.Inheritance(changed, main_module.program_state(self._setup), self._setup is not None)
+        program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=_chosen(), by="launch")
+        words = [sys.executable, "-c", program]
+        line = launched.line()
+        unanswered: list[int] = []
+        with _staying():
+            try:
+                started = line.spawn(words, nodes, str(Path.cwd()))
+                if started is None:
+                    raise ApgasError(f"apgas.launch could not start places on {', '.join(dict.fromkeys(nodes))}")
+                unanswered.extend(started)
+                note("spawn")
+                for number in started:
+                    line.tell(number, (self._token, towards, inheritance))
+                identity = assign_ids(list(all_listening(line.hear(number) for number in started)))
+                identity = replace(identity, members=tuple(self._routes.reachable(identity.members)))
+                added = identity.members[-len(nodes) :]
+                for answer in _answers(identity, added):
+                    line.tell(unanswered.pop(0), answer)
+            except EOFError:
+                raise ApgasError("a place ended as it started") from None
+            finally:
+                for number in unanswered:
+                    line.tell(number, b"")  # not wanted
+        note("join")
+        return added
+
+
+class ChildSpawner:
+    """Starts places as children of this process.
+
+    Args:
+        token: The job's secret, which newcomers get.
+        setup: What newcomers run before they join, if there is something.
+    """
+
+    def __init__(self, token: bytes, setup: Callable[[], object] | None = None) -> None:
+        self._token = token
+        self._setup = setup
+
+    def spawn(
+        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Start processes; see ``Spawner``."""
+        # other names are of parts of this machine, unless the program could be one of several hosts
+        elsewhere = [] if environment.needs_no_mpi(os.environ) else [node for node in nodes if not is_here(node)]
+        if elsewhere:
+            raise ApgasError(f"without mpiexec places start on this machine only, not on {', '.join(elsewhere)}")
+        probe_here()
+        changed = environment.changes(os.environ, environment.at_start()) | _chosen()
+        inheritance = joining.Inheritance(changed, main_module.program_state(self._setup), self._setup is not None)
+        begun: list[Child] = []
+        try:
+            for node in dict.fromkeys(nodes):
+                begun.extend(start(node) for _ in range(nodes.count(node)))
+            note("spawn")
+            for _, stream in begun:
+                pickle.dump((self._token, "", inheritance), stream)
+                stream.flush()
+            identity = assign_ids(list(all_listening(report(*child) for child in begun)))
+            added = identity.members[-len(nodes) :]
+            for answer, (_, stream) in zip(_answers(identity, added), begun, strict=True):
+                pickle.dump(answer, stream)
+                stream.flush()
+        except BaseException as error:
+            dismiss(begun)
+            if isinstance(error, OSError):
+                raise ApgasError(f"a place could not be started: {error}") from error
+            raise
+        accept(begun)
+        note("join")
+        return added
+
+
+def _answers(identity: Identity, added: Iterable[PlaceInfo]) -> Iterator[bytes]:
+    """What each of the places ``added`` is answered, if they have been started one by one."""
+    saying = logs.settings(), logs.wanted()
+    for info in added:
+        yield pickle.dumps(JoinAnswer((info.place,), identity.members, identity.epoch, *saying))
 
 
 class Routes:
@@ -303,6 +404,8 @@ class Routes:
         """
         probe_here()
         by = launcher()
+        if launched.line_if_any() is None and environment.kind() is not environment.OPEN_MPI:
+            environment.check_shared_memory(len(nodes) if by.stays_here else sum(map(is_here, nodes)))
         if by.stays_here:
             return nodes, self._towards()
         # without a name, mpiexec would choose one of its hosts
@@ -356,20 +459,20 @@ class Routes:
 # Before MPI is asked to spawn on hosts they are probed, for it gives no errors: a spawn on a host that cannot be
 # reached makes mpiexec end the job (255), and one of a program that is not there waits for ever. The probe goes the
 # way that MPI will go: through the launcher of mpiexec (ssh, or what stands in for it), which runs our Python there. A
-# host that fails between the probe and the spawn still ends the job. mpiexec tells its launcher only to its proxies,
-# so the command line of ours is read.
+# host that fails between the probe and the spawn still ends the job. mpiexec passes the name of its launcher to
+# its proxies only, so the command line of ours is read.
 
 DEADLINE_S: Final = 10.0
 """How long a host may take to answer."""
 
 _READ_S: Final = 0.2
 _REMOTE_SHELLS: Final = ("ssh", "rsh")
-_PROXY: Final = "hydra_pmi_proxy"
 _LOOK: Final = """
 import os, sys
 sys.path.insert(0, {source!r})
 os.chdir({folder!r})
-import apgas.runtime.joining, mpi4py
+import apgas.runtime.joining, apgas.runtime.environment, mpi4py
+apgas.runtime.environment.check_shared_memory(1)
 proxy = {proxy!r}
 if proxy and not os.access(proxy, os.X_OK): raise SystemExit("MPI is not installed there: no " + proxy)
 """
@@ -406,8 +509,11 @@ class Launcher(msgspec.Struct, frozen=True):
 
 
 def launcher() -> Launcher:
-    """Return how the mpiexec of this job starts processes on other hosts."""
-    return launcher_of(_proxy_arguments(os.getpid()), os.environ)
+    """Return how the mpiexec of this job, or ``apgas.launch``, starts processes on other hosts."""
+    if environment.launched_by(os.environ).kind == "launch":
+        # a host that fails is an error of the spawn there: it needs no probe
+        return Launcher("launch" if os.environ.get(environment.ENV_LAUNCH_HOSTS) else "fork")
+    return launcher_of(_proxy_arguments(), os.environ)
 
 
 def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Launcher:
@@ -424,20 +530,14 @@ def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Laun
     return Launcher(named.get("--launcher", "ssh"), named.get("--launcher-exec", ""), extra, proxy[0])
 
 
-def _proxy_arguments(pid: int) -> list[str] | None:
+def _proxy_arguments() -> list[str] | None:
     """The command line of the MPI proxy among our ancestors."""
-    with suppress(OSError, ValueError, IndexError):  # gone meanwhile, or its command line is not what we know
-        while pid > 1:
-            status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-            pid = int(status.rpartition(")")[2].split()[1])
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-            if Path(words[0]).name == _PROXY:
-                return words[:-1]
-    return None
+    above = environment.ancestors()
+    return next((words for _, words in above if Path(words[0]).name == environment.PROXY), None)
 
 
 def is_here(name: str) -> bool:
-    """Tell whether ``name`` means this machine, as far as its own tables know."""
+    """Return whether ``name`` means this machine, as far as its own tables know."""
     if not name or name in (environment.node_name(), os.uname().nodename, "localhost"):
         return True
     # unknown, or not ours

@@ -4,6 +4,10 @@ Hydra, the process manager of MPICH, learns of the end of a process by the end o
 It then kills all others, at once: before another place could say which one died, and with a code that is 0 if the
 process ended by ``_exit(0)``. So each place has a *second* (``start_second``), a shell that holds the same connection
 and the same output. When the place ends without notice, its second reports it and aborts the job by PMI, with a code.
+Where MPI has started hydra for a program that was started without, place 0 reports it; the second only aborts the job.
+
+``apgas.launch`` waits for its processes itself, and says how each has ended: there, a place has no second, but
+introduces itself (``introduce``).
 
 A second is in the process group of its place. Hydra kills such groups as a whole, so that nothing is said of places
 that die because the job is ended.
@@ -62,13 +66,33 @@ for _ in $(seq 25); do
     esac
     sleep 0.01
 done 2>/dev/null
-echo "apgas: $1 died$how; the job ends" >&2
+[ "$APGAS_QUIET_SECONDS" ] || echo "apgas: $1 died$how; the job ends" >&2
 sleep "$3"
 echo "cmd=abort exitcode=1" >&3
 """
 """Its arguments: who the place is, its pid, whose last state the kernel keeps until hydra has asked for it, READ_S."""
+_BEGINNING: Final = ("sh", "-c", _SECOND)
+"""What the command line of each second begins with."""
 
 _link = -1
+_beside: Final[set[int]] = set()  # pids of what was started beside this process
+_launcher = -1
+"""The stream to ``apgas.launch``, if that has started this process."""
+
+
+def introduce(place: int) -> None:
+    """Tell ``apgas.launch`` which place this process is, so that it can say so."""
+    tell_launcher(f"cmd=place id={place} pid={os.getpid()}\n")
+
+
+def tell_launcher(words: str) -> None:
+    """Say something to ``apgas.launch`` that has no answer, between MPI's requests."""
+    global _launcher  # noqa: PLW0603 - one place a process
+    if _launcher < 0:
+        _launcher = int(os.environ[ENV_PMI])
+        os.register_at_fork(after_in_child=_forget)
+    with suppress(OSError):  # it has ended
+        os.write(_launcher, words.encode())
 
 
 def start_second(who: str) -> None:
@@ -81,7 +105,7 @@ def start_second(who: str) -> None:
     if not pmi.isdecimal() or _link >= 0:
         return
     reading, writing = os.pipe()
-    words = ["sh", "-c", _SECOND, "sh", who, str(os.getpid()), str(READ_S)]
+    words = [*_BEGINNING, "sh", who, str(os.getpid()), str(READ_S)]
     with suppress(OSError):  # no shell, or no more processes
         _start("/bin/sh", words, reading, int(pmi))
         _link = writing
@@ -96,26 +120,42 @@ def dismiss_second() -> None:
     if _link >= 0:
         with suppress(OSError):  # the second was killed
             os.write(_link, _BYE)
+    if _launcher >= 0:
+        tell_launcher("cmd=explained\n")
 
 
 def has_second() -> bool:
-    """Whether this place has a second; then the others have one, too."""
-    return _link >= 0
+    """Whether the end of a place is reported by another process: by its second, or by ``apgas.launch``."""
+    return _link >= 0 or _launcher >= 0
+
+
+def is_beside(pid: int) -> bool:
+    """Whether a process of this machine stands beside this place, or is the second of any place.
+
+    The second of a place that has died has something to say, and ends by itself.
+    """
+    if pid in _beside:
+        return True
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as words:
+            return words.read().startswith("\0".join(_BEGINNING))
+    except OSError:  # ended just now, or another user's
+        return False
 
 
 def _forget() -> None:
     """In a forked child: its end is not that of the place."""
-    global _link  # noqa: PLW0603 - as above
+    global _link, _launcher  # noqa: PLW0603 - as above
     with suppress(OSError):  # closed by what the child is for
         os.close(_link)
-    _link = -1
+    _link = _launcher = -1
 
 
 def _start(program: str, words: list[str], stdin: int, pmi: int, stdout: int = -1) -> None:
     """Start a process that holds ``pmi``, and that no signal to the place reaches, but for SIGKILL to its group."""
     moved = [(stdin, 0), (stdout, 1), (pmi, _PMI)]
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in moved if fd >= 0]
-    os.posix_spawn(program, words, os.environ, file_actions=actions, setsigmask=_HUSHED)
+    _beside.add(os.posix_spawn(program, words, os.environ, file_actions=actions, setsigmask=_HUSHED))
 
 
 class Alarm:

@@ -88,7 +88,7 @@ class Transport(Protocol):
         """
 
     def is_lost(self, place: int) -> bool:
-        """Tell whether the loss of ``place`` was reported, or is just about to be. Any thread."""
+        """Return whether the loss of ``place`` was reported, or is just about to be. Any thread."""
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; ``dst`` may be our own id. Any thread.
@@ -110,7 +110,7 @@ class Transport(Protocol):
         """
 
     def crowded(self, dst: int) -> bool:
-        """Tell whether ``throttle`` would wait: the io thread, which must not, leaves it to others to send more."""
+        """Return whether ``throttle`` would wait: the io thread, which must not, leaves it to others to send more."""
 
     def forget(self, place: int) -> None:
         """End our side: flush what is queued, then close the connection *to* ``place``.
@@ -128,7 +128,7 @@ class Transport(Protocol):
     def hold(self, place: int) -> None:
         """Let the connection to ``place`` live as long as this process: ``close`` leaves its end to the kernel.
 
-        So ``on_gone`` tells the other side that the process has ended, not only that it has closed its transport.
+        So ``on_gone`` shows the other side that the process has ended, not only that it has closed its transport.
         """
 
     def flush(self) -> None:
@@ -168,7 +168,7 @@ class Transport(Protocol):
         """
 
     def may_lead(self) -> bool:
-        """Tell whether the caller, a handler of signals, has interrupted ``lead``: it must not raise there."""
+        """Return whether the caller, a handler of signals, has interrupted ``lead``: it must not raise there."""
 
     def nudge(self) -> None:
         """Let a thread that leads look at its ``done``. Any thread."""
@@ -183,4 +183,4 @@ class Transport(Protocol):
         """
 
     def in_io_thread(self) -> bool:
-        """Tell whether the caller runs on the io thread."""
+        """Return whether the caller runs on the io thread."""

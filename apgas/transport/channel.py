@@ -258,7 +258,7 @@ class Channel:
                     self._short = True
                     self._loop.call_later(_SHORTAGE_S, self._ask_again)
                 return 0
-            # The socket is readable now as well, but its event has a less telling reason.
+            # The socket is readable now as well, but its event has a less precise reason.
             reason = f"cannot send: {error.strerror or error}"
             self._loop.call_soon(lambda: self._on_broken(reason))
             return 0

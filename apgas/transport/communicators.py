@@ -126,7 +126,7 @@ class Communicators:
         return self._state.newest
 
     def reached(self, number: int) -> bool:
-        """Tell whether the communicator of epoch ``number`` or of a later one is there."""
+        """Return whether the communicator of epoch ``number`` or of a later one is there."""
         newest = self._state.newest
         return newest is not None and newest.number >= number
 

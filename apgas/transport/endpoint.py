@@ -106,12 +106,12 @@ class PeerBook:
             self._forgotten.add(place)
 
     def is_forgotten(self, place: int) -> bool:
-        """Tell whether ``place`` was forgotten."""
+        """Return whether ``place`` was forgotten."""
         with self._lock:
             return place in self._forgotten
 
     def is_lost(self, place: int) -> bool:
-        """Tell whether ``place`` was lost."""
+        """Return whether ``place`` was lost."""
         with self._lock:
             return place in self._lost
 

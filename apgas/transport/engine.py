@@ -213,9 +213,9 @@ class Engine:
         return True
 
     def _find_failures(self, statuses: list[Status]) -> None:
-        """Look at the requests one by one, for together they do not tell which of them failed.
+        """Look at the requests one by one, for the error of all together does not say which of them failed.
 
-        Those that have ended, well or not, are nothing any more, which has no error. Only their statuses tell.
+        Those that have ended, well or not, are null requests by now, which have no error. Only their statuses have it.
         """
         ended = [index for index, request in enumerate(self._requests) if not request]
         outcomes = dict.fromkeys(ended, "it failed together with others")

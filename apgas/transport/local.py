@@ -85,7 +85,7 @@ class LocalTransport(OnLoop):
                 self._link(place)
 
     def is_lost(self, place: int) -> bool:
-        """Tell whether ``place`` was lost; see ``Transport``."""
+        """Return whether ``place`` was lost; see ``Transport``."""
         return self._peers.is_lost(place)
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
@@ -104,7 +104,7 @@ class LocalTransport(OnLoop):
         """Nothing waits in a process: frames are handed over at once."""
 
     def crowded(self, dst: int) -> bool:  # noqa: ARG002 - no queue is bounded
-        """Tell whether ``throttle`` would wait: never; see ``Transport``."""
+        """Return whether ``throttle`` would wait: never; see ``Transport``."""
         return False
 
     def forget(self, place: int) -> None:

@@ -130,11 +130,11 @@ class EventLoop:
             self._wake()
 
     def in_thread(self) -> bool:
-        """Tell whether the caller runs on the loop's thread."""
+        """Return whether the caller runs on the loop's thread."""
         return threading.get_ident() == self._ident
 
     def may_lead(self) -> bool:
-        """Tell whether the caller is within ``lead``: what a signal has to say must not tear that apart."""
+        """Return whether the caller is within ``lead``: what a signal has to say must not tear that apart."""
         return threading.get_ident() in self._candidates
 
     def lead(self, done: Callable[[], bool], seconds: float) -> None:
@@ -443,7 +443,7 @@ class Timers:
         return len(self._heap)
 
     def ticket(self) -> int:
-        """Return a number that tells timers of the same time apart. Any thread."""
+        """Return a number that orders timers of the same time. Any thread."""
         return next(self._sequence)
 
     def add(self, timer: Timer, ticket: int) -> None:

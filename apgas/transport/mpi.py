@@ -53,7 +53,7 @@ class MpiConfig(msgspec.Struct, frozen=True):
 
     bulk_bytes: int = 256 * 1024
     high_water_bytes: int = 64 * 2**20
-    patience_s: float = 60.0
+    patience_s: float = 90.0
 
 
 class MpiTransport(OnLoop):
@@ -97,7 +97,7 @@ class MpiTransport(OnLoop):
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
-        self._mpi_progress = MpiProgress(lambda places: self._tell(places, POKE), line.call_later)
+        self._mpi_progress = MpiProgress(lambda places: self._notify(places, POKE), line.call_later)
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class MpiTransport(OnLoop):
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
         worlds = self.communicators.worlds(added)
         task = Build(number, tuple(members), worlds)
-        self._tell(members, BUILD + msgspec.msgpack.encode(task))
+        self._notify(members, BUILD + msgspec.msgpack.encode(task))
         self.communicators.build(task)
 
     @contextmanager
@@ -134,7 +134,7 @@ class MpiTransport(OnLoop):
         places = () if epoch is None else tuple(epoch.ranks)  # in the end the same, though there may be others by then
         with self._changed:
             self._aside[self._here] += 1
-        self._tell(places, ASIDE)
+        self._notify(places, ASIDE)
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._outgoing, _ASIDE_S)
@@ -142,10 +142,10 @@ class MpiTransport(OnLoop):
         finally:
             with self._changed:
                 self._aside[self._here] -= 1
-            self._tell(places, BACK)
+            self._notify(places, BACK)
             self._engine.linger()
 
-    def _tell(self, places: Iterable[int], words: bytes) -> None:
+    def _notify(self, places: Iterable[int], words: bytes) -> None:
         for place in places:
             if place != self._here:
                 with suppress(UnknownPeerError, TransportClosedError):  # gone, or we are closing: it is not waited for
@@ -178,7 +178,7 @@ class MpiTransport(OnLoop):
         self._engine.start()
 
     def is_lost(self, place: int) -> bool:
-        """Tell whether the loss of ``place`` was reported; see ``Transport``."""
+        """Return whether the loss of ``place`` was reported; see ``Transport``."""
         return place in self._lost
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
@@ -195,7 +195,7 @@ class MpiTransport(OnLoop):
         self._line.send(dst, WHOLE + head, buffers, soon=soon)
 
     def crowded(self, dst: int) -> bool:
-        """Tell whether ``throttle`` would wait; see ``Transport``."""
+        """Return whether ``throttle`` would wait; see ``Transport``."""
         return self._outgoing_bytes[dst] > self._config.high_water_bytes or self._line.crowded(dst)
 
     def throttle(self, dst: int) -> None:
@@ -247,7 +247,7 @@ class MpiTransport(OnLoop):
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._outgoing, timeout_s)
                 talked = sorted(self._talked - self._forgotten)
-            self._tell(talked, BYE)
+            self._notify(talked, BYE)
             self._line.close(timeout_s)
             self._engine.stop()
             self._unending.Complete()
@@ -321,14 +321,14 @@ class MpiTransport(OnLoop):
     def _part_from(self, place: int) -> None:
         """End the connection to a forgotten place, after a BYE."""
         if place in self._talked:
-            self._tell([place], BYE)
+            self._notify([place], BYE)
         self._line.forget(place)
 
     def _poke(self) -> None:
         """(engine) What we send is not taken for long."""
         with self._lock:
             places = list(self._outgoing)
-        self._tell(places, POKE)
+        self._notify(places, POKE)
 
     def _abandon(self, place: int) -> None:
         """Do not wait any longer for a lost place to take what was sent to it."""
@@ -582,7 +582,7 @@ def _do(act: Callable[[], None]) -> None:
 
 # Announcements: the head of a frame on the line of the mpi plane -----------------------------------------------------
 #
-# The line is TCP and keeps the order; MPI carries the buffers that are worth it. The first byte tells:
+# The line is TCP and keeps the order; MPI carries the buffers that are worth it. The first byte is the kind:
 #
 #     WHOLE       the frame is all there
 #     ANNOUNCED   number of the communicator, tag, then position and length of each buffer that comes by MPI; the others

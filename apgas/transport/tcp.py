@@ -31,11 +31,11 @@ _logger = logging.getLogger(__name__)
 class TcpConfig(msgspec.Struct, frozen=True):
     """Bounds of a TCP transport."""
 
-    connect_deadline_s: float = 10.0
+    connect_deadline_s: float = 90.0
     handshake_deadline_s: float = 5.0
     max_callers: int = 64
     high_water_bytes: int = 64 * 2**20
-    patience_s: float = 60.0
+    patience_s: float = 90.0
     limits: Limits = DEFAULT_LIMITS
     shared_bytes: int = MOST_BYTES
 
@@ -139,7 +139,7 @@ class TcpTransport(OnLoop):
             self._open(place)
 
     def is_lost(self, place: int) -> bool:
-        """Tell whether ``place`` was lost; see ``Transport``."""
+        """Return whether ``place`` was lost; see ``Transport``."""
         return self._peers.is_lost(place)
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
@@ -171,7 +171,7 @@ class TcpTransport(OnLoop):
         return all(channel.drain(max(0.0, until_s - time.monotonic())) for channel in found)
 
     def crowded(self, dst: int) -> bool:
-        """Tell whether ``throttle`` would wait; see ``Transport``."""
+        """Return whether ``throttle`` would wait; see ``Transport``."""
         outgoing = self._outgoing.get(dst)
         return outgoing is not None and outgoing.channel.crowded
 
@@ -455,13 +455,17 @@ class _Handshake:
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
+_SILENT_S: Final = 10.0
+"""After this time without a connection the user gets to know."""
+_NO_WAY: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT)
 
 
 class Connector:
     """One attempt after the other until the peer welcomes us, something final happens, or the deadline passes.
 
-    A listener that hangs up before its welcome is asked again: it may have been short of room for callers. A refused
-    connection or a wrong proof is final. Everything happens on the io thread.
+    A listener that hangs up before its welcome is asked again: it may have been short of room for callers. So is a
+    machine to which no way leads at present. A refused connection or a wrong proof is final. Everything happens on the
+    io thread.
 
     Args:
         loop: The io thread.
@@ -494,18 +498,20 @@ class Connector:
         self._pause_s = _FIRST_PAUSE_S
         self._retry: Timer | None = None
         self._deadline: Timer | None = None
+        self._warning: Timer | None = None
 
     def start(self) -> None:
         """Make the first attempt, unless cancelled meanwhile."""
         if self._cancelled:
             return
         self._deadline = self._loop.call_later(self._deadline_s, self._expire)
+        self._warning = self._loop.call_later(_SILENT_S, self._warn)
         self._attempt()
 
     def cancel(self) -> None:
         """Give up silently. Idempotent; also before ``start`` and after success."""
         self._cancelled = True
-        for timer in (self._retry, self._deadline):
+        for timer in (self._retry, self._deadline, self._warning):
             if timer is not None:
                 timer.cancel()
         self._hang_up()
@@ -526,7 +532,7 @@ class Connector:
             self._try_later(str(error))
             return
         if code not in (0, errno.EINPROGRESS):
-            self._fail(f"cannot connect: {os.strerror(code)}")
+            self._refused(code)
             return
         self._loop.watch(sock, WRITE, self._on_connected)
 
@@ -536,7 +542,7 @@ class Connector:
             return
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            self._fail(f"cannot connect: {os.strerror(code)}")
+            self._refused(code)
             return
         self._loop.unwatch(sock)
         self._greet(sock)
@@ -584,6 +590,16 @@ class Connector:
         self._hang_up()
         self._retry = self._loop.call_later(self._pause_s, self._attempt)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def _refused(self, code: int) -> None:
+        why = f"cannot connect: {os.strerror(code)}"
+        if code in _NO_WAY:
+            self._try_later(why)
+        else:
+            self._fail(why)
+
+    def _warn(self) -> None:
+        _logger.warning("no connection to %s:%s yet: %s", *self._address[:2], self._why)
 
     def _expire(self) -> None:
         self._fail(f"no connection within {self._deadline_s} s: {self._why}")

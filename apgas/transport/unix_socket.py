@@ -86,7 +86,7 @@ def _new_socket() -> socket.socket | None:
 
 
 def is_unix(sock: socket.socket) -> bool:
-    """Tell whether the peer of ``sock`` is on this machine."""
+    """Return whether the peer of ``sock`` is on this machine."""
     return sock.family == socket.AF_UNIX
 
 

@@ -182,7 +182,7 @@ class Decoder:
         return frames
 
     def at_boundary(self) -> bool:
-        """Tell whether no frame is incomplete: the stream may end here."""
+        """Return whether no frame is incomplete: the stream may end here."""
         return self._target is None and not self._partial
 
     def _only(self, data: memoryview) -> Frame | None:

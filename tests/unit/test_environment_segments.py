@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -90,14 +92,73 @@ def test_what_is_young_or_in_use_is_not_swept(segment: Path) -> None:
     assert segment.exists()
 
 
-@pytest.mark.parametrize(("size", "places", "enough"), [(1 << 20, "2", False), (4 << 20, "2", True), (0, "2", True)])
+@pytest.mark.parametrize(
+    ("size", "free", "enough"),
+    [(1 << 20, 1 << 20, False), (4 << 20, 4 << 20, True), (4 << 20, 1 << 20, False), (0, 0, True)],
+)
 def test_too_little_shared_memory_is_said_and_not_died_of(
-    size: int, places: str, enough: bool, monkeypatch: pytest.MonkeyPatch
+    size: int, free: int, enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MPICH dies of SIGBUS in MPI_Init."""
-    monkeypatch.setenv("MPI_LOCALNRANKS", places)
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=size // 4096, f_frsize=4096))
-    with nullcontext() if enough else pytest.raises(UsageError, match=r"/dev/shm has 1\.0 MiB, and MPI needs 2\.0 MiB"):
-        environment._check_shared_memory()
+    monkeypatch.setattr(os, "listdir", lambda _: [])
+    found = SimpleNamespace(f_blocks=size // 4096, f_bavail=free // 4096, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    what = rf"/dev/shm has {size >> 20}\.00 MiB, 1\.00 MiB of them free, and MPI needs 2\.03 MiB for 2 places"
+    with nullcontext() if enough else pytest.raises(UsageError, match=what):
+        environment.check_shared_memory(2)
     monkeypatch.setattr(os, "statvfs", Mock(side_effect=FileNotFoundError))
-    environment._check_shared_memory()
+    environment.check_shared_memory(2)
+
+
+def test_what_places_that_begin_have_taken_counts_as_theirs(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment.write_bytes(b"\0" * (2 << 20))
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=1024, f_bavail=64, f_frsize=4096))
+    monkeypatch.setattr(os, "listdir", lambda _: ["mpich_shm_gone", segment.name])
+    environment.check_shared_memory(2)
+    segment.unlink()
+    with pytest.raises(UsageError, match=r"0\.25 MiB of them free"):
+        environment.check_shared_memory(2)
+
+
+BUS_ERROR = """
+import mmap, os, sys, tempfile, threading
+from types import SimpleNamespace
+from apgas.runtime import environment
+environment._name_bus_errors()
+free = int(sys.argv[1])
+os.statvfs = lambda _: SimpleNamespace(f_bavail=free)
+def fail():
+    with tempfile.TemporaryFile() as file:
+        file.truncate(8192)
+        memory = mmap.mmap(file.fileno(), 8192)
+        file.truncate(0)
+        memory[5000] = 1
+thread = threading.Thread(target=fail)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(("free", "code"), [(0, 135), (1, -signal.SIGBUS)])
+def test_the_death_of_a_full_shared_memory_is_explained_and_no_other(free: int, code: int) -> None:
+    done = subprocess.run([sys.executable, "-c", BUS_ERROR, str(free)], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stderr.endswith("ends: /dev/shm is full, and MPI's memory is in it\n") == (not free)
+
+
+def test_the_segments_of_one_process_go() -> None:
+    """Libfabric names them by the process; no process has this number."""
+    pid = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii")) + os.getpid()
+    ours = [Path(f"/dev/shm/{pid}:0:{number}") for number in range(2)]
+    others = [Path(f"/dev/shm/{pid}1:0:0"), Path(f"/dev/shm/{pid}:notes")]
+    try:
+        for path in (*ours, *others):
+            path.touch()
+        environment.unlink_segments(pid)
+        assert not any(path.exists() for path in ours)
+        os.utime(others[0], (0, 0))
+        assert environment.sweep() == [str(others[0])]
+        assert others[1].exists()
+    finally:
+        for path in (*ours, *others):
+            path.unlink(missing_ok=True)

@@ -186,7 +186,7 @@ def test_a_full_disk_is_found_before_pip_starts(venv: Path) -> None:
         ("Retrying ... NewConnectionError('Temporary failure in name resolution')", "cannot be reached"),
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "certificate"),
         ("ERROR: No matching distribution found for mpich<5.1,>=5.0", "no ready-made mpich<5.1,>=5.0"),
-        ("ERROR: something nobody thought of\nmore", "ERROR: something nobody thought of"),
+        ("ERROR: something unforeseen\nmore", "ERROR: something unforeseen"),
         ("", "no reason"),
     ],
 )
@@ -238,14 +238,17 @@ def test_a_compiled_installation_is_renewed_when_the_code_changes_and_not_for_ca
     assert still == editable
 
 
+SPREAD = ["-n", "auto", "--maxprocesses", "8", "--dist"]
+
+
 @pytest.mark.parametrize(
     ("given", "passed_on"),
     [
-        ([], ["--quick"]),
-        (["-x"], ["--quick", "-x"]),
-        (["--help"], ["--quick", "--help"]),
-        (["--full"], []),
-        (["--full", "-x"], ["-x"]),
+        ([], ["--quick", *SPREAD, "worksteal"]),
+        (["-x"], ["--quick", *SPREAD, "worksteal", "-x"]),
+        (["--help"], ["--quick", *SPREAD, "worksteal", "--help"]),
+        (["--full"], [*SPREAD, "loadscope"]),
+        (["--full", "-x"], [*SPREAD, "loadscope", "-x"]),
         (["--full", "tests/unit"], ["tests/unit"]),
         (["-k", "finish"], ["-k", "finish"]),
         (["-mslow"], ["-mslow"]),

@@ -1,0 +1,316 @@
+"""The processes of a job on one host: starts them, carries what they say, and cleans up after them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from apgas.core.launching import FIRST, Process, Send, Signal, Start
+from apgas.runtime import environment
+
+_PR_SET_PDEATHSIG: Final = 1
+READ_BYTES: Final = 1 << 16
+OF_ANOTHER_LAUNCHER: Final = ("PMI_", "PMIX_", "HYDRA_", "HYDI_", "MPI_LOCAL", "OMPI_COMM_WORLD_")
+"""How variables begin that are not for the processes of this one."""
+PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Started(msgspec.Struct, frozen=True, tag=True):
+    """The processes of a world that belong on a node of ours run."""
+
+    node: str
+    world: int
+
+
+class NotStarted(msgspec.Struct, frozen=True, tag=True):
+    """They could not be started, and none of them runs."""
+
+    node: str
+    world: int
+    reason: str
+
+
+class Received(msgspec.Struct, frozen=True, tag=True):
+    """A process has sent something."""
+
+    number: int
+    data: bytes
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """A process has ended with exit code ``status``, or by signal ``-status``."""
+
+    number: int
+    status: int
+
+
+Report: TypeAlias = Started | NotStarted | Received | Ended
+
+
+class _Child:
+    """A process that runs, and our end of the stream to it."""
+
+    def __init__(self, process: Process, popen: subprocess.Popen[bytes], stream: socket.socket) -> None:
+        self.number = process.number
+        self.popen = popen
+        self.stream = stream
+        self.at_end = False
+
+
+class Processes:
+    """Starts processes and waits for their ends. For the main thread of a program that has no others.
+
+    Args:
+        selector: What the program waits with; the data of a key is called when it is ready.
+        report: Hears what becomes of the processes.
+        streams: Where they read (the first of the job only) and write; None: where this program does.
+    """
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        report: Callable[[Report], None],
+        streams: tuple[int | None, int | None, int | None] = (None, None, None),
+    ) -> None:
+        self._selector = selector
+        self._report = report
+        self._streams = streams
+        self._keeper = _keeper()
+        self._children: dict[int, _Child] = {}
+        self._stores: list[str] = []
+
+    def carry_out(self, effect: Start | Send | Signal) -> None:
+        """Do what the job wants."""
+        match effect:
+            case Start():
+                self._start(effect)
+            case Send(_, number, data):
+                if (child := self._children.get(number)) is not None:
+                    # a process that leaves its answers unread until there is no room for more reads none
+                    with suppress(BlockingIOError, ConnectionError):
+                        child.stream.send(data)
+            case Signal(_, number, what):
+                if (child := self._children.get(number)) is not None:
+                    _signal(child.popen.pid, what)
+
+    def run_tied(self, words: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+        """Start a program that ends when this one does, in a session of its own."""
+        popen = subprocess.Popen(
+            words,
+            preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509 - no threads are here
+            start_new_session=True,
+            **how,
+        )
+        self._inform_keeper(popen.pid)
+        return popen
+
+    def reap(self) -> None:
+        """Look which processes have ended; to be called after SIGCHLD."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            child = next((child for child in self._children.values() if child.popen.pid == found.si_pid), None)
+            if child is None:
+                # of the program that became this one, or tied to it
+                os.waitpid(found.si_pid, 0)
+                self._inform_keeper(-found.si_pid)
+                continue
+            while not child.at_end and self._read(child):
+                pass  # its last requests: an abort, a farewell
+            status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            # as long as it has not been waited for, its number is that of no other process or group
+            self._report(Ended(child.number, status))
+            child.popen.wait()
+            self._forget(child)
+
+    def _read(self, child: _Child) -> bool:
+        """Take what a process has sent; whether there was something."""
+        data = b""
+        with suppress(ConnectionError):
+            try:
+                data = child.stream.recv(READ_BYTES)
+            except BlockingIOError:
+                return False
+        if data:
+            self._report(Received(child.number, data))
+        else:
+            child.at_end = True
+            self._selector.unregister(child.stream)
+        return bool(data)
+
+    def _forget(self, child: _Child) -> None:
+        del self._children[child.number]
+        if not child.at_end:
+            self._selector.unregister(child.stream)
+        child.stream.close()
+        environment.unlink_segments(child.popen.pid)
+        self._inform_keeper(-child.popen.pid)
+
+    def _inform_keeper(self, what: int | str) -> None:
+        with suppress(BrokenPipeError):  # it was killed
+            os.write(self._keeper, f"{what}\n".encode(errors="surrogateescape"))
+
+    def remove_at_end(self, folder: str) -> None:
+        """Have a folder removed if this program is killed."""
+        self._inform_keeper(folder)
+
+    def close(self) -> None:
+        """Remove what processes that have ended have left."""
+        environment.unlink_segments_of_worlds(self._stores)
+
+    def _start(self, start: Start) -> None:
+        self._stores.append(start.store)
+        self._inform_keeper(start.store)
+        try:
+            for process in start.processes:
+                self._start_one(process)
+        except OSError as error:
+            numbers = {process.number for process in start.processes}
+            for child in [child for child in self._children.values() if child.number in numbers]:
+                _signal(child.popen.pid, signal.SIGKILL)
+                child.popen.wait()
+                self._forget(child)
+            what = os.fsencode(error.filename or start.processes[0].words[0]).decode(errors="replace")
+            self._report(NotStarted(start.node, start.world, f"{what} cannot be started: {error.strerror}"))
+        else:
+            self._report(Started(start.node, start.world))
+
+    def _start_one(self, process: Process) -> None:
+        first = process.number == FIRST
+        reading, output, errors = self._streams
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.setblocking(False)
+            popen = subprocess.Popen(
+                process.words,
+                stdin=reading if first else subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                cwd=process.folder or None,
+                env=_environment(process, theirs),
+                pass_fds=[theirs.fileno()],
+                # One that reads from a terminal has to stay in the foreground. The others have sessions of their own:
+                # among those Linux divides cores that are short, and a job that is all in one takes long to spawn.
+                start_new_session=not (first and reading is None and os.isatty(0)),
+                preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509 - no threads are here
+            )
+        self._inform_keeper(popen.pid)
+        child = self._children[process.number] = _Child(process, popen, ours)
+        self._selector.register(ours, selectors.EVENT_READ, lambda: self._read(child))
+
+
+# What the program needs besides itself --------------------------------------------------------------------------------
+
+
+def _keeper() -> int:
+    """Start a process that cleans up after this one if this one is killed; returns where it hears of our processes.
+
+    It reads the number of each process that begins, the negative number of each that has ended, the name of each
+    world's store, and paths of folders. The processes are killed by the kernel with this one (``_end_with``), but not
+    what they have started, and their shared memory stays.
+    """
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(reading)
+        return writing
+    try:
+        os.setsid()  # a signal to the group of the launcher is not for this one
+        for number in PASSED_ON:
+            signal.signal(number, signal.SIG_IGN)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        # no other process could see the end of what it held open
+        os.dup2(reading, 3)
+        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+        _keep(3)
+    finally:
+        os._exit(0)
+
+
+def _keep(reading: int) -> None:
+    alive: set[int] = set()
+    stores: list[str] = []
+    folders: list[str] = []
+    with open(reading, encoding="utf-8", errors="surrogateescape") as lines:
+        for line in map(str.strip, lines):
+            if line.startswith("/"):
+                folders.append(line)
+            elif not line.lstrip("-").isdigit():
+                stores.append(line)
+            elif line.startswith("-"):
+                alive.discard(-int(line))
+            else:
+                alive.add(int(line))
+    for pid in alive:
+        with suppress(ProcessLookupError, PermissionError):  # all have ended, or act for another user
+            os.killpg(pid, signal.SIGKILL)
+        environment.unlink_segments(pid)
+    environment.unlink_segments_of_worlds(stores)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _signal(pid: int, what: signal.Signals) -> None:
+    """Send a signal to a process of ours, with its group if it has one of its own."""
+    with suppress(ProcessLookupError, PermissionError):  # all have ended, or act for another user
+        try:
+            os.killpg(pid, what)
+        except ProcessLookupError:
+            os.kill(pid, what)
+
+
+def hear_signals(*numbers: signal.Signals) -> int:
+    """Take these signals, and the ends of processes; returns where their numbers can be read."""
+    heard, wakeup = os.pipe()
+    for end in (heard, wakeup):
+        os.set_blocking(end, False)
+    for number in (*numbers, signal.SIGCHLD):
+        # what nohup, or a shell that runs us in the background, has switched off stays so
+        if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    return heard
+
+
+def _environment(process: Process, stream: socket.socket) -> dict[str, str]:
+    """What a process finds in its environment, with ``stream`` as its end of the stream."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_ANOTHER_LAUNCHER)}
+    ours = {
+        "PMI_FD": str(stream.fileno()),
+        "PMI_RANK": str(process.rank),
+        "PMI_SIZE": str(process.size),
+        "PMI_HOSTNAME": process.node,
+        environment.ENV_LAUNCH: environment.stream_name(stream.fileno()),
+    }
+    if process.spawned:
+        ours["PMI_SPAWNED"] = "1"
+    return inherited | ours
+
+
+_prctl: Final = ctypes.CDLL(None).prctl
+
+
+def _end_with(launcher: int) -> Callable[[], None]:
+    """Return what a new process calls before it becomes the program: it is killed when the launcher ends."""
+
+    def tie() -> None:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != launcher:
+            os._exit(1)  # it has ended already
+
+    return tie

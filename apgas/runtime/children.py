@@ -1,0 +1,225 @@
+"""(place 0) Places as children of a program that no process manager has started: on this machine, without MPI.
+
+MPI would start mpiexec for the first spawn, which listens on every address, obeys who connects, and ends the job with
+any process that dies. A child hears its part over a socket pair instead, and MPI is not even loaded.
+
+A child ends when its connection to place 0 does. One that does not let go of its interpreter notices nothing of that.
+So a *keeper*, a shell, reads the numbers of the children from a pipe. When place 0 has ended, in whatever way, it kills
+those that are left, and what they have started.
+
+This module loads little: children that are started before place 0 has loaded the runtime load it at the same time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from io import BufferedRWPair
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from apgas.errors import ApgasError
+from apgas.runtime import environment
+
+if TYPE_CHECKING:
+    from apgas.runtime.joining import PlaceReport
+
+REPORT_S: Final = 300.0
+"""How long a child may take to report."""
+
+Child: TypeAlias = tuple[subprocess.Popen[bytes], BufferedRWPair]
+"""With our end of the stream to it."""
+
+_PROGRAM: Final = "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.joining import main; main({descriptor})"
+
+_ready: list[Child] = []
+"""Those that have been started before they are wanted."""
+_arriving: set[subprocess.Popen[bytes]] = set()
+"""Those of which no other place knows."""
+
+
+def prestart(count: int) -> None:
+    """Start children that will be wanted on this node.
+
+    Raises:
+        OSError: None can be started.
+    """
+    while len(_ready) < count:
+        _ready.append(_start(""))
+
+
+def discard() -> None:
+    """Let those go that have not been wanted."""
+    unwanted = _ready.copy()
+    _ready.clear()
+    dismiss(unwanted)
+
+
+def start(node: str) -> Child:
+    """Start a child on a node; empty: that of this process.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    return _ready.pop(0) if _ready and node in ("", environment.node_name()) else _start(node)
+
+
+def _start(node: str) -> Child:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(REPORT_S)
+        path = __file__.rpartition("/apgas/runtime/")[0]
+        child = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM.format(path=path, descriptor=theirs.fileno())],
+            env={**os.environ, "PMI_HOSTNAME": node} if node else None,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C means this process
+        )
+        _arriving.add(child)
+        _keep(child.pid)
+        return child, ours.makefile("rwb")
+
+
+def report(child: subprocess.Popen[bytes], stream: BufferedRWPair) -> PlaceReport | str:
+    """Wait for what a child reports.
+
+    Raises:
+        ApgasError: It has ended without a report.
+    """
+    try:
+        found: PlaceReport | str = pickle.load(stream)
+    except (EOFError, ConnectionError):
+        raise ApgasError(f"a place ended as it started, with exit code {child.wait()}") from None
+    return found
+
+
+def accept(children: Iterable[Child]) -> None:
+    """Let children be that know all."""
+    for child, stream in children:
+        _arriving.discard(child)
+        with suppress(OSError):  # it has ended
+            stream.close()
+        threading.Thread(target=_attend, args=(child,), name=f"apgas-child-{child.pid}", daemon=True).start()
+
+
+def dismiss(children: Iterable[Child]) -> None:
+    """End children that are not wanted."""
+    for child, stream in children:
+        _kill(child)
+        accept([(child, stream)])
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _attend(child: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a child; what a lost one has started must not outlive it."""
+    with suppress(OSError):  # the program has waited for it, as for any child; or none of its group is left
+        # as long as it has not been waited for, its number is that of no other process or group
+        ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        if ended is not None and ended.si_status:
+            os.killpg(child.pid, signal.SIGKILL)
+    _let_go(child.pid)
+    child.wait()
+
+
+# The keeper ----------------------------------------------------------------------------------------------------------
+
+_KEEPER: Final = """\
+trap '' HUP INT TERM
+kept= said= looks=3
+while read -r word; do
+    case $word in
+        bye) said=bye looks=100 ;;
+        -*)
+            rest=
+            for pid in $kept; do [ "-$pid" = "$word" ] || rest="$rest $pid"; done
+            kept=$rest ;;
+        *) kept="$kept $word"
+    esac
+done
+while [ $looks -gt 0 ]; do
+    left=
+    for pid in $kept; do
+        read -r stat </proc/"$pid"/stat || continue
+        case ${stat##*) } in Z*) ;; *) left="$left $pid"; esac
+    done
+    [ "$left" ] || break
+    sleep 0.1
+    looks=$((looks - 1))
+done
+[ $said ] || left=$kept
+for pid in $left; do kill -s KILL -- "-$pid"; done
+"""
+"""It reads the number of each child that begins, the negative number of each that has ended, and ``bye`` if this
+process ends by itself: then the children have time to do so, too."""
+
+_keeper = -1
+_keeper_pid = 0
+_kept: set[int] = set()
+_starting = threading.Lock()
+
+
+def _keep(pid: int) -> None:
+    """Let the keeper know of a child that begins; the keeper is started first if there is none."""
+    global _keeper, _keeper_pid  # noqa: PLW0603 - there is one in a process
+    with _starting:
+        if not _keeper_pid:
+            os.register_at_fork(after_in_child=_forget)
+            atexit.register(_part)
+        if _keeper < 0:
+            reading, _keeper = os.pipe()
+            streams = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (1, 2)]
+            actions = [(os.POSIX_SPAWN_DUP2, reading, 0), *streams]
+            _keeper_pid = os.posix_spawn(
+                "/bin/sh", ["sh", "-c", _KEEPER], os.environ, file_actions=actions, setsid=True
+            )
+            os.close(reading)
+        _kept.add(pid)
+        _say(str(pid))
+
+
+def _let_go(pid: int) -> None:
+    """Let the keeper know of a child that has ended; without children there is none."""
+    global _keeper
+    with _starting:
+        _kept.discard(pid)
+        _say(f"-{pid}")
+        if _kept or _keeper < 0:
+            return
+        os.close(_keeper)
+        _keeper, ending = -1, _keeper_pid
+    with suppress(ChildProcessError):  # the program has waited for it
+        os.waitpid(ending, 0)
+
+
+def _say(word: str) -> None:
+    with suppress(OSError):  # it was killed
+        os.write(_keeper, f"{word}\n".encode())
+
+
+def _part() -> None:
+    """This process ends by itself, and so do the children, but those that it has not heard of."""
+    if _keeper >= 0:  # else this is a forked child
+        for child in [*_arriving, *(child for child, _ in _ready)]:
+            _kill(child)
+        _say("bye")
+
+
+def _forget() -> None:
+    """(forked child) Let the keeper see the end of the place alone."""
+    global _keeper  # noqa: PLW0603 - as above
+    if _keeper >= 0:
+        with suppress(OSError):  # closed by what the child is for
+            os.close(_keeper)
+        _keeper = -1

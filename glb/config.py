@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -11,6 +12,7 @@ import cloudpickle
 
 import apgas
 from glb.bag import Result
+from glb.core.backup import Backup
 from glb.core.lifelines import GRAPHS, Graph
 from glb.errors import ConfigError
 from glb.statistics import Statistics
@@ -48,6 +50,8 @@ class Config:
             this has no effect.
         on_progress: Called on place 0, in a thread of its own, with (tasks done, places, workers).
         warm_up: Called once on every place before it works; not counted in the seconds of the initial places.
+        backup_s: In a resilient job: seconds of work that are done again, at most about, for each place that dies; the
+            computation goes on without it. None: the loss of a place ends the computation. Otherwise without effect.
     """
 
     workers: int | None = None
@@ -62,6 +66,7 @@ class Config:
     affinity: bool = True
     on_progress: Callable[[int, int, int], None] | None = None
     warm_up: Callable[[], object] | None = None
+    backup_s: float | None = 1.0
 
     def __post_init__(self) -> None:
         for name, least in (("workers", 1), ("granularity", 1), ("random_steals", 0), ("radix", 2)):
@@ -73,8 +78,15 @@ class Config:
             raise ConfigError(f"rate is {self.rate!r}; it must be a positive number of tasks per second")
         if not 0.00005 <= self.target_s <= 60:
             raise ConfigError(f"target_s is {self.target_s!r}; it must be between 0.00005 and 60 seconds")
+        if self.backup_s is not None and not 0 < self.backup_s < float("inf"):
+            raise ConfigError(f"backup_s is {self.backup_s!r}; it must be a positive number of seconds, or None")
         if isinstance(self.lifelines, str) and self.lifelines not in GRAPHS:
             raise ConfigError(f"lifelines is {self.lifelines!r}; it must be one of {', '.join(GRAPHS)}, or a graph")
+
+
+def computation_survives(config: Config) -> bool:
+    """Return whether a computation with these settings goes on when a place other than 0 dies."""
+    return config.backup_s is not None and apgas.resilient()
 
 
 # What every place must know of a computation, and what it hands in ---------------------------------------------------
@@ -90,15 +102,20 @@ class Setup(Generic[R]):
     answer before that.
 
     Args:
-        number: Tells computations of one program apart.
+        number: Identifies a computation of the program.
         make_result: Makes an empty result.
         workers: Worker slots per place.
         config: The settings.
+        keeps: Whether it goes on in another life of the program if place 0 dies.
     """
 
-    def __init__(self, number: int, make_result: Callable[[], R], workers: int, config: Config) -> None:
+    def __init__(
+        self, number: int, make_result: Callable[[], R], workers: int, config: Config, *, keeps: bool = False
+    ) -> None:
         self.number = number
         self.workers = workers
+        self.survives = computation_survives(config)
+        self.keeps = keeps
         self.config = replace(config, on_progress=None, warm_up=None)
         self._pickled: bytes = cloudpickle.dumps((make_result, config.warm_up))
         self._program: tuple[Callable[[], R], Callable[[], object] | None] | None = make_result, config.warm_up
@@ -123,20 +140,22 @@ class Setup(Generic[R]):
 
 
 @dataclass(frozen=True)
-class Report(Generic[R]):
+class PlaceResult(Generic[R]):
     """Result and counts of a place since it joined or since its last report.
 
     Attributes:
         place: Its id.
-        result: Its part of the result.
+        result: Its part of the result; None: it is in the backup, or the place has given the computation up.
         statistics: Its counts.
         present_s: The time that the report covers; may begin before the computation.
+        backup: Its last one, if the computation survives losses.
     """
 
     place: int
-    result: R
+    result: R | None
     statistics: Statistics
     present_s: float
+    backup: Backup[R] | None = None
 
 
 def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> list[T]:
@@ -148,3 +167,27 @@ def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object) -
     with apgas.finish():
         futures = [apgas.async_at(place, fn, *args) for place in places]
     return [future.result() for future in futures]
+
+
+def everywhere_alive(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> dict[int, T]:
+    """Run ``fn(*args)`` on all ``places`` at once and return the values by place, without those that die meanwhile.
+
+    Raises:
+        ExceptionGroup: It failed on some of them.
+    """
+    futures: dict[int, apgas.Future[T]] = {}
+    with suppress_losses(), apgas.finish():
+        for place in places:
+            with suppress(apgas.DeadPlaceError):
+                futures[place.id] = apgas.async_at(place, fn, *args)
+    return {place: future.result() for place, future in futures.items() if future.exception() is None}
+
+
+@contextmanager
+def suppress_losses() -> Iterator[None]:
+    """Pass over a group of errors if all of them report the death of places."""
+    try:
+        yield
+    except ExceptionGroup as group:
+        if group.split(apgas.DeadPlaceError)[1] is not None:
+            raise

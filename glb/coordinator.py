@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import cycle
 from typing import Final, Generic, TypeVar
 
 import apgas
+from apgas.runtime.context import Future
+from apgas.runtime.driver import required_driver
 from glb import affinity, messages, runner
 from glb.bag import Bag, Result
-from glb.config import Report, Setup, everywhere
+from glb.books import pickled
+from glb.config import PlaceResult, Setup, everywhere, everywhere_alive, suppress_losses
+from glb.core.backup import Backup, Books, Frozen, Gift, Keeper
 from glb.core.leavers import Load, choose_leavers, deal, total_load
 from glb.core.ledger import Ledger
 from glb.core.pool import cut_in_pieces
@@ -20,6 +27,9 @@ from glb.errors import GlbError, LedgerError
 from glb.statistics import Statistics, tasks_in
 
 R = TypeVar("R", bound=Result)
+T = TypeVar("T")
+
+_log = logging.getLogger("glb")
 
 
 class Computation(Generic[R]):
@@ -30,6 +40,8 @@ class Computation(Generic[R]):
         members: The places at the start.
         show: The program's progress callback.
         bound: The cores on which the job is to compute only, if it was asked to.
+        changing: The caller's lock.
+        former: The books of an earlier life of the program, from which the computation goes on.
     """
 
     def __init__(
@@ -37,14 +49,16 @@ class Computation(Generic[R]):
         setup: Setup[R],
         members: list[apgas.Place],
         show: Callable[[int, int, int], None] | None,
-        bound: apgas.CoreIds | None = None,
+        bound: apgas.CoreIds | None,
+        changing: threading.Condition,
+        former: Books | None = None,
     ) -> None:
         self.setup = setup
         self.members = members
         self.workers = Workers(setup.workers)
         self.progress = Progress(show, lambda: len(self.members), lambda: self.workers.total(self.members))
         self.statistics: dict[int, Statistics] = {}
-        self.result = setup.make_result()
+        self.result: R = setup.make_result() if former is None else pickle.loads(former.result)
         self.aborted = threading.Event()
         self.reasons: list[str] = []
         self.wrong: LedgerError | None = None
@@ -53,6 +67,14 @@ class Computation(Generic[R]):
         self._used: dict[int, tuple[int, ...] | None] = {}
         self._bound = bound
         self._ledger = Ledger()
+        self._keeper: Keeper[R] | None = Keeper() if setup.survives else None
+        self._books = threading.Lock()
+        self._changing = changing
+        self._driver = required_driver()
+        self._rounds: list[Future[None]] = []
+        self._former = former
+        self._dealt = False
+        self._over = False
         self._latest: dict[int, Load] = {}
         self._initial = Statistics()
 
@@ -61,46 +83,71 @@ class Computation(Generic[R]):
     def prepare(self) -> None:
         """Let all members join; place 0 first, so that kernels are compiled once and loaded by the others."""
         messages.enlist(self)
+        if self._keeper is not None:
+            self._driver.on_place_died.append(self._died)
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
-            self._settle(places, everywhere(places, runner.join, self.setup, self.members, registered, self._bound))
-        self._ledger.joined(place.id for place in self.members)
+            self._homes |= self._ask(places, runner.join, self.setup, self.members, registered, self._bound)
+        self.members = [place for place in self.members if place.id in self._homes]
+        self._joined(self.members)
         self.share_cores()
 
     def start(self, bag: Bag[R]) -> None:
         """Deal the first bags, in the body of the computation's finish."""
         self.started = time.monotonic()
-        self._initial.tasks += bag.work
+        if self._former is not None:
+            self._initial.tasks += self._former.tasks
+            self.progress.settle(-1, self._former.tasks)
+            self._deal_frozen(list(zip(cycle(self.members), self._former.bags, strict=False)))
+            served = set(self.members[: len(self._former.bags)])
+        else:
+            self._initial.tasks += bag.work
+            parts = self._parts(bag)
+            served = {place for place, _ in parts}
+            self._deal(parts)
+        if self.setup.config.static:
+            for place in self.members:
+                if place not in served:
+                    apgas.immediate(place, messages.begin, self.setup.number)
+
+    def _parts(self, bag: Bag[R]) -> list[tuple[apgas.Place, Bag[R]]]:
+        """Return who gets which of the first bags."""
         if not self.setup.config.static:
-            self._deal(self.members[0], bag)
-            return
+            return [(self.members[0], bag)]
         takers = [place for place in self.members for _ in range(self.workers.of(place))]
         parts = _partition(bag, len(takers))
-        served = set()
-        for index, part in enumerate(parts):
-            place = takers[index * len(takers) // len(parts)]
-            served.add(place)
-            self._deal(place, part)
-        for place in self.members:
-            if place not in served:
-                apgas.immediate(place, messages.begin, self.setup.number)
+        return [(takers[index * len(takers) // len(parts)], part) for index, part in enumerate(parts)]
 
-    def _deal(self, place: apgas.Place, bag: Bag[R]) -> None:
-        tasks = tasks_in(bag)
-        self._ledger.dealt(tasks)
-        self._initial.sent += 1
-        self._initial.tasks_sent += tasks
-        apgas.async_at(place, messages.receive, self.setup.number, bag, None)
+    def _deal(self, parts: Sequence[tuple[apgas.Place, Bag[R]]]) -> None:
+        counts = [tasks_in(bag) for _, bag in parts]
+        self._initial.sent += len(parts)
+        self._initial.tasks_sent += sum(counts)
+        if self._keeper is not None:
+            self._deal_frozen([(place, Frozen(messages.freeze(bag), tasks_in(bag))) for place, bag in parts])
+            return
+        for (place, bag), tasks in zip(parts, counts, strict=True):
+            self._ledger.dealt(tasks)
+            apgas.async_at(place, messages.receive, self.setup.number, bag, None)
 
-    def collect(self) -> Statistics:
-        """Fold the results of all places and return the merged statistics.
+    def collect(self) -> Statistics | None:
+        """Fold the results of all places and return the merged statistics; None: others have died meanwhile.
 
         Raises:
             LedgerError: Bags or tasks were lost or doubled on the way.
         """
-        for report in everywhere(self.members, messages.collect, self.setup.number):
+        hand_in = messages.collect if self._keeper is None else messages.hand_in
+        for report in self._ask(self.members, hand_in, self.setup.number).values():
             self._fold(report)
-        self._ledger.close()
+        if self._keeper is None:
+            self._ledger.close()
+        else:
+            if not set(apgas.places()).issuperset(self.members):
+                return None
+            self._keeper.close()
+            for place, tasks in self._keeper.tasks.items():
+                self.statistics.setdefault(place, Statistics()).tasks = tasks
+            mine, kept = self.statistics[0], self._keeper
+            mine.backups, mine.backup_bytes, mine.kept_bytes = kept.backups, kept.backup_bytes, kept.peak_bytes
         total = Statistics()
         total.merge(self._initial)
         for statistics in self.statistics.values():
@@ -117,22 +164,179 @@ class Computation(Generic[R]):
                 apgas.immediate(place, messages.aborted, self.setup.number)
 
     def notice_losses(self) -> None:
-        """Stop all workers if a member has died: no result can be right any more. Never blocks."""
-        if not self.aborted.is_set() and not set(apgas.places()).issuperset(self.members):
+        """If a member has died, stop, unless that is survived: no result can be right any more. Never blocks."""
+        if self._keeper is None and not self.aborted.is_set() and not set(apgas.places()).issuperset(self.members):
             self.abort()
 
     def forget(self) -> None:
         """Free what the places still hold of a computation that is over."""
         messages.dismiss(self.setup.number)
+        with suppress(ValueError):  # it has no backups, or did not begin
+            self._driver.on_place_died.remove(self._died)
         for place in apgas.places():
             apgas.immediate(place, messages.forget, self.setup.number)
 
-    def _fold(self, report: Report[R]) -> None:
+    # losses that the computation survives ---------------------------------------------------------------------------
+
+    def keep(self, backup: Backup[R]) -> None:
+        """Take a backup, and send its gifts on; in an activity of the computation's finish, or there are none."""
+        assert self._keeper is not None
+        with self._books:
+            try:
+                results, gifts = self._keeper.take(backup)
+            except LedgerError as error:
+                self.wrong = error
+                self.abort()
+                raise
+            for result in results:
+                self.result.merge(result)
+        for gift in gifts:
+            self._send(gift)
+
+    def redirect(self, ident: int, to: int) -> None:
+        """Send a gift on to place ``to``."""
+        assert self._keeper is not None
+        with self._books:
+            gift = self._keeper.redirect(ident, to)
+        if gift is not None:
+            self._send(gift)
+
+    @property
+    def rounds(self) -> Sequence[Future[None]]:
+        """What is being done again beside the rest, for places that have died."""
+        return self._rounds
+
+    def books(self) -> Books | None:
+        """Return all that there is of the computation at this moment; None before its first bags are dealt."""
+        assert self._keeper is not None
+        with self._books:
+            if not self._dealt:
+                return None
+            tasks = self._initial.tasks + self._keeper.tasks.total()
+            return Books(self._keeper.open, tasks, pickled(self.result))
+
+    def recover(self) -> list[Gift]:
+        """Return what is to be done again, because places have died; when the finish has fired, under the lock.
+
+        If that is nothing, and nothing is being done again, all is done, unless a place dies before it has handed in.
+        """
+        if self._keeper is None:
+            return []
+        self._leave_out_the_dead()
+        with self._books:
+            gifts = self._recover()
+            self._over = not (gifts or self._rounds)
+            return gifts
+
+    def _recover(self) -> list[Gift]:
+        assert self._keeper is not None
+        again: list[Gift] = []
+        for place in sorted(set(self._keeper.places) - {place.id for place in apgas.places()}):
+            if gifts := self._keeper.recover([place]):
+                tasks = sum(gift.bag.tasks for gift in gifts)
+                _log.info("without place %d: %d bags with %d tasks are done again", place, len(gifts), tasks)
+            again += gifts
+            self.progress.lose(place, self._keeper.tasks[place])
+        return again
+
+    def start_again(self, gifts: Sequence[Gift]) -> None:
+        """Deal what is to be done again, in the body of another finish."""
+        assert self._keeper is not None
+        with self._books:  # newcomers are members before they have joined
+            joined = set(self._keeper.places)
+        takers = [place for place in apgas.places() if place.id in joined]
+        for gift, place in zip(gifts, cycle(takers), strict=False):
+            with self._books:
+                again = self._keeper.deal_again(gift, place.id)
+            self._send(again)
+
+    def _died(self, _: apgas.Place) -> None:
+        self._driver.uncounted(self._driver.place(0), (messages.go_on, (self.setup.number,), {}))
+
+    def go_on(self) -> None:
+        """Have the others do what places that have died had to do: under a finish of its own, for the first goes on."""
+        this_round: Future[None] = Future()
+        with self._books:
+            if self._done:
+                return
+            if gifts := self._recover():  # at once: a resize may last
+                self._rounds.append(this_round)
+        try:
+            with suppress_losses(), apgas.finish():
+                self.start_again(gifts)
+                with self._changing:
+                    if not self._done:
+                        self._leave_out_the_dead()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the computation is waited for
+            self.abort()
+            this_round.set_exception(error)
+        else:
+            this_round.set_result(None)
+
+    @property
+    def _done(self) -> bool:
+        return self._over or self.aborted.is_set()
+
+    def _leave_out_the_dead(self) -> None:
+        """Announce the members to each other, if some have died; under the lock."""
+        living = set(apgas.places())
+        if not living.issuperset(self.members):
+            self.members = [place for place in self.members if place in living]
+            self._announce(self.members)
+            self.share_cores()
+
+    def wait_for_rounds(self) -> None:
+        """Wait until all that is being done again is done.
+
+        Raises:
+            ExceptionGroup: Errors of ``process`` there.
+        """
+        while self._rounds:
+            self._driver.wait(self._rounds[0])
+            del self._rounds[0]
+
+    def _deal_frozen(self, parts: Sequence[tuple[apgas.Place, Frozen]]) -> None:
+        """Deal the first bags: all at once, for between two of them the books would lack one."""
+        assert self._keeper is not None
+        with self._books:
+            gifts = [self._keeper.deal(place.id, bag) for place, bag in parts]
+            self._dealt = True
+        for gift in gifts:
+            self._send(gift)
+
+    def _send(self, gift: Gift) -> None:
+        assert self._keeper is not None
+        try:
+            apgas.async_at(apgas.place(gift.to), messages.receive_gift, self.setup.number, gift)
+        except apgas.PlaceGoneError:
+            self.redirect(gift.ident, 0)
+
+    def _ask(self, places: list[apgas.Place], fn: Callable[..., T], *args: object) -> dict[int, T]:
+        """Run ``fn(*args)`` on ``places`` and return the values; without those that die, if that is survived."""
+        if self._keeper is not None:
+            return everywhere_alive(places, fn, *args)
+        return {place.id: value for place, value in zip(places, everywhere(places, fn, *args), strict=True)}
+
+    def _joined(self, places: Iterable[apgas.Place]) -> None:
+        for place in places:
+            if self._keeper is None:
+                self._ledger.joined([place.id])
+            else:
+                with self._books:
+                    self._keeper.join(place.id)
+
+    def _fold(self, report: PlaceResult[R]) -> None:
         # waiting for others to warm up is not starving
         early_s = max(0.0, report.present_s - (time.monotonic() - self.started))
         report.statistics.starving_s = max(0.0, report.statistics.starving_s - early_s * self.setup.workers)
-        self._ledger.reported(report.place, report.statistics)
-        self.result.merge(report.result)
+        if self._keeper is None:
+            self._ledger.reported(report.place, report.statistics)
+        elif report.backup is None:
+            raise GlbError(f"place {report.place} has given the computation up")
+        else:
+            self.keep(report.backup)
+        if report.result is not None:
+            self.result.merge(report.result)
         self.progress.settle(report.place, report.statistics.tasks)
         self.statistics.setdefault(report.place, Statistics()).merge(report.statistics)
 
@@ -141,8 +345,8 @@ class Computation(Generic[R]):
     def choose(self, count: int) -> list[apgas.Place]:
         """Choose ``count`` members to leave, whole nodes, those that the scheduler wishes for first."""
         nodes = apgas.nodes()
-        candidates = {node[0].id: node for node in nodes[1:] if all(place in self.members for place in node)}
         loads = self._latest = self._loads(self.members)
+        candidates = {node[0].id: node for node in nodes[1:] if all(place.id in loads for place in node)}
         wished = {place.id for place in apgas.shrink_wish()}
         home = self.members[0].node
         chosen = choose_leavers(
@@ -164,9 +368,12 @@ class Computation(Generic[R]):
         try:
             loads = self._latest if self._latest.keys() == {place.id for place in before} else self._loads(before)
             self._latest = {}
+            leavers = [place for place in leavers if place.id in loads]
+            self.members = survivors = [place for place in survivors if place.id in loads]
             turns = deal([loads[place.id] for place in leavers], [loads[place.id] for place in survivors])
             counts = self._announce(survivors)
-            reports = everywhere(list(leavers), messages.evacuate, self.setup.number, survivors, turns)
+            evacuated = self._ask(list(leavers), messages.evacuate, self.setup.number, survivors, turns)
+            reports = list(evacuated.values())
             self._compare(counts | {report.place: report.statistics for report in reports})
         except BaseException:
             self.members = before
@@ -199,13 +406,13 @@ class Computation(Generic[R]):
         if not back or self.aborted.is_set():
             return
         members = sorted([*self.members, *back])
-        joined = everywhere(back, messages.takes_part, self.setup.number)
-        known = [place for place, joins in zip(back, joined, strict=True) if joins]
-        strangers = [place for place in back if place not in known]
-        old = [place for place in members if place not in strangers]
+        joined = self._ask(back, messages.takes_part, self.setup.number)
+        known = [place for place in back if joined.get(place.id)]
+        strangers = [place for place in back if place.id in joined and place not in known]
+        old = [place for place in members if place not in back or place in known]
         self._join(strangers, old)
-        everywhere(known, messages.readmit, self.setup.number, members)
-        self._ledger.joined(place.id for place in known)
+        self._ask(known, messages.readmit, self.setup.number, members)
+        self._joined(known)
         self._compare(self._announce(old))
         self.share_cores()
         for place in known:
@@ -214,9 +421,13 @@ class Computation(Generic[R]):
     def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
         self.members = sorted([*old, *new])
         usual = self.workers.usual
-        homes = everywhere(new, runner.join_late, self.setup, self.members, old, usual, self._bound)
-        self._settle(new, homes)
-        self._ledger.joined(place.id for place in new)
+        homes = self._ask(new, runner.join_late, self.setup, self.members, old, usual, self._bound)
+        self._homes |= homes
+        if len(homes) < len(new):
+            new = [place for place in new if place.id in homes]
+            self.members = sorted([*old, *new])
+            self._announce(new)
+        self._joined(new)
         # not before: one that has work gives some to those that join with it
         for place in new:
             apgas.immediate(place, messages.begin, self.setup.number)
@@ -227,7 +438,7 @@ class Computation(Generic[R]):
         """Let ``count`` workers work on each of ``places``; None: on all, and on those that join later."""
         chosen = self.members if places is None else [place for place in self.members if place in places]
         self.workers.set(count, None if places is None else chosen)
-        everywhere(chosen, messages.set_workers, self.setup.number, count, self._bound)
+        self._ask(chosen, messages.set_workers, self.setup.number, count, self._bound)
         self.share_cores()
 
     def bind(self, bound: apgas.CoreIds | None) -> None:
@@ -242,9 +453,6 @@ class Computation(Generic[R]):
         if bound != self._bound:
             self._bound = bound
             self._used.clear()  # they compute on all that they are bound to, until they are notified of their shares
-
-    def _settle(self, places: list[apgas.Place], homes: list[affinity.Home]) -> None:
-        self._homes |= {place.id: home for place, home in zip(places, homes, strict=True)}
 
     def give_back_cores(self) -> None:
         """Let place 0 use all cores that it has inherited: processes that it starts inherit from it."""
@@ -274,16 +482,17 @@ class Computation(Generic[R]):
 
     def _announce(self, places: list[apgas.Place]) -> dict[int, Statistics]:
         """Announce the members to ``places`` and return what they have counted so far."""
-        counts = everywhere(places, messages.set_members, self.setup.number, self.members)
-        return {place.id: statistics for place, statistics in zip(places, counts, strict=True)}
+        return self._ask(places, messages.set_members, self.setup.number, self.members)
 
     def _loads(self, places: list[apgas.Place]) -> dict[int, Load]:
         """Return what ``places``, all members, have to do, and take a wave of what they have counted."""
-        answers = everywhere(places, messages.load, self.setup.number)
-        self._compare({load.place: statistics for load, statistics in answers})
-        return {load.place: load for load, _ in answers}
+        answers = self._ask(places, messages.load, self.setup.number)
+        self._compare({place: statistics for place, (_, statistics) in answers.items()})
+        return {place: load for place, (load, _) in answers.items()}
 
     def _compare(self, counts: dict[int, Statistics]) -> None:
+        if self._keeper is not None:
+            return  # which looks at every single bag
         try:
             self._ledger.wave(counts)
         except LedgerError as error:
@@ -308,8 +517,6 @@ def _partition(bag: Bag[R], count: int) -> list[Bag[R]]:
 
 # How far a computation is, as place 0 knows it -----------------------------------------------------------------------
 
-_log = logging.getLogger("glb")
-
 SHOW_EVERY_S: Final = 0.25
 
 
@@ -333,6 +540,7 @@ class Progress:
         self._workers = workers
         self._lock = threading.Lock()
         self._by_place: dict[int, int] = {}
+        self._lost: set[int] = set()
         self._settled = 0
         self._news = threading.Event()
         self._over = threading.Event()
@@ -358,6 +566,8 @@ class Progress:
     def update(self, place: int, tasks: int) -> None:
         """Note what ``place`` has processed; never blocks."""
         with self._lock:
+            if place in self._lost:
+                return
             self._by_place[place] = tasks
         if self._show is None:
             apgas.progress(self.tasks)
@@ -369,6 +579,13 @@ class Progress:
         with self._lock:
             self._by_place.pop(place, None)
             self._settled += tasks
+
+    def lose(self, place: int, tasks: int) -> None:
+        """Note that ``place`` has died, and that ``tasks`` of what it has processed count."""
+        with self._lock:
+            self._lost.add(place)
+            if self._by_place.pop(place, None) is not None:
+                self._settled += tasks
 
     def stop(self) -> None:
         """Show the last count and end the thread."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import apgas
 from glb import affinity
 from glb.bag import Bag, Result
-from glb.config import Config, Setup, check_whole, everywhere
+from glb.books import Archive, Keeping, archive_of_job, mark_of
+from glb.config import Config, Setup, check_whole, computation_survives, everywhere_alive, suppress_losses
 from glb.coordinator import Computation
 from glb.errors import GlbError
 from glb.statistics import Statistics, summary_text
@@ -51,6 +53,7 @@ class _Program:
         self.registered = False
         self.busy = threading.Lock()
         self.number = 0
+        self.archive: Archive | None = None
 
 
 _state = apgas.PlaceState(_Program)
@@ -103,8 +106,8 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
     Raises:
         UsageError: Not on place 0, during another computation, or the program has registered a handler of its own.
         ExceptionGroup: Errors of ``process``; no worker runs any more.
-        DeadPlaceError: A place of a resilient job died, and its part of the result with it, as a note says; what else
-            went wrong is its cause.
+        DeadPlaceError: A place of a resilient job died without ``Config.backup_s``, and its part of the result with it,
+            as a note says; what else went wrong is its cause.
         LedgerError: Bags or tasks were lost or doubled between places.
     """
     config = config or Config()
@@ -116,11 +119,12 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
     try:
         if not program.registered:
             program.elastic.bound = affinity.assigned_cores()  # orders for other cores come after that
+            program.archive = archive_of_job()
             _register(program.elastic)
             program.registered = True
         return _compute(program, bag, result, config)
     except ExceptionGroup as group:
-        if not (losses := _losses(group)):
+        if computation_survives(config) or not (losses := _losses(group)):
             raise
         first = losses[0]
         loss = apgas.DeadPlaceError(first.place, first.epoch, first.node, first.activities)
@@ -140,12 +144,20 @@ def _register(elastic: Elastic) -> None:
 
 def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Config) -> Outcome[R]:
     elastic = program.elastic
+    program.number += 1
+    archive = program.archive if computation_survives(config) else None
+    mark: tuple[str, ...] = ()
+    former: Any = None
+    if archive is not None:
+        mark = mark_of(bag, result())
+        former = archive.find(program.number, mark)
+        if isinstance(former, Outcome):
+            return former
     with elastic.changing:
         members = elastic.members()
         workers = config.workers or _default_workers(members, bag, elastic.bound)
-        program.number += 1
-        setup = Setup(program.number, result, workers, config)
-        computation = Computation(setup, members, config.on_progress, elastic.bound)
+        setup = Setup(program.number, result, workers, config, keeps=archive is not None)
+        computation = Computation(setup, members, config.on_progress, elastic.bound, elastic.changing, former)
         try:
             computation.prepare()
         except BaseException:
@@ -153,32 +165,50 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             raise
         computation.progress.start()
         elastic.current = computation
+    keeping = None if archive is None else _keep(archive, mark, computation)
     try:
         statistics = _run(elastic, computation, bag)
         seconds = time.monotonic() - computation.started
-        return Outcome(computation.result, seconds, statistics, dict(computation.statistics), computation.workers.usual)
+        outcome = Outcome(
+            computation.result, seconds, statistics, dict(computation.statistics), computation.workers.usual
+        )
     finally:
+        if keeping is not None:
+            keeping.stop()
         computation.progress.stop()
+    if archive is not None:
+        archive.keep(setup.number, mark, outcome)
+    return outcome
+
+
+def _keep(archive: Archive, mark: tuple[str, ...], computation: Computation[R]) -> Keeping:
+    """Keep the books of a computation that is about to run."""
+
+    def keep() -> None:
+        if (books := computation.books()) is not None:
+            archive.keep(computation.setup.number, mark, books)
+
+    return Keeping(keep, computation.setup.config.backup_s or 0.0)
 
 
 def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statistics:
+    start = partial(computation.start, bag)
     try:
-        with apgas.finish(), elastic.changing:
-            elastic.changing.notify_all()
-            try:
-                computation.start(bag)
-            except BaseException:
-                computation.abort()
-                raise
-        with elastic.changing:
-            elastic.current = None
-            if computation.wrong is not None:
-                raise computation.wrong
-            if computation.reasons:
-                raise GlbError("\n".join(computation.reasons))
-            return computation.collect()
+        while True:
+            _finish(elastic, computation, start)
+            computation.wait_for_rounds()
+            with elastic.changing:
+                if computation.wrong is not None:
+                    raise computation.wrong
+                if computation.reasons:
+                    raise GlbError("\n".join(computation.reasons))
+                lost = computation.recover()
+                if not (lost or computation.rounds) and (statistics := computation.collect()) is not None:
+                    elastic.current = None
+                    return statistics
+                start = partial(computation.start_again, lost or computation.recover())
     except BaseException as error:
-        if losses := _losses(error):
+        if (losses := _losses(error)) and not computation.setup.survives:
             error.add_note(computation.missing({loss.place for loss in losses}))
         computation.abort()
         raise
@@ -186,6 +216,17 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
         with elastic.changing:
             elastic.current = None
         computation.forget()
+
+
+def _finish(elastic: Elastic, computation: Computation[R], start: Callable[[], None]) -> None:
+    """Have the places work until nothing is left to do, but what is lost with places whose loss is survived."""
+    with suppress_losses() if computation.setup.survives else nullcontext(), apgas.finish(), elastic.changing:
+        elastic.changing.notify_all()
+        try:
+            start()
+        except BaseException:
+            computation.abort()
+            raise
 
 
 def _losses(error: BaseException) -> list[apgas.DeadPlaceError]:
@@ -202,8 +243,9 @@ def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreI
     """
     if not getattr(bag, "releases_gil", True):
         return 1
-    machines = [home.machine for home in everywhere(members, affinity.home)]
-    return max(1, affinity.cores_here(bound) // machines.count(machines[0]))
+    homes = everywhere_alive(members, affinity.home)
+    machines = [home.machine for home in homes.values()]
+    return max(1, affinity.cores_here(bound) // machines.count(homes[members[0].id].machine))
 
 
 # The balancer's malleable handler: what happens to a computation when the job grows or shrinks -----------------------

@@ -21,3 +21,7 @@ class LedgerError(GlbError):
 
 class GraphError(GlbError):
     """A lifeline graph does not keep its promises; the text says where."""
+
+
+class SearchError(GlbError):
+    """The functions of a search do not keep their promises; the text says where."""

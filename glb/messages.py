@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import apgas
+from apgas.runtime import serialization
 from glb import affinity
 from glb.errors import GlbError
 
 if TYPE_CHECKING:
-    from glb.config import Report
+    from glb.bag import Bag
+    from glb.config import PlaceResult
     from glb.coordinator import Computation
+    from glb.core.backup import Backup, Gift
     from glb.core.leavers import Load
     from glb.runner import PlaceRunner
     from glb.statistics import Statistics
@@ -42,6 +45,28 @@ def register(number: int, runner: PlaceRunner[Any]) -> None:
 def receive(number: int, bag: Any, nonce: int | None) -> None:
     """A bag arrives."""
     _runner(number).receive(bag, nonce)
+
+
+def freeze(bag: Bag[Any]) -> tuple[bytes, ...]:
+    """Pickle a bag as if it travelled, and copy what would travel beside the pickle."""
+    return tuple(map(bytes, serialization.dumps(bag)))
+
+
+def receive_gift(number: int, gift: Gift) -> None:
+    """A bag arrives, which place 0 knows of."""
+    _runner(number).receive(serialization.loads(gift.bag.data), gift.nonce, gift.ident)
+
+
+def keep(number: int, backup: Backup[Any]) -> None:
+    """(place 0) A place has made a backup."""
+    if (computation := _computations.get().get(number)) is not None:
+        computation.keep(backup)
+
+
+def redirect(number: int, ident: int, to: int) -> None:
+    """(place 0) A gift has found its place evacuated, and is for place ``to``."""
+    if (computation := _computations.get().get(number)) is not None:
+        computation.redirect(ident, to)
 
 
 def work(number: int, slot: int, bag: Any) -> None:
@@ -119,13 +144,13 @@ def load(number: int) -> tuple[Load, Statistics]:
     return _runner(number).load()
 
 
-def evacuate(number: int, survivors: Sequence[apgas.Place], turns: dict[int, list[int]]) -> Report[Any]:
+def evacuate(number: int, survivors: Sequence[apgas.Place], turns: dict[int, list[int]]) -> PlaceResult[Any]:
     """Hand all work out, to survivors as ``turns`` says for this place, and return the result so far."""
     return _runner(number).evacuate(survivors, turns.get(apgas.here().id, ()))
 
 
 def takes_part(number: int) -> bool:
-    """Tell whether this place has joined."""
+    """Return whether this place has joined."""
     return number in _runners.get()
 
 
@@ -134,9 +159,14 @@ def readmit(number: int, members: Sequence[apgas.Place]) -> None:
     _runner(number).readmit(members)
 
 
-def collect(number: int) -> Report[Any]:
+def collect(number: int) -> PlaceResult[Any]:
     """The computation is over: hand in the rest."""
     return _runners.get().pop(number).report()
+
+
+def hand_in(number: int) -> PlaceResult[Any]:
+    """Hand in what there is; the computation may go on, for others may have died."""
+    return _runner(number).report()
 
 
 def forget(number: int) -> None:
@@ -148,6 +178,12 @@ def forget(number: int) -> None:
 def enlist(computation: Computation[Any]) -> None:
     """(place 0) Let messages about ``computation`` reach it."""
     _computations.get()[computation.setup.number] = computation
+
+
+def go_on(number: int) -> None:
+    """(place 0) Have the others go on without places that have died."""
+    if (computation := _computations.get().get(number)) is not None:
+        computation.go_on()
 
 
 def dismiss(number: int) -> None:

@@ -17,8 +17,9 @@ import cloudpickle
 import apgas
 from glb import affinity, messages
 from glb.bag import Bag, Result
-from glb.config import Config, Report, Setup
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.config import Config, PlaceResult, Setup
+from glb.core.backup import Backup, Saver
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
 from glb.core.pacing import Granularity, Idleness, Pacer, Stretch
@@ -35,6 +36,8 @@ R = TypeVar("R", bound=Result)
 
 
 REPORT_EVERY_S: Final = 0.25
+MOST_FREEZING: Final = 0.005
+"""The share of a place's time that may go into pickling bags for backups; what bags given away take counts, too."""
 
 
 class PlaceRunner(Generic[R]):
@@ -72,8 +75,11 @@ class PlaceRunner(Generic[R]):
             rng=Random(f"{config.seed} {setup.number} {self.here.id}"),
             registered=registered,
             before=None if before is None else _ids(before),
+            saver=Saver(self.here.id, self._freeze, holds=self.here.id != 0 or setup.keeps) if setup.survives else None,
         )
         now = time.monotonic()
+        self._back_up_at = now
+        self._freezing_s = 0.0
         self._slots = [Slot.of(number, config, now) for number in range(workers)]
         self._idle = Idleness(workers, now)
         self._present_since = now
@@ -85,16 +91,18 @@ class PlaceRunner(Generic[R]):
 
     # what arrives ---------------------------------------------------------------------------------------------------
 
-    def receive(self, bag: Bag[R], nonce: int | None) -> None:
+    def receive(self, bag: Bag[R], nonce: int | None, ident: int | None = None) -> None:
         """Take a bag; called in an activity of the computation's finish, which must not last: others wait for it."""
         with self._changed:
-            effects = self.core.receive(bag, nonce)
+            effects = self.core.receive(bag, nonce, ident)
             self._note_search()
             self._changed.notify_all()
         for effect in effects:
             match effect:
                 case Run(slot, own):
                     self._sender.start(slot, own)
+                case Forward(to, _, int(ident)):
+                    self._sender.redirect(ident, to)
                 case Forward(to, passing):
                     self._sender.forward(to, passing)
                 case Attend():
@@ -159,7 +167,7 @@ class PlaceRunner(Generic[R]):
         if self._warm.is_set():
             self.take(lambda core: core.begin())
 
-    def evacuate(self, survivors: Sequence[apgas.Place], turns: Sequence[int]) -> Report[R]:
+    def evacuate(self, survivors: Sequence[apgas.Place], turns: Sequence[int]) -> PlaceResult[R]:
         """Hand all work out to ``survivors``; return what was done here once the workers have stopped.
 
         ``turns`` has the ids of those among them who get the pieces.
@@ -183,23 +191,24 @@ class PlaceRunner(Generic[R]):
         self._sender.fail(reason)
 
     def load(self) -> tuple[Load, Statistics]:
-        """Tell how much there is to do, and what was counted so far."""
+        """Return how much there is to do, and what was counted so far."""
         with self._changed:
             held = [*(slot.held for slot in self._slots), *map(size_of, self.core.shared)]
             tasks, size_bytes = (sum(sizes) for sizes in zip(*held, strict=True))
             return Load(self.here.id, self.core.alive, tasks, size_bytes), replace(self.core.statistics)
 
-    def report(self) -> Report[R]:
+    def report(self) -> PlaceResult[R]:
         """Hand over result and statistics, and begin new ones."""
-        now = time.monotonic()
         with self._changed:
+            now = time.monotonic()
             self._note(self._idle.cut(now))
-            result = self.core.take_result()
+            backup = None if self.core.phase is Phase.ABORTED else self.core.back_up()
+            result = None if self.setup.survives else self.core.take_result()
             statistics, self.core.statistics = self.core.statistics, Statistics()
             for slot in self._slots:
                 slot.settle(statistics)
             present_s, self._present_since = now - self._present_since, now
-        return Report(self.here.id, result, statistics, present_s)
+        return PlaceResult(self.here.id, result, statistics, present_s, backup)
 
     # workers --------------------------------------------------------------------------------------------------------
 
@@ -209,8 +218,10 @@ class PlaceRunner(Generic[R]):
             self._running += 1
         own = self._slots[slot]
         self._warm.wait()
-        began = time.monotonic()
         with self._changed:
+            # the worker before has given the slot back, so that the core fills it again, and may not have left it yet
+            self._changed.wait_for(lambda: slot not in self._idle.busy)
+            began = time.monotonic()
             self._note(self._idle.begins(slot, began))
         try:
             Worker(own, self.core, self._changed, self._carry_out, self._report_progress).process(bag)
@@ -263,6 +274,10 @@ class PlaceRunner(Generic[R]):
                     else:
                         with self._changed:
                             self.core.statistics.bytes_sent += size_bytes
+                case Save(backup):
+                    self._sender.save(backup)
+                    with self._changed:
+                        self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
                 case Start(slot, part):
                     self._sender.start(slot, part)
                 case Attend():
@@ -285,7 +300,18 @@ class PlaceRunner(Generic[R]):
         if now >= self._report_at:
             self._report_at = now + REPORT_EVERY_S
             own.held = size_of(bag)
-            self._sender.tell_progress(sum(slot.tasks for slot in self._slots))
+            self._sender.report_progress(sum(slot.tasks for slot in self._slots))
+            if self.setup.survives and now >= self._back_up_at:
+                with self._changed:
+                    self.core.want_backup()
+                    spent_s, self._freezing_s = self._freezing_s, 0.0
+                self._back_up_at = now + max(self.setup.config.backup_s or 0.0, spent_s / MOST_FREEZING)
+
+    def _freeze(self, bag: Bag[R]) -> tuple[bytes, ...]:
+        began = time.perf_counter()
+        frozen = messages.freeze(bag)
+        self._freezing_s += time.perf_counter() - began
+        return frozen
 
     # what idle slots do; under the lock -----------------------------------------------------------------------------
 
@@ -320,7 +346,7 @@ class Sender(Generic[R]):
     Args:
         number: The computation.
         places: All places of it.
-        undo: Tells the state machine that a bag could not be given, under the place's lock.
+        undo: Notifies the state machine that a bag could not be given, under the place's lock.
     """
 
     def __init__(self, number: int, places: Iterable[apgas.Place], undo: Callable[[Give[R]], None]) -> None:
@@ -377,12 +403,25 @@ class Sender(Generic[R]):
         except apgas.PlaceGoneError:
             apgas.async_at(apgas.place(0), messages.receive, self._number, bag, None)
 
-    def tell_progress(self, tasks: int) -> None:
-        """Tell place 0 how much was processed here so far."""
+    def save(self, backup: Backup[R]) -> None:
+        """Send a backup to place 0, and with it the bags that are given away."""
+        for gift in backup.gifts:
+            apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=sum(map(len, gift.bag.data)))
+        if self._here.id == 0:
+            messages.keep(self._number, backup)
+        else:
+            apgas.async_at(apgas.place(0), messages.keep, self._number, backup)
+
+    def redirect(self, ident: int, to: int) -> None:
+        """Have place 0 send a gift on."""
+        apgas.async_at(apgas.place(0), messages.redirect, self._number, ident, to)
+
+    def report_progress(self, tasks: int) -> None:
+        """Report to place 0 how much was processed here so far."""
         apgas.immediate(apgas.place(0), messages.progressed, self._number, self._here.id, tasks)
 
     def fail(self, reason: str) -> None:
-        """Tell place 0 that the computation has failed here."""
+        """Report to place 0 that the computation has failed here."""
         apgas.immediate(apgas.place(0), messages.failed, self._number, reason)
 
 

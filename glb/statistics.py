@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Final
+
+_MOST: Final = ("kept_bytes", "worst_lag_s")
 
 
 @dataclass(slots=True)
@@ -23,6 +25,9 @@ class Statistics:
         tasks_sent: Tasks in the bags given, where bags have a length (ledger).
         tasks_received: Tasks in the bags taken, where bags have a length (ledger).
         bytes_sent: Bytes of the bags given.
+        backups: Messages to place 0 with what another place has to do, or gives away (counted by place 0).
+        backup_bytes: Bytes of the bags in them.
+        kept_bytes: The most that such bags took at place 0 at one time.
         tasks: Tasks processed.
         busy_s: Worker-seconds spent processing, pauses of a limited rate included.
         balancing_s: Worker-seconds with a bag but not processing: giving work away, starting siblings.
@@ -43,6 +48,9 @@ class Statistics:
     tasks_sent: int = 0
     tasks_received: int = 0
     bytes_sent: int = 0
+    backups: int = 0
+    backup_bytes: int = 0
+    kept_bytes: int = 0
     tasks: int = 0
     busy_s: float = 0.0
     balancing_s: float = 0.0
@@ -52,14 +60,10 @@ class Statistics:
     given_up_s: float = 0.0
 
     def merge(self, other: Statistics) -> None:
-        """Add ``other``'s counts; of the worst lags the worse one stays."""
+        """Add ``other``'s counts; of what is the most or the worst of something the larger one stays."""
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            setattr(self, field.name, max(mine, theirs) if field.name == "worst_lag_s" else mine + theirs)
-
-    def as_dict(self) -> dict[str, int | float]:
-        """Return the counts by name, for JSON."""
-        return asdict(self)
+            setattr(self, field.name, max(mine, theirs) if field.name in _MOST else mine + theirs)
 
 
 def size_of(bag: object) -> tuple[int, int]:

@@ -98,7 +98,7 @@ class ResilientPlaceCore(PlaceCore):
                 return self._all_fired(self._losses.loss_reported(src, message.place, message.pending))
             case m.Lost():
                 if message.place == 0:
-                    raise ProtocolError(f"place {src} tells place 0 that it has died")
+                    raise ProtocolError(f"place {src} reports to place 0 that it has died")
                 # the report of a dead place is no proof that another one has died
                 return [] if src in self.membership.dead else self.lost(message.place, message.reason)
             case _:
@@ -106,7 +106,7 @@ class ResilientPlaceCore(PlaceCore):
         return super()._take(src, message, payload)
 
     def lost(self, place: int, reason: str) -> list[Effect]:
-        """The connection to ``place`` ended: place 0 goes on without it, the others tell place 0."""
+        """The connection to ``place`` ended: place 0 goes on without it, the others notify place 0."""
         if self.here != 0:
             return super().lost(place, reason)
         if self.over or place not in self.membership.members:
@@ -187,7 +187,7 @@ class ResilientPlaceCore(PlaceCore):
         self._shrink = None
 
     def _ready(self, order: int, leaver: int) -> list[Effect]:
-        """(place 0) Tell that a leaver is drained, if all others have everything of it that they need."""
+        """(place 0) Announce that a leaver is drained, if all others have everything of it that they need."""
         if self.here != 0 or (order, leaver) not in self._parted or leaver not in self.membership.leaving:
             return []
         others = self.membership.members.keys() - {0, leaver}
@@ -225,14 +225,14 @@ class ResilientPlaceCore(PlaceCore):
 # activities came, and the home counts for every pair (q, p) of places what q *sent* to p and what p *completed* of it.
 # A finish fires when every pair is even. When place d dies,
 #
-# - every survivor x *cuts off* d: it takes what still arrives of d, then nothing more, for ever; it tells every member
+# - every survivor x *cuts off* d: it takes what still arrives of d, then nothing more; it reports to all
 #   how many of d's activities live, or wait to be reported, at x, per finish (``LossReport``);
 # - the home of a finish *settles* d once it has cut off d itself and holds the report of every survivor. What d sent to
 #   x is from then on what has arrived there, whatever d said of it. What was sent to d is not waited for any more: what
 #   d had not reported as completed is lost.
 #
 # Places that die before the dead before them are settled are settled together with those, for a dead place does not
-# tell any more what it took from another one. Until d is settled it counts like any other place. A drained leaver has
+# report any more what it took from another one. Until d is settled it counts like any other place. A drained leaver has
 # nothing of d's pending, for it has d's ``Final``: that it is drained is as good as its report. It is released only
 # when every member has heard so, and with it all its reports; what becomes of it then does not matter.
 #

@@ -1,12 +1,14 @@
-"""Resilient jobs, ``APGAS_RESILIENT=1``: places may die, and the others go on.
+"""Resilient jobs, ``apgas.run(main, resilient=True)`` or ``APGAS_RESILIENT=1``: places may die, the others go on.
 
 MPICH's mpiexec ends a job of which a process was killed. So every process that it starts is a guard, which hangs up,
 has nothing to do but to wait for the place, and ends well when that is killed: the place is a fork of it in the first
 world (``_guard``), and the child of a shell if it is spawned (``shielded``).
 
-With ``-disable-auto-cleanup`` mpiexec tells the others by SIGUSR1 that one has left, which would kill them, so all
+With ``-disable-auto-cleanup`` mpiexec notifies the others by SIGUSR1 that one has left, which would kill them, so all
 ignore it. It does so, too, when the last one has left, while its own helpers on the nodes end, writes into a broken
 pipe and returns 141. So the last one is the guard of place 0, which stays a little longer.
+
+``apgas.launch`` lets the others go on by itself, and there are no guards.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from apgas.errors import UsageError
-from apgas.runtime import environment
+from apgas.runtime import environment, watchdog
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
+ENV_BOOKS: Final = "APGAS_BOOKS"
+"""Names a folder for what the program goes on with when ``apgas.launch`` starts it again."""
 FLAG: Final = "-disable-auto-cleanup"
 
 LINGER_S: Final = 0.3
@@ -40,12 +45,23 @@ _PR_SET_PDEATHSIG: Final = 1
 _SHIELD: Final = 'trap "" USR1; [ -n "$SLURM_STEP_ID" ] || trap : INT TERM; "$0" "$@"; exit 0'
 
 
+_anyway = False
+
+
+def survive_anyway(*, survive: bool) -> None:
+    """Have the job of this process survive, or not, whatever the variable says."""
+    global _anyway  # noqa: PLW0603 - one program a process
+    _anyway = survive
+
+
 def wanted(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether the job is to survive the loss of places.
+    """Return whether the job is to survive the loss of places.
 
     Raises:
         UsageError: The variable is neither 0 nor 1.
     """
+    if _anyway:
+        return True
     value = environ.get(ENV_RESILIENT, "") or "0"
     if value not in ("0", "1"):
         raise UsageError(
@@ -63,20 +79,20 @@ def prepare_first_world() -> None:
     if not wanted():
         return
     launch = environment.launched_by(os.environ)
-    if launch.kind != "hydra":
-        raise UsageError(
-            f"a resilient job ({ENV_RESILIENT}=1) is started by MPICH's mpiexec, also with one place\n{_recipe()}"
-        )
     if environment.transport() == "mpi":
         raise UsageError(
-            f"a resilient job ({ENV_RESILIENT}=1) talks over tcp: MPI's communicators do not survive a dead place\n"
+            "a resilient job talks over tcp: MPI's communicators do not survive a dead place\n"
             f"leave {environment.ENV_TRANSPORT} out"
         )
-    words = _mpiexec_words(os.getppid())
+    if launch.kind == "launch":
+        watchdog.tell_launcher("cmd=survive\n")
+        return
+    if launch.kind != "hydra":
+        where = "may grow onto other hosts" if launch.kind == "none" else f"is started by {launch.kind}"
+        raise UsageError(f"a resilient job that {where} needs apgas.launch, or MPICH's mpiexec\n{_recipe()}")
+    words = _mpiexec_words()
     if words and FLAG not in words and f"-{FLAG}" not in words:
-        raise UsageError(
-            f"mpiexec would end this resilient job ({ENV_RESILIENT}=1) with the first dead place\n{_recipe()}"
-        )
+        raise UsageError(f"mpiexec would end this resilient job with the first dead place\n{_recipe()}")
     if threading.active_count() > 1:
         others = ", ".join(sorted(thread.name for thread in threading.enumerate()))
         raise UsageError(f"start no threads before apgas.run in a resilient job, which forks there: {others} run")
@@ -85,9 +101,22 @@ def prepare_first_world() -> None:
     _guard(os.environ.get("PMI_RANK") == "0")
 
 
+def books_folder() -> str:
+    """Where to keep what this program needs to go on when it is started again; empty if it is not."""
+    launched = wanted() and environment.launched_by(os.environ).kind == "launch"
+    return os.environ.get(ENV_BOOKS, "") if launched else ""
+
+
+def kept(*progress: int) -> None:
+    """Have the launcher know that the program can be started again, and how far it is: the first number counts most."""
+    watchdog.tell_launcher(f"cmd=kept progress={'.'.join(map(str, progress))}\n")
+
+
 def shielded(program: str, args: Sequence[str]) -> tuple[str, list[str]]:
     """Return what to spawn in the place of ``program``, so that neither its death nor that of others does harm."""
-    return ("/bin/sh", ["-c", _SHIELD, program, *args]) if wanted() else (program, list(args))
+    if not wanted() or environment.launched_by(os.environ).kind == "launch":
+        return program, list(args)
+    return "/bin/sh", ["-c", _SHIELD, program, *args]
 
 
 def _guard(lingers: bool) -> None:
@@ -113,18 +142,14 @@ def _guard(lingers: bool) -> None:
 
 
 def _recipe() -> str:
-    return f"start it like this: python -m apgas.survive -n 4 python {os.path.basename(sys.argv[0]) or 'prog.py'}"
+    program = os.path.basename(sys.argv[0]) or "prog.py"
+    return (
+        f"start it like this: python -m apgas.survive -n 4 python {program}\n"
+        f"or without mpiexec: python -m apgas.launch -n 4 {program}"
+    )
 
 
-def _mpiexec_words(pid: int) -> list[str]:
+def _mpiexec_words() -> list[str]:
     """The command line of the mpiexec that started this process; empty if it runs on another machine."""
-    with suppress(OSError, ValueError):  # it runs elsewhere, or is another user's
-        for _ in range(_ANCESTORS):
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-                words = file.read().split("\0")
-            if os.path.basename(words[0]).startswith(("mpiexec", "mpirun")):
-                return words
-            # the name of the process, in parentheses, may hold anything
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                pid = int(file.read().rpartition(")")[2].split()[1])
-    return []
+    near = islice(environment.ancestors(), _ANCESTORS)
+    return next((words for _, words in near if os.path.basename(words[0]).startswith(("mpiexec", "mpirun"))), [])

@@ -41,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    apgas.run(main)
+    apgas.run(main, resilient=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from glb.bag import Bag
+from glb.bag import Bag, Result
+from glb.core.backup import Backup
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Tell the random thief ``to`` that there is nothing, uncounted."""
+    """Answer the random thief ``to`` that there is nothing, uncounted."""
 
     to: int
     nonce: int
@@ -39,10 +40,21 @@ class Give(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Forward(Generic[R]):
-    """Pass a bag that arrived at an evacuated place on to ``to``, counted by the finish; the ledger does not see it."""
+    """Pass a bag that arrived at an evacuated place on to ``to``, counted by the finish; the ledger does not see it.
+
+    ``ident``: the gift that it is, if there are backups; then place 0 has the bag.
+    """
 
     to: int
     bag: Bag[R]
+    ident: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Save(Generic[R]):
+    """Send ``backup`` to place 0, counted by the finish; its gifts go on from there."""
+
+    backup: Backup[R]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +83,5 @@ class Ended:
     """The activity returns once all effects are carried out: a worker that has given up its bag, or the attendant."""
 
 
-Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Run[R] | Start[R] | Attend | Ended
+Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Save[R] | Run[R] | Start[R] | Attend | Ended
 Message: TypeAlias = Request | Refuse

@@ -128,12 +128,15 @@ class Idleness:
     Args:
         workers: Slots; all are idle at first.
         now: Present time in s.
+
+    Attributes:
+        busy: The slots that have a worker.
     """
 
     def __init__(self, workers: int, now: float) -> None:
         self._wanted = workers
         self._since: dict[int, float] = dict.fromkeys(range(workers), now)
-        self._busy: set[int] = set()
+        self.busy: set[int] = set()
         self._stealing = False
 
     def stealing(self, stealing: bool, now: float) -> list[Stretch]:
@@ -146,12 +149,12 @@ class Idleness:
 
     def begins(self, slot: int, now: float) -> list[Stretch]:
         """A worker begins in ``slot``."""
-        self._busy.add(slot)
+        self.busy.add(slot)
         return self._end(slot, now)
 
     def ends(self, slot: int, now: float) -> None:
         """The worker in ``slot`` ends."""
-        self._busy.discard(slot)
+        self.busy.discard(slot)
         if slot < self._wanted:
             self._since[slot] = now
 
@@ -161,7 +164,7 @@ class Idleness:
         closed = [slot for slot in self._since if slot >= workers]
         stretches = [stretch for slot in closed for stretch in self._end(slot, now)]
         for slot in range(workers):
-            if slot not in self._busy:
+            if slot not in self.busy:
                 self._since.setdefault(slot, now)
         return stretches
 

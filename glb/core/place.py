@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from glb.bag import Bag, Result
 from glb.core import view
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.backup import Backup, Gift, Saver
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
 from glb.core.leavers import Evacuation
 from glb.core.lifelines import Lifelines
 from glb.core.pool import Pool, Slots, split_everything, split_half
@@ -64,6 +65,7 @@ class PlaceCore(Generic[R]):
         before: The members of before this place joined a running computation. Those that joined with it and will ask
             it for work count as waiting for it from the start. Until ``begin`` the place is cold: work that it is given
             waits for it to warm up, and random thieves are refused instead of waiting, too.
+        saver: Makes backups, if the computation is to survive the loss of places.
     """
 
     __slots__ = (
@@ -74,6 +76,7 @@ class PlaceCore(Generic[R]):
         "_make_result",
         "_pool",
         "_result",
+        "_saver",
         "_slots",
         "_thief",
         "_victim",
@@ -96,6 +99,7 @@ class PlaceCore(Generic[R]):
         rng: Random,
         registered: bool = False,
         before: Sequence[int] | None = None,
+        saver: Saver[R] | None = None,
     ) -> None:
         self.me = me
         self.statistics = Statistics()
@@ -107,6 +111,7 @@ class PlaceCore(Generic[R]):
         """
         self._result: R | None = None
         self._make_result = make_result
+        self._saver = saver
         self._aborted = False
         self._attended = False
         self._cold = before is not None
@@ -182,16 +187,22 @@ class PlaceCore(Generic[R]):
 
     # loot -----------------------------------------------------------------------------------------------------------
 
-    def receive(self, bag: Bag[R], nonce: int | None = None) -> list[Effect[R]]:
-        """Take a bag that an activity of the finish has brought; ``nonce`` if it answers a random steal."""
+    def receive(self, bag: Bag[R], nonce: int | None = None, ident: int | None = None) -> list[Effect[R]]:
+        """Take a bag that an activity of the finish has brought; ``nonce`` if it answers a random steal.
+
+        ``ident``: which gift it is, if there are backups.
+        """
         if self._aborted:
             return []
         if self._evacuation.leaving:
-            return [Forward(self._evacuation.anybody(), bag)]
+            return [Forward(self._evacuation.anybody(), bag, ident)]
         view.count_taken(self.statistics, bag, stolen=nonce is not None)
+        if self._saver is not None and ident is not None:
+            self._saver.take(ident, tasks_in(bag))
         self._thief.rest()
         effects: list[Effect[R]] = []
         if (slot := self._slots.take()) is not None:
+            self._hold(slot, bag, new=True)
             effects.append(Run(slot, bag))
         else:
             self._pool.put(bag)
@@ -217,9 +228,10 @@ class PlaceCore(Generic[R]):
         if self._aborted:
             return self._end(slot, bag)
         if self._evacuation.leaving:
-            return [*self._hand_out(bag, self._slots.alive), *self._end(slot, bag)]
+            return self._saved([*self._hand_out(bag, self._slots.alive), *self._end(slot, bag)])
         if self._slots.retires(slot):
-            return [*self._hand_over(bag), *self._call_attendant(), *self._end(slot, bag)]
+            return self._saved([*self._hand_over(bag), *self._call_attendant(), *self._end(slot, bag)])
+        shared = len(self._pool)
         effects = self._serve(bag)
         effects += self._feed_siblings(bag)
         if long:
@@ -228,11 +240,16 @@ class PlaceCore(Generic[R]):
         elif self._attended and not self._slots.any_away:
             self._pool.pour(bag)
         effects += [*self._call_attendant(), *self._nothing_left()]
+        if self._saver is not None:
+            exchanged = len(self._pool) != shared or any(isinstance(effect, Give | Start) for effect in effects)
+            if exchanged or long or self._saver.wanted:
+                self._hold(slot, bag)
+            effects = self._saved(effects)
         self._refresh()
         return effects
 
     def dry(self, slot: int, bag: Bag[R], long: int = 0) -> list[Effect[R]]:
-        """Tell that the worker's bag is empty: it gets shared work merged in, or ends (``Ended``).
+        """The worker's bag is empty: it gets shared work merged in, or ends (``Ended``).
 
         Args:
             slot: Where it works.
@@ -243,9 +260,11 @@ class PlaceCore(Generic[R]):
             return self.look(slot, bag)
         self._slots.back(slot)
         if self._pool.pour_newest(bag) if long else self._pool.pour(bag):
+            self._hold(slot, bag)
+            effects = self._saved([])
             self._refresh()
-            return []
-        return self._end(slot, bag)
+            return effects
+        return self._saved(self._end(slot, bag))
 
     def attend(self) -> list[Effect[R]]:
         """Let the attendant share out what was set out, while workers are away; ``Ended`` ends it.
@@ -264,11 +283,12 @@ class PlaceCore(Generic[R]):
         if not self._set_out:
             self._attended = False
             effects.append(Ended())
+        effects = self._saved(effects)
         self._refresh()
         return effects
 
     def failed(self, slot: int) -> None:
-        """Tell that the worker in ``slot`` has raised an error: its bag is lost, and the computation with it."""
+        """The worker in ``slot`` has raised an error: its bag is lost, and the computation with it."""
         self._slots.release(slot)
 
     def give_failed(self, give: Give[R]) -> None:
@@ -346,12 +366,15 @@ class PlaceCore(Generic[R]):
         if (slot := self._slots.take()) is None:
             self._pool.put(bag)
             return []
+        self._hold(slot, bag, new=True)
         return [Start(slot, bag)]
 
     def _end(self, slot: int, bag: Bag[R]) -> list[Effect[R]]:
         if not self._aborted and not bag.is_empty():
             raise LedgerError(f"a worker of place {self.me} ends with {tasks_in(bag)} tasks in its bag")
         bag.submit(self.result)
+        if self._saver is not None:
+            self._saver.ended(slot, bag)
         self._slots.release(slot)
         effects: list[Effect[R]] = [Ended()]
         if not (self._slots.alive or self._aborted or self._evacuation.leaving):
@@ -360,6 +383,35 @@ class PlaceCore(Generic[R]):
             effects = [*self._nothing_left(), *effects]
         self._refresh()
         return effects
+
+    # backups --------------------------------------------------------------------------------------------------------
+
+    def want_backup(self) -> None:
+        """Have a backup made as soon as the workers have looked; without a saver there is none."""
+        if self._saver is not None and not self._saver.wanted:
+            self._saver.want(self._slots.away)
+            self._refresh()
+
+    def back_up(self) -> Backup[R] | None:
+        """Make the last backup of a place that has no worker; None without a saver."""
+        return None if self._saver is None else self._saver.back_up(self._pool.bags, self.take_result())
+
+    def _hold(self, slot: int, bag: Bag[R], *, new: bool = False) -> None:
+        if self._saver is not None:
+            bag.submit(self.result)
+            self._saver.hold(slot, bag, new=new)
+
+    def _saved(self, effects: list[Effect[R]]) -> list[Effect[R]]:
+        """Let all bags that are given away travel with a backup, if there are backups; or make one that is wanted."""
+        saver = self._saver
+        if saver is None:
+            return effects
+        gives = [effect for effect in effects if isinstance(effect, Give)]
+        if not (gives or saver.ready):
+            return effects
+        gifts = tuple(Gift(give.to, give.nonce, saver.freeze(give.bag)) for give in gives)
+        backup = saver.back_up(self._pool.bags, self.take_result(), gifts)
+        return [Save(backup), *(effect for effect in effects if not isinstance(effect, Give))]
 
     # thieves, this one and others -----------------------------------------------------------------------------------
 
@@ -480,5 +532,6 @@ class PlaceCore(Generic[R]):
             or (self._evacuation.leaving and slots.alive > 0)
             or bool(self.thieves)
             or slots.any_retiring
+            or (self._saver is not None and self._saver.wanted)
             or (slots.wanted > 1 and (slots.any_free or not self._pool))
         )

@@ -29,8 +29,8 @@ class Pool(Generic[R]):
     def __init__(self) -> None:
         self._bags: deque[Bag[R]] = deque()
 
-    def __bool__(self) -> bool:
-        return bool(self._bags)
+    def __len__(self) -> int:
+        return len(self._bags)
 
     @property
     def bags(self) -> tuple[Bag[R], ...]:
@@ -180,6 +180,11 @@ class Slots:
     def any_away(self) -> bool:
         """Whether a worker is in a long call."""
         return bool(self._away)
+
+    @property
+    def away(self) -> list[int]:
+        """The slots whose workers are in long calls."""
+        return [slot for slot in range(self._away.bit_length()) if self._away >> slot & 1]
 
     @property
     def all_away(self) -> bool:

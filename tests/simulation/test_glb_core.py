@@ -12,6 +12,7 @@ from support import planted_glb as planted
 from glb.errors import LedgerError
 
 SEEDS = 6000
+LOSING_SEEDS = 10_000
 PARTS = 3
 BLOCK = 100
 
@@ -67,6 +68,38 @@ def test_a_finish_that_never_comes_is_seen() -> None:
         job.run()
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_result_is_right_whoever_dies(part: int, summary: list[str]) -> None:
+    total = Tally()
+    seeds = range(part * LOSING_SEEDS // PARTS, (part + 1) * LOSING_SEEDS // PARTS)
+    blocks = (seeds[first : first + BLOCK] for first in range(0, len(seeds), BLOCK))
+    for tally in run_blocks(blocks, survives=True):
+        total.merge(tally)
+    summary.append(f"balancer with backups: {total}")
+    assert total.seeds == len(seeds)
+    assert total.events["no result"] == 0
+    # the schedules must reach what they are to test
+    reached = {"grow", "shrink", "workers", "call back", "lost place", "lost at once", "lost at the end", "Redirect"}
+    reached |= {"done again", "done again meanwhile", "went on"}
+    reached |= {f"lost during {order}" for order in ("grow", "shrink", "evacuation", "change of workers")}
+    assert all(total.events[event] > 100 for event in reached)
+    assert total.events["lost during call-back"] > 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_result_is_right_though_place_0_dies(part: int, summary: list[str]) -> None:
+    total = Tally()
+    seeds = range(part * LOSING_SEEDS // PARTS, (part + 1) * LOSING_SEEDS // PARTS)
+    blocks = (seeds[first : first + BLOCK] for first in range(0, len(seeds), BLOCK))
+    for tally in run_blocks(blocks, lives=True):
+        total.merge(tally)
+    summary.append(f"balancer that loses place 0: {total}")
+    assert total.seeds == len(seeds)
+    assert total.events["no result"] == 0
+    assert all(total.events[event] > 80 for event in ("grow", "shrink", "lost place", "done again", "lost at the end"))
+    assert min(total.events["lost place 0"], total.events["went on from books"]) > 500
+
+
 # planted defects -----------------------------------------------------------------------------------------------------
 
 DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
@@ -83,7 +116,7 @@ DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (planted.retire_with_the_bag, "are lost"),
     (planted.work_on_in_a_closed_slot, "slot .* goes on"),
     (planted.end_beside_a_full_pool, "holds a bag, but has no worker"),
-    (planted.hand_the_result_in_twice, "nobody has asked for|more than once"),
+    (planted.hand_the_result_in_twice, "were not asked for|more than once"),
     (planted.lose_the_result_of_a_leaver, "are lost"),
     (planted.prefer_the_older_question, "does not know"),
     (planted.leave_thieves_without_an_answer, "owes answers"),
@@ -110,4 +143,48 @@ def test_the_net_catches(
     plant(monkeypatch)
     with pytest.raises((SimulationError, LedgerError), match=words) as caught:
         run_seeds(range(2000))
+    print(caught.value.__notes__, caught.value)
+
+
+LOSING: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
+    (planted.forget_what_is_under_way, "the places count"),
+    (planted.forget_the_last_backup, "the places count"),
+    (planted.recover_twice, "the places count"),
+    (planted.back_up_what_is_given_away, "the places count"),
+    (planted.back_up_no_shared_bags, "the places count"),
+    (planted.back_up_results_that_are_not_handed_in, "are lost"),
+    (planted.forget_what_has_arrived, "did not arrive"),
+    (planted.give_before_the_backup_has_come, "the places count"),
+    (planted.send_on_without_saying_so, "which is for place|it would count twice"),
+    (planted.send_on_what_was_recovered, "has arrived before"),
+]
+
+
+@pytest.mark.parametrize(("plant", "words"), LOSING)
+def test_the_net_catches_what_makes_a_loss_fatal(
+    plant: Callable[[pytest.MonkeyPatch], None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((SimulationError, LedgerError), match=words) as caught:
+        run_seeds(range(2000), survives=True)
+    print(caught.value.__notes__, caught.value)
+
+
+FIRST: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
+    (planted.keep_no_bags_under_way, "the places count"),
+    (planted.keep_no_backups, "the places count"),
+    (planted.keep_what_comes_early, "the places count"),
+    (planted.hold_nothing_on_place_0, "the places count"),
+    (planted.keep_the_result_later_than_the_bags, "the places count"),
+    (planted.recover_in_two_steps, "the places count"),
+]
+
+
+@pytest.mark.parametrize(("plant", "words"), FIRST)
+def test_the_net_catches_what_makes_the_loss_of_place_0_fatal(
+    plant: Callable[[pytest.MonkeyPatch], None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((SimulationError, LedgerError), match=words) as caught:
+        run_seeds(range(2000), lives=True)
     print(caught.value.__notes__, caught.value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeAlias
 
+from glb.core.backup import Backup, Gift
 from glb.core.effects import Effect, Refuse, Request
 from glb.core.lifelines import GRAPHS, Lifelines
 from glb.testing import Numbers, Total
@@ -41,27 +42,49 @@ class Loot:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """A counted message to place 0 with a backup."""
+
+    backup: Backup[Total]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A counted message of place 0 with a gift."""
+
+    gift: Gift
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """A counted message to place 0: a gift found its place evacuated, and is for place ``to``."""
+
+    ident: int
+    to: int
+
+
+@dataclass(frozen=True)
 class Ask:
     """Place 0 asks for load and counts."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """Place 0 tells the members."""
+    """Place 0 sends the members."""
 
     members: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Place 0 tells how many workers there may be."""
+    """Place 0 orders how many workers there may be."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Evacuate:
-    """Place 0 tells a leaver to hand out its work."""
+    """Place 0 orders a leaver to hand out its work."""
 
     survivors: tuple[int, ...]
     turns: tuple[int, ...]
@@ -69,7 +92,7 @@ class Evacuate:
 
 @dataclass(frozen=True)
 class Join:
-    """Place 0 tells a newcomer to take part; whoever was a member ``before`` hears of it later."""
+    """Place 0 has a newcomer take part; those who were members ``before`` hear of it later."""
 
     members: tuple[int, ...]
     before: tuple[int, ...]
@@ -93,7 +116,8 @@ class Abort:
     """Place 0 gives the computation up."""
 
 
-Wire: TypeAlias = Request | Refuse | Loot | Ask | Members | Workers | Evacuate | Join | Readmit | Begin | Abort
+Counted: TypeAlias = Loot | Saved | Sent | Redirect
+Wire: TypeAlias = Request | Refuse | Counted | Ask | Members | Workers | Evacuate | Join | Readmit | Begin | Abort
 
 
 @dataclass(eq=False)
@@ -183,9 +207,8 @@ class Network:
 
     def bags_to(self, place: int) -> bool:
         """Return whether a bag is under way to ``place``."""
-        return any(
-            isinstance(message, Loot) for pair in self._busy if pair[1] == place for message in self._queues[pair]
-        )
+        pairs = [pair for pair in self._busy if pair[1] == place]
+        return any(isinstance(message, Loot | Sent) for pair in pairs for message in self._queues[pair])
 
     def cut_off(self, place: int) -> list[Wire]:
         """Lose all that is under way to ``place``, and the last of what it sent; return what is lost."""
@@ -253,9 +276,10 @@ class Scenario:
         limit: int | None = None,
         orders: int | None = None,
         losses: int | None = None,
+        large: float = 0.04,
     ) -> Scenario:
-        """Draw what is not given: one run in 25 has many places, one in 8 loses some."""
-        many = rng.random() < 0.04
+        """Draw what is not given: a share of ``large`` of the runs has many places, one in 8 loses some."""
+        many = rng.random() < large
         drawn_places = rng.randint(16, 64) if many else rng.randint(1, 7)
         drawn_limit = rng.choice((2, 20, 100, 400))
         drawn_orders = rng.randint(0, 5)

@@ -1,6 +1,6 @@
 """Simulations of the balancer without end, in several processes, or of one seed again.
 
-``PYTHONPATH=tests python -m stress.glb_seeds [--seed N] [--from N] [--seeds N]``.
+``PYTHONPATH=tests python -m stress.glb_seeds [--seed N] [--from N] [--seeds N] [--survives]``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from stress.glb_simulation import Simulation
+from stress.glb_simulation import Simulation, run_lives
 
 from apgas.provenance import commit
 from glb.statistics import Statistics
@@ -33,7 +34,7 @@ class Tally:
     Attributes:
         seeds: How many runs.
         events: Orders carried out, messages delivered and places lost, by kind; runs that ended without a result.
-        places: How many runs had so many places in all.
+        places: How many runs had which number of places in all.
         statistics: The counts of the balancer.
     """
 
@@ -61,8 +62,8 @@ class Tally:
         )
 
 
-def run_seeds(seeds: Iterable[int]) -> Tally:
-    """Run each of ``seeds``.
+def run_seeds(seeds: Iterable[int], *, survives: bool = False, lives: bool = False) -> Tally:
+    """Run each of ``seeds``; ``survives``: with backups, and more losses; ``lives``: that of place 0, too.
 
     Raises:
         Exception: The first failure, with the seed, the commit and the command that repeats it.
@@ -70,10 +71,11 @@ def run_seeds(seeds: Iterable[int]) -> Tally:
     tally = Tally()
     for seed in seeds:
         try:
-            outcome = Simulation(seed).run()
+            outcome = run_lives(seed) if lives else Simulation(seed, survives=survives).run()
         except Exception as error:
             where = commit(Path(__file__).parent) or "unknown"
-            again = f"PYTHONPATH=tests python -m stress.glb_seeds --seed {seed}"
+            how = " --survives" if survives else " --lives" if lives else ""
+            again = f"PYTHONPATH=tests python -m stress.glb_seeds --seed {seed}{how}"
             error.add_note(f"seed {seed}, commit {where}; again: {again}")
             raise
         tally.seeds += 1
@@ -84,11 +86,13 @@ def run_seeds(seeds: Iterable[int]) -> Tally:
     return tally
 
 
-def run_blocks(blocks: Iterable[range], processes: int | None = None) -> Iterator[Tally]:
+def run_blocks(
+    blocks: Iterable[range], processes: int | None = None, *, survives: bool = False, lives: bool = False
+) -> Iterator[Tally]:
     """Run blocks of seeds in ``processes`` processes (default: one per core) and yield what each has reached."""
     workers = processes or len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(run_seeds, blocks)
+        yield from pool.map(partial(run_seeds, survives=survives, lives=lives), blocks)
 
 
 def main() -> int:
@@ -96,25 +100,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m stress.glb_seeds", description=__doc__)
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--from", type=int, default=0, dest="first", help="first seed (default 0)")
-    parser.add_argument("--seeds", type=int, help="stop after so many (default: never)")
+    parser.add_argument("--seeds", type=int, help="stop after this many (default: never)")
+    parser.add_argument("--survives", action="store_true", help="make backups, and lose more places")
+    parser.add_argument("--lives", action="store_true", help="lose place 0, too, and begin anew with its last books")
     options = parser.parse_args()
     total = Tally()
     if options.seed is not None:
-        total = run_seeds([options.seed])
+        total = run_seeds([options.seed], survives=options.survives, lives=options.lives)
     else:
-        _run_on(total, options.first, options.seeds)
+        _run_on(total, options.first, options.seeds, survives=options.survives, lives=options.lives)
     sys.stdout.write(f"{total}: nothing found\n")
     return 0
 
 
-def _run_on(total: Tally, first: int, seeds: int | None) -> None:
+def _run_on(total: Tally, first: int, seeds: int | None, *, survives: bool, lives: bool) -> None:
     began = time.monotonic()
     end = sys.maxsize if seeds is None else first + seeds
     try:
         # some blocks at a time: a pool takes in all that it is given at once
         for start in range(first, end, BLOCKS * BLOCK):
             stop = min(end, start + BLOCKS * BLOCK)
-            for tally in run_blocks(range(block, min(stop, block + BLOCK)) for block in range(start, stop, BLOCK)):
+            blocks = (range(block, min(stop, block + BLOCK)) for block in range(start, stop, BLOCK))
+            for tally in run_blocks(blocks, survives=survives, lives=lives):
                 total.merge(tally)
                 sys.stdout.write(f"{total.seeds} seeds, {total.seeds / (time.monotonic() - began):.0f} seeds/s\n")
                 sys.stdout.flush()

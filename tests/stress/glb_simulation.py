@@ -8,14 +8,17 @@ seed is one run, to the bit.
 What is checked: each task is done exactly once and every result kept, whatever was split, merged and moved; the finish
 is neither early (nothing counted happens after it) nor late (when nothing can happen, it has come); no place that waits
 is forgotten, and none waits longer than a bound for one that has work to spare (``Checks``); a computation that loses a
-place never yields a result, and says what is missing.
+place never yields a result, and says what is missing. With backups the result is right whoever dies; if place 0 does,
+all others die with it, and the computation begins anew with what its books were at some moment before (``run_lives``).
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 from typing import assert_never
 
@@ -25,20 +28,26 @@ from stress.glb_network import (
     Attendant,
     Begin,
     Carrying,
+    Counted,
     Evacuate,
     Join,
     Loot,
     Members,
     Network,
     Readmit,
+    Redirect,
+    Saved,
     Scenario,
+    Sent,
     Wire,
     Worker,
     Workers,
     numbers,
 )
 
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.bag import Bag
+from glb.core.backup import Backup, Books, Frozen, Gift, Keeper, Saver
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
 from glb.core.leavers import Load, deal
 from glb.core.ledger import Ledger
 from glb.core.place import PlaceCore
@@ -48,8 +57,28 @@ from glb.statistics import Statistics, tasks_in
 from glb.testing import Numbers, Total
 
 
+def freeze(bag: Bag[Total]) -> tuple[bytes, ...]:
+    """Pickle a bag."""
+    return (pickle.dumps(bag),)
+
+
+def thaw(bag: Frozen) -> Numbers:
+    """Unpickle a bag."""
+    return numbers(pickle.loads(bag.data[0]))
+
+
 class SimulationError(AssertionError):
     """The state machine broke a promise; the text says which, and the seed repeats it."""
+
+
+class FirstPlaceLostError(Exception):
+    """Place 0 has died, and its books are as they were last kept; None: they never were."""
+
+    def __init__(self, kept: Books | None, scenario: Scenario, events: Counter[str]) -> None:
+        super().__init__("place 0 has died")
+        self.kept = kept
+        self.scenario = scenario
+        self.events = events
 
 
 @dataclass(frozen=True)
@@ -78,12 +107,18 @@ class Simulation:
         limit: The tasks are 1 to ``limit`` - 1.
         orders: Number of grow and shrink orders, and of changes of workers.
         losses: Number of places that die.
+        survives: Whether there are backups, so that the result is right whoever dies.
+        mortal: Whether place 0 may die, too.
+        kept: The books of the life before, with which the computation begins.
     """
 
     def __init__(
         self,
         seed: int,
         *,
+        survives: bool = False,
+        mortal: bool = False,
+        kept: Books | None = None,
         places: int | None = None,
         limit: int | None = None,
         orders: int | None = None,
@@ -91,8 +126,16 @@ class Simulation:
     ) -> None:
         self.seed = seed
         self.rng = rng = Random(seed)
-        self.scenario = scenario = Scenario.draw(rng, places=places, limit=limit, orders=orders, losses=losses)
+        # a run on many places takes as long as 20 others: with backups there are more of the others
+        large = 0.012 if survives else 0.04
+        self.scenario = scenario = Scenario.draw(
+            rng, places=places, limit=limit, orders=orders, losses=losses, large=large
+        )
         self.network = Network(rng, scenario.slow)
+        self.survives = survives
+        self.mortal = mortal
+        self.kept = kept
+        self.begun = 0 if kept is None else kept.tasks
         self.workers: list[Worker] = []
         self.attendants: list[Attendant] = []
         self.at: dict[int, list[Worker]] = {}
@@ -100,12 +143,16 @@ class Simulation:
         self.over = False
         self.gone: set[int] = set()
         self.lost: set[int] = set()
+        self.known_lost: set[int] = set()
         self.loot_lost = False
         self.stopped: set[int] = set()
         self.cold: set[int] = set()
         self.initial = scenario.places
         self.cores: dict[int, PlaceCore[Total]] = {}
-        self._losses = scenario.losses
+        self._losses = scenario.losses if losses is not None or not survives else rng.choice((0, 1, 2, 3, 5))
+        self._loss_rate = rng.choice((0.004, 0.02, 0.1)) if survives else 0.004
+        self._first_rate = rng.choice((0.001, 0.01, 0.1)) if mortal else 0.0
+        self._keep_rate = rng.choice((0.003, 0.05, 0.5)) if mortal else 0.0
         members = tuple(range(scenario.places))
         for place in members:
             self._add(place, members, scenario.workers, registered=not scenario.static)
@@ -125,7 +172,7 @@ class Simulation:
         for step in range(most_steps):
             if self.counted == 0:
                 self.over = True
-                if self.control.idle:
+                if self.control.idle and not (self.survives and self._goes_on()):
                     return self._finished()
             self._step()
             if self.over and self.counted:
@@ -139,11 +186,23 @@ class Simulation:
         phases = {place: core.phase.name for place, core in self.cores.items() if place not in self.gone}
         return SimulationError(f"seed {self.seed}: {text}; phases {phases}")
 
+    def keep_or_lose_place_0(self) -> None:
+        """Anything may happen here: the books are kept, or place 0 dies."""
+        if not self.mortal:
+            return
+        if self.rng.random() < self._keep_rate:
+            self.kept = self.control.books()
+        if self.rng.random() < self._first_rate:
+            raise FirstPlaceLostError(self.kept, self.scenario, self.control.done)
+
     def _step(self) -> None:
         rng = self.rng
+        self.keep_or_lose_place_0()
         if rng.random() < self.scenario.order_share:
             self.control.advance()
-        if self._losses and not self.over and rng.random() < 0.004:
+        if self.survives:
+            self._survive()
+        elif self._losses and not self.over and rng.random() < self._loss_rate:
             self._lose()
         if self.lost and rng.random() < 0.05:
             self.control.notice_losses()
@@ -168,6 +227,52 @@ class Simulation:
         elif not self.network and not self.control.advance() and self.counted:
             raise self.wrong(f"stuck: {self.counted} counted activities, but nothing can happen")
 
+    def _survive(self) -> None:
+        """Lose places, several at once now and then; make backups; do again what was lost."""
+        rng, done = self.rng, self.control.done
+        if self._losses and rng.random() < self._loss_rate:
+            before = len(self.lost)
+            self._lose()
+            while self._losses and rng.random() < 0.3:
+                self._lose()
+            if (dead := len(self.lost) - before) and not self.over:
+                done["lost at once"] += dead if dead > 1 else 0
+                done[f"lost during {self.control.order}"] += dead if self.control.order else 0
+        if rng.random() < 0.05:
+            self.cores[rng.choice([place for place in self.cores if place not in self.lost])].want_backup()
+        if (
+            not self.over
+            and self.lost != self.known_lost
+            and rng.random() < 0.05
+            and self.do_again(self.lost | self.gone)
+        ):
+            done["done again meanwhile"] += 1
+
+    def _goes_on(self) -> bool:
+        """The finish has fired: have the tasks done of which the result is lost; False if there are none."""
+        control = self.control
+        control.notice_losses()
+        while control.idle and not control.collected:
+            if self.do_again(self.lost | self.gone):
+                self.over = False
+                control.done["done again"] += 1
+                return True
+            # everyone hands in the rest, one after the other, and some die meanwhile
+            control.collect_backups()
+            control.notice_losses()
+        return not control.collected
+
+    def do_again(self, gone: set[int]) -> bool:
+        """Deal what the places ``gone`` had to do, also amid a resize; False if that is nothing."""
+        self.known_lost |= gone & self.lost
+        keeper = self.control.keeper
+        gifts = keeper.recover(gone)
+        takers = [place for place in keeper.places if place not in self.control.leaving]
+        for gift in gifts:
+            self.keep_or_lose_place_0()
+            self._send_gift(keeper.deal_again(gift, self.rng.choice(takers)))
+        return bool(gifts)
+
     def _finished(self) -> Outcome:
         missing = self.control.collect()
         self.checks.finished(self.control.result, missing)
@@ -175,13 +280,26 @@ class Simulation:
         events["lost place"] = len(self.lost)
         return Outcome(self.control.statistics, missing, events, len(self.cores))
 
+    def first_bag(self) -> Numbers:
+        """Return the bag with all tasks."""
+        return (Carrying if self.scenario.carrying else Numbers)([1], self.scenario.limit)
+
     def _start(self, members: tuple[int, ...]) -> None:
-        bag = (Carrying if self.scenario.carrying else Numbers)([1], self.scenario.limit)
+        if self.kept is not None:
+            self.control.result = pickle.loads(self.kept.result)
+            self._deal([(self.rng.choice(members), bag) for bag in self.kept.bags])
+            for place in members:
+                self.send(0, place, Begin())
+            return
+        bag = self.first_bag()
         parts = [bag]
         if self.scenario.static:
             bag.process(self.rng.randint(1, 8))
+            self.begun = bag.work
             parts = [numbers(part) for part in cut_in_pieces(bag, len(members))]
-        for place, part in zip(members, parts, strict=False):
+        if self.survives:
+            self._deal([(place, Frozen(freeze(part), len(part))) for place, part in zip(members, parts, strict=False)])
+        for place, part in () if self.survives else zip(members, parts, strict=False):
             self.send(0, place, Loot(part, None))
             self.control.ledger.dealt(len(part))
             self.control.statistics.sent += 1
@@ -189,6 +307,12 @@ class Simulation:
         if self.scenario.static:
             for place in members[len(parts) :]:
                 self.send(0, place, Begin())
+
+    def _deal(self, parts: Sequence[tuple[int, Frozen]]) -> None:
+        """Deal the first bags, all at once."""
+        for gift in [self.control.keeper.deal(place, bag) for place, bag in parts]:
+            self.keep_or_lose_place_0()
+            self._send_gift(gift)
 
     # places ---------------------------------------------------------------------------------------------------------
 
@@ -216,6 +340,7 @@ class Simulation:
             rng=Random(self.rng.random()),
             registered=registered,
             before=before,
+            saver=Saver(place, freeze, holds=place != 0 or self.mortal) if self.survives else None,
         )
 
     def _lose(self) -> None:
@@ -229,11 +354,18 @@ class Simulation:
         dead, self.at[place] = self.at[place], []
         self.workers = [worker for worker in self.workers if worker.place != place]
         self.attendants = [each for each in self.attendants if each.place != place]
-        bags = sum(isinstance(message, Loot) for message in self.network.cut_off(place))
+        bags = sum(isinstance(message, Counted) for message in self.network.cut_off(place))
         self.counted -= len(dead) + bags
         self.loot_lost = self.loot_lost or bool(dead) or bags > 0
 
     # workers --------------------------------------------------------------------------------------------------------
+
+    def die_at_the_end(self) -> None:
+        """Let a place die now and then while the results are taken."""
+        if self._losses and self.rng.random() < 0.2:
+            self._lose()
+            self.control.done["lost at the end"] += 1
+        self.keep_or_lose_place_0()
 
     def _work(self, worker: Worker) -> None:
         core, tasks = self.cores[worker.place], self.rng.randint(1, self.scenario.chunk)
@@ -279,6 +411,11 @@ class Simulation:
                     self._give_failed(worker, effect)
                 else:
                     self.send(worker.place, effect.to, Loot(numbers(effect.bag), effect.nonce))
+            case Save(backup):
+                if worker.place == 0:
+                    self._keep(backup)
+                else:
+                    self.send(worker.place, 0, Saved(backup))
             case Start():
                 self._spawn(worker.place, effect.slot, numbers(effect.bag))
             case Attend():
@@ -294,6 +431,16 @@ class Simulation:
                 self._say(worker.place, effect)
             case Run() | Forward():
                 raise self.wrong(f"a worker was asked to {effect}")
+
+    def _keep(self, backup: Backup[Total]) -> None:
+        for gift in self.control.keep(backup):
+            self._send_gift(gift)
+
+    def _send_gift(self, gift: Gift | None) -> None:
+        if gift is not None and gift.to in self.control.leaving | self.gone | self.known_lost:
+            gift = self.control.keeper.redirect(gift.ident, 0)
+        if gift is not None:
+            self.send(0, gift.to, Sent(gift))
 
     def _give_failed(self, worker: Worker, give: Give[Total]) -> None:
         if give.why == "evacuation" or worker.call or isinstance(worker, Attendant):
@@ -321,14 +468,14 @@ class Simulation:
         if to in self.lost:
             return
         self.network.send(sender, to, message)
-        self.counted += isinstance(message, Loot)
+        self.counted += isinstance(message, Counted)
 
     def _say(self, sender: int, message: Message) -> None:
         self.send(sender, message.to, message)
 
     def _deliver(self, sender: int, to: int, message: Wire) -> None:
         if to in self.gone:
-            if isinstance(message, Loot):
+            if isinstance(message, Loot | Sent):
                 raise self.wrong(f"a bag arrives at place {to}, which is gone")
             return
         if isinstance(message, Join):
@@ -341,10 +488,23 @@ class Simulation:
             self.counted -= 1
             self._loot(to, core.receive(message.bag, message.nonce))
             return
+        if isinstance(message, Saved | Sent | Redirect):
+            self.counted -= 1
+            self._take(to, core, message)
+            return
         for answer in self._answers(sender, core, message):
             self._say(to, answer)
         if isinstance(message, Ask | Members | Workers | Join | Readmit):
             self.control.answered(to, self._load(core), core.statistics)
+
+    def _take(self, place: int, core: PlaceCore[Total], message: Saved | Sent | Redirect) -> None:
+        match message:
+            case Saved(backup):
+                self._keep(backup)
+            case Redirect(ident, to):
+                self._send_gift(self.control.keeper.redirect(ident, to))
+            case Sent(gift):
+                self._loot(place, core.receive(thaw(gift.bag), gift.nonce, gift.ident))
 
     def _answers(self, sender: int, core: PlaceCore[Total], message: Wire) -> list[Message]:
         match message:
@@ -370,7 +530,7 @@ class Simulation:
                 return core.abort()
             case Ask() | Join():
                 return []
-            case Loot():
+            case Loot() | Saved() | Sent() | Redirect():
                 raise AssertionError("bags are taken elsewhere")
             case _:
                 assert_never(message)
@@ -384,12 +544,38 @@ class Simulation:
             match effect:
                 case Run(slot, bag):
                     self._spawn(place, slot, numbers(bag))
+                case Forward(to, _, int(ident)):
+                    self.send(place, 0, Redirect(ident, to))
                 case Forward(to, bag):
                     self.send(place, 0 if to in self.lost else to, Loot(numbers(bag), None))
                 case Attend():
                     self._spawn_attendant(place)
                 case _:
                     raise self.wrong(f"an arriving bag led to {effect}")
+
+
+# Place 0 dies, and all with it ---------------------------------------------------------------------------------------
+
+MOST_LIVES = 6
+
+
+def run_lives(seed: int) -> Outcome:
+    """Run a computation whose places die, place 0, too, until it comes to an end in one of its lives."""
+    kept: Books | None = None
+    limit: int | None = None
+    events: Counter[str] = Counter()
+    for life in range(MOST_LIVES):
+        mortal = life < MOST_LIVES - 1
+        try:
+            outcome = Simulation(seed + (life << 32), survives=True, mortal=mortal, kept=kept, limit=limit).run()
+        except FirstPlaceLostError as lost:
+            kept, limit = lost.kept, lost.scenario.limit
+            events += lost.events
+            events["lost place 0"] += 1
+            events["went on from books"] += kept is not None
+        else:
+            return replace(outcome, events=outcome.events + events)
+    raise AssertionError("the last life has an end")
 
 
 # Place 0's side of the computation -----------------------------------------------------------------------------------
@@ -413,12 +599,17 @@ class Control:
         self.workers = workers
         self.ledger = Ledger()
         self.ledger.joined(members)
+        self.keeper: Keeper[Total] = Keeper()
+        for place in members:
+            self.keeper.join(place)
+        self.collected = False
         self.result = Total()
         self.statistics = Statistics()
         self.leaving: set[int] = set()
         self.called_back: set[int] = set()
         self.done: Counter[str] = Counter()
         self.idle = True
+        self.order = ""
         self.aborted = False
         self._job = job
         self._rng = job.rng
@@ -437,7 +628,12 @@ class Control:
         self._answers[place] = load, replace(counts)
 
     def notice_losses(self) -> None:
-        """Give up if a member has died, as the driver does when progress is reported."""
+        """Give up if a member has died, as the driver does when progress is reported, or go on without it."""
+        if self._job.survives:
+            if self.idle and not self._job.lost.isdisjoint(self.members):
+                self.idle = False
+                self._orders = chain(self._go_on(), self._orders)
+            return
         if not self.aborted and not self._job.lost.isdisjoint(self.members):
             self.abort()
 
@@ -450,6 +646,8 @@ class Control:
 
     def collect(self) -> str | None:
         """Take the results of all members; return what is missing if one of them has died."""
+        if self._job.survives:
+            return None
         lost = self._job.lost.intersection(self.members)
         if self.aborted or lost or self._job.loot_lost:
             return self.ledger.missing(self._job.lost, {})
@@ -457,6 +655,39 @@ class Control:
             self._take_report(place)
         self.ledger.close()
         return None
+
+    # backups --------------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> Iterator[None]:
+        lost = set(self._job.lost)
+        self.members = tuple(place for place in self.members if place not in lost)
+        yield from self._send_all(self.members, Members(self.members))
+        self.done["went on"] += 1
+        self.idle = True
+        yield None
+
+    def keep(self, backup: Backup[Total]) -> list[Gift]:
+        """Take a backup; return what it gives."""
+        results, gifts = self.keeper.take(backup)
+        for result in results:
+            self.result.merge(result)
+        return gifts
+
+    def books(self) -> Books:
+        """Return the books as they are."""
+        return Books(self.keeper.open, self.keeper.tasks.total() + self._job.begun, pickle.dumps(self.result))
+
+    def collect_backups(self) -> None:
+        """All hand in the rest."""
+        for place in self.members:
+            if place not in self._job.lost:
+                self._take_report(place)
+            self._job.die_at_the_end()
+        if not self._job.lost.intersection(self.keeper.places):
+            self.keeper.close()
+            self.collected = True
+            if sum(self.keeper.tasks.values()) + self._job.begun != self._job.scenario.limit - 1:
+                raise self._job.wrong(f"the places count {self.keeper.tasks} tasks")
 
     # orders ---------------------------------------------------------------------------------------------------------
 
@@ -470,7 +701,7 @@ class Control:
                 yield from self._order()
             except _PlaceLostError:
                 self.abort()
-            self.idle = True
+            self.idle, self.order = True, ""
 
     def _order(self) -> Iterator[None]:
         choice = self._rng.random()
@@ -481,7 +712,7 @@ class Control:
         else:
             yield from self._shrink(self._rng.randint(1, min(4, len(self.members) - 1)))
 
-    def _tell(self, places: Sequence[int], message: Wire) -> Iterator[None]:
+    def _send_all(self, places: Sequence[int], message: Wire) -> Iterator[None]:
         self._answers = {}
         self._awaited = set(places)
         for place in places:
@@ -489,49 +720,63 @@ class Control:
         while self._awaited:
             yield None
             if not self._job.lost.isdisjoint(self._awaited):
-                raise _PlaceLostError
+                if not self._job.survives:
+                    raise _PlaceLostError
+                self._awaited -= self._job.lost
 
     def _wave(self) -> None:
+        if self._job.survives:
+            return
         self.ledger.wave({place: counts for place, (_, counts) in self._answers.items()})
 
     def _change_workers(self, count: int) -> Iterator[None]:
-        self.workers = count
-        yield from self._tell(self.members, Workers(count))
+        self.order, self.workers = "change of workers", count
+        yield from self._send_all(self.members, Workers(count))
         self.done["workers"] += 1
 
     def _grow(self, count: int) -> Iterator[None]:
+        self.order = "grow"
         old = self.members
         new = tuple(range(self._next, self._next + count))
         self._next += count
         self.members = old + new
-        yield from self._tell(new, Join(self.members, old, self.workers))
+        yield from self._send_all(new, Join(self.members, old, self.workers))
         self.ledger.joined(new)
         for place in new:
+            self.keeper.join(place)
+        for place in new:
             self._job.send(0, place, Begin())
-        yield from self._tell(old, Members(self.members))
+        yield from self._send_all(old, Members(self.members))
         self._wave()
         self.done["grow"] += 1
 
     def _shrink(self, count: int) -> Iterator[None]:
+        self.order = "shrink"
         before = self.members
         leavers = tuple(self._rng.sample(before[1:], count))
         self.members = survivors = tuple(place for place in before if place not in leavers)
-        yield from self._tell(before, Ask())
+        yield from self._send_all(before, Ask())
         self._wave()
         loads = {place: load for place, (load, _) in self._answers.items()}
+        leavers = tuple(place for place in leavers if place in loads)
+        survivors = self.members = tuple(place for place in survivors if place in loads)
         turns = deal([loads[place] for place in leavers], [loads[place] for place in survivors])
-        yield from self._tell(survivors, Members(survivors))
+        yield from self._send_all(survivors, Members(survivors))
+        self.order = "evacuation"
         for place in leavers:
             self._job.send(0, place, Evacuate(survivors, tuple(turns[place])))
         while not all(self._is_evacuated(place) for place in leavers):
             yield None
-        reports = {place: replace(self._job.cores[place].statistics) for place in leavers}
-        self.ledger.wave({place: counts for place, (_, counts) in self._answers.items()} | reports)
+        if not self._job.survives:
+            reports = {place: replace(self._job.cores[place].statistics) for place in leavers}
+            self.ledger.wave({place: counts for place, (_, counts) in self._answers.items()} | reports)
         for place in leavers:
-            self._take_report(place)
+            if place not in self._job.lost:
+                self._take_report(place)
         self.leaving = set(leavers)
         yield None
         if self._rng.random() < 0.3:
+            self.order = "call-back"
             yield from self._call_back(before, leavers)
             return
         while any(self._drains(place) for place in leavers):
@@ -544,11 +789,15 @@ class Control:
         self.leaving = set()
         self.called_back.update(leavers)
         self.members = members
+        if self._job.survives:
+            self.members = members = tuple(place for place in members if place not in self._job.lost)
+            leavers = [place for place in leavers if place in members]
         if not self._job.lost.isdisjoint(leavers):
             raise _PlaceLostError
-        yield from self._tell(leavers, Readmit(members))
-        self.ledger.joined(leavers)
-        yield from self._tell(members, Members(members))
+        yield from self._send_all(leavers, Readmit(members))
+        if not self._job.survives:
+            self.ledger.joined(leavers)
+        yield from self._send_all(members, Members(members))
         self._wave()
         for place in leavers:
             self._job.send(0, place, Begin())
@@ -556,6 +805,8 @@ class Control:
 
     def _is_evacuated(self, place: int) -> bool:
         if place in self._job.lost:
+            if self._job.survives:
+                return True
             raise _PlaceLostError
         if self.aborted:
             raise _PlaceLostError
@@ -568,9 +819,14 @@ class Control:
 
     def _take_report(self, place: int) -> None:
         core = self._job.cores[place]
-        self.result.merge(core.take_result())
+        backup = core.back_up()
+        if backup is None:
+            self.result.merge(core.take_result())
+        elif self.keep(backup):
+            raise self._job.wrong(f"place {place} gives bags away when it has none")
         statistics, core.statistics = core.statistics, Statistics()
-        self.ledger.reported(place, statistics)
+        if not self._job.survives:
+            self.ledger.reported(place, statistics)
         self.statistics.merge(statistics)
 
 
@@ -658,7 +914,7 @@ class Checks:
             if not (waits or (new and place not in self._job.control.called_back)):
                 continue
             sent = [*self._between(place, core.me), *self._between(core.me, place)]
-            if not any(isinstance(each, Request | Loot | Give) for each in sent):
+            if not any(isinstance(each, Request | Loot | Give | Sent) for each in sent):
                 raise self._job.wrong(f"place {place} starves, for place {core.me} does not know that it waits")
 
     def comes_back(self, worker: Worker) -> None:
@@ -695,7 +951,7 @@ class Checks:
                 raise self._job.wrong(f"place {place} owes answers, but has no worker to give them")
             if core.thieves.random and place in self._job.cold:
                 raise self._job.wrong(f"place {place} lets random thieves wait until it is warm")
-            if place in self._job.control.members and not self._job.lost:
+            if place in self._job.control.members and self._job.lost.isdisjoint(core.members):
                 self._validate_thief(place, core)
 
     def _validate_thief(self, place: int, core: PlaceCore[Total]) -> None:
@@ -703,7 +959,7 @@ class Checks:
         waiting = [Request(buddy, None) for buddy in core.buddies] if core.phase is Phase.WAITING else []
         stealing = [core.asked] if core.phase is Phase.STEALING and core.asked is not None else []
         if core.phase is Phase.STEALING and not stealing:
-            raise self._job.wrong(f"place {place} is STEALING from nobody")
+            raise self._job.wrong(f"place {place} is STEALING without a victim")
         for request in waiting + stealing:
             other = request.to
             known = self._job.cores[other].thieves.knows(place, request.nonce)
@@ -712,7 +968,7 @@ class Checks:
 
     def _answered(self, request: Request, sender: int, to: int) -> bool:
         return any(
-            isinstance(message, Loot | Give) or (isinstance(message, Refuse) and message.nonce == request.nonce)
+            isinstance(message, Loot | Give | Sent) or (isinstance(message, Refuse) and message.nonce == request.nonce)
             for message in self._between(sender, to)
         )
 
@@ -720,7 +976,14 @@ class Checks:
         """Return what is under way, or about to be sent, from ``sender`` to ``to``, which is not gone."""
         if to in self._job.gone:
             return []
+        # a gift goes over place 0, where its origin is not known any more
+        gifts = [each.gift for each in self._job.network.between(0, to) if isinstance(each, Sent)]
+        backups = self._job.control.keeper.early
+        backups += [each.backup for each in self._job.network.between(sender, 0) if isinstance(each, Saved)]
+        backups += [each.backup for worker in self._job.at[sender] for each in worker.todo if isinstance(each, Save)]
+        gifts += [gift for backup in backups for gift in backup.gifts if gift.to == to]
         return [
+            *map(Sent, gifts),
             *self._job.network.between(sender, to),
             *(
                 effect
@@ -740,7 +1003,7 @@ class Checks:
             if core.alive or core.shared:
                 raise self._job.wrong(f"place {place} has work after the finish")
             if missing is None and core.result.done:
-                raise self._job.wrong(f"place {place} has results that nobody has asked for")
+                raise self._job.wrong(f"place {place} has results that were not asked for")
             result.merge(core.result)
         tasks = range(1, self._job.scenario.limit)
         twice = [task for task, times in result.done.items() if times > 1]

@@ -84,7 +84,10 @@ def _mutant(path: Path, line: int, operator: Any, occurrence: int) -> Iterator[M
     changed = mutate_code(text, operator, occurrence)
     pairs = zip(text.splitlines(), changed.splitlines(), strict=False)
     fault = next((f"-   {before.strip()}\n+   {after.strip()}" for before, after in pairs if before != after), "")
-    mutated = _functions(compile(changed, path, "exec", dont_inherit=True))
+    try:
+        mutated = _functions(compile(changed, path, "exec", dont_inherit=True))
+    except SyntaxError:  # some operators do not look at what is around
+        return
     for key, old in _functions(compile(text, path, "exec", dont_inherit=True)).items():
         if mutated.get(key, old) != old:
             yield f"{path.relative_to(ROOT)}:{line}\n{fault}", old, mutated[key]

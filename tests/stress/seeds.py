@@ -22,7 +22,7 @@ from stress.survival import LossSimulation, SurvivalSimulation
 from apgas.provenance import commit
 
 DELIVERIES: Final = 300
-"""A job that ends well goes on until so many messages have arrived."""
+"""How many messages have to arrive before a job ends that ends well."""
 
 
 def whole(seed: int) -> Simulation:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
-from stress.workload import Activity, Ledger, RandomProgram
+from stress.workload import Activity, Oracle, RandomProgram
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -40,8 +40,8 @@ class Simulation:
         seed: Decides everything.
         places: How many there are at the start.
         orders: How many orders come at random times.
-        activities: The program stops spawning after about so many.
-        deliveries: The program goes on until so many messages have arrived, and until two orders were carried out.
+        activities: The program stops spawning after about that many.
+        deliveries: The program goes on until that many messages have arrived, and until two orders were carried out.
         places_per_node: How many places share a node; ``places`` is a multiple of it, orders count nodes.
     """
 
@@ -57,7 +57,7 @@ class Simulation:
     ) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(self.rng)
-        self.ledger = self._new_ledger()
+        self.oracle = self._new_oracle()
         self.places_per_node = places_per_node
         members = [_info(place, places_per_node) for place in range(places)]
         self.cores = {place: self._new_core(place, members, 0) for place in range(places)}
@@ -79,7 +79,7 @@ class Simulation:
         self.program = RandomProgram(
             self.rng,
             self.cores,
-            self.ledger,
+            self.oracle,
             self._perform,
             goes_on=self._goes_on,
             unheard=self._unheard,
@@ -108,8 +108,8 @@ class Simulation:
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
         return PlaceCore(place, members, epoch)
 
-    def _new_ledger(self) -> Ledger:
-        return Ledger()
+    def _new_oracle(self) -> Oracle:
+        return Oracle()
 
     def _unheard(self, activity: Activity, core: PlaceCore) -> bool:
         return False
@@ -179,7 +179,7 @@ class Simulation:
 
     def _take(self, core: PlaceCore, src: int, message: m.AnyMessage, payload: e.Payload) -> None:
         if isinstance(message, m.Cancel) and message.epoch <= core.epoch:
-            self.ledger.heard.add((core.here, message.finish))
+            self.oracle.heard.add((core.here, message.finish))
         self._perform(core.here, core.received(src, message, payload))
 
     # effects ---------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Simulation:
                     assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
                     decoded = m.decode(m.encode(message))
                     if isinstance(message, m.Reply | m.Answer) and not payload:
-                        self.ledger.not_begun(*self.program.sent[dst, message.call])
+                        self.oracle.not_begun(*self.program.sent[dst, message.call])
                     self.network.send(Packet(here, dst, decoded, payload))
                 case e.RunActivity(src, spawn, payload):
                     self.program.begin(here, payload, spawn.finish, (src, spawn))
@@ -200,7 +200,7 @@ class Simulation:
                 case e.ResolveCall(call):
                     self.program.unblock(here, call)
                 case e.FinishFired(finish, errors):
-                    self.ledger.fire(finish, len(errors))
+                    self.oracle.fire(finish, len(errors))
                     self.program.unblock(here, finish)
                 case e.MembersChanged(_, added, removed):
                     self.known[here].update(info.place for info in added)
@@ -297,7 +297,7 @@ class Simulation:
         assert not self.program.runnable, "activities are left"
         stuck = [(a.number, a.place, a.blocked_on) for a in self.program.blocked]
         assert not stuck, f"activities wait for ever: {stuck}"
-        self.ledger.check_end()
+        self.oracle.check_end()
         assert self.order_machine.step is Step.IDLE, f"an order hangs in step {self.order_machine.step}"
         undrained = [record for record in self.records if "did not drain" in record.reason]
         assert len(undrained) <= (self.drain_s < NEVER_S), f"leavers never drained: {undrained}"

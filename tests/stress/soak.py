@@ -34,7 +34,7 @@ ENDS_S: Final = 10.0
 LAST_WORDS_S: Final = 0.5
 """How long the last words of a job that has ended may be on their way."""
 KEPT: Final = 64
-"""So many samples are kept; of more, every second one is dropped."""
+"""The most samples that are kept; of more, every second one is dropped."""
 FIND: Final = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})"
 """Lets a process find this folder; newcomers take over the path of place 0."""
 START: Final = f"{FIND}; from stress.soak_program import main; main()"
@@ -130,7 +130,7 @@ class Soak:
             try:
                 words = json.loads(line)
             except ValueError:
-                continue  # the process manager has its say; the exit code and stderr tell the rest
+                continue  # the process manager has its say; the exit code and stderr have the rest
             if "place_0" in words:
                 pids = words
             elif "over" in words:
@@ -311,7 +311,7 @@ MPI keeps something of each place that it ever spawned."""
 
 
 def complaints(first: Sample, now: Sample) -> Iterable[str]:
-    """Tell where a sample exceeds the bounds, counted from the first."""
+    """Return where a sample exceeds the bounds, counted from the first."""
     joined = now.spawned - first.spawned
     for role, bound in BOUNDS.items():
         before, use = first.by_role.get(role), now.by_role.get(role)

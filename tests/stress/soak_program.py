@@ -3,7 +3,7 @@
 Traffic comes in waves. A wave is a random tree of activities under one finish that is opened on a random place: small
 and large ones, calls and asynchronous ones, some that fail. When its finish has fired, the tallies of all places are
 collected and compared with what the wave must have done. A leaver hands its book to place 0 in ``preShrink``, and
-tells place 0 what happens on it afterwards.
+reports to place 0 what happens on it afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import apgas
 from apgas.core.resize import ResizeRecord
 
 STREAMS: Final = 2
-"""So many waves are under way at a time."""
+"""How many waves are under way at a time."""
 WITNESS: Final = 1
 """A place that never leaves, so that what grows there shows."""
 ORDER_S: Final = 100.0
@@ -44,16 +44,16 @@ class SoakError(AssertionError):
 # on any place ---------------------------------------------------------------------------------------------------------
 
 
-def visit(books: Books, wave: int, plan: Plan, cargo: bytearray, checksum: int) -> None:
+def visit(books: Books, wave: int, planned: PlannedActivity, cargo: bytearray, checksum: int) -> None:
     """Be an activity of a wave: check the cargo, count, start the children, fail if that is planned."""
-    if zlib.crc32(cargo) != checksum or len(cargo) != plan.cargo_bytes:
-        raise SoakError(f"activity {plan} of wave {wave} got damaged cargo of {len(cargo)} bytes")
-    if not books.get().note(wave, plan.number):
-        apgas.async_at(apgas.place(0), note, books, wave, plan.number)
-    for child in plan.children():
+    if zlib.crc32(cargo) != checksum or len(cargo) != planned.cargo_bytes:
+        raise SoakError(f"activity {planned} of wave {wave} got damaged cargo of {len(cargo)} bytes")
+    if not books.get().note(wave, planned.number):
+        apgas.async_at(apgas.place(0), note, books, wave, planned.number)
+    for child in planned.children():
         send(books, wave, child)
-    if plan.fails:
-        raise PlannedError(plan.number)
+    if planned.fails:
+        raise PlannedError(planned.number)
 
 
 def note(books: Books, wave: int, number: int) -> None:
@@ -62,38 +62,38 @@ def note(books: Books, wave: int, number: int) -> None:
         raise SoakError("the book of place 0 is closed")
 
 
-def send(books: Books, wave: int, plan: Plan) -> None:
+def send(books: Books, wave: int, planned: PlannedActivity) -> None:
     """Start an activity on some place; if that one begins to leave, on another."""
-    cargo = bytearray(plan.number.to_bytes(8, "big") * (plan.cargo_bytes // 8 + 1))[: plan.cargo_bytes]
-    arguments = (books, wave, plan, PickleBuffer(cargo), zlib.crc32(cargo))
+    cargo = bytearray(planned.number.to_bytes(8, "big") * (planned.cargo_bytes // 8 + 1))[: planned.cargo_bytes]
+    arguments = (books, wave, planned, PickleBuffer(cargo), zlib.crc32(cargo))
     while True:
         where = random.choice(apgas.places())
         if where == apgas.here():
-            arguments = (books, wave, plan, cargo, zlib.crc32(cargo))  # type: ignore[assignment]  # of another length
+            arguments = (books, wave, planned, cargo, zlib.crc32(cargo))  # type: ignore[assignment]  # of another length
         try:
-            if plan.is_called:
+            if planned.is_called:
                 apgas.at(where, visit, *arguments)  # type: ignore[arg-type]  # of either length
             else:
                 apgas.async_at(where, visit, *arguments)  # type: ignore[arg-type]  # of either length
         except apgas.PlaceGoneError:
             continue  # left or died: nothing of it counts
         except PlannedError as error:
-            if not plan.fails or error.args != (plan.number,):
-                raise SoakError(f"{plan} was to end otherwise than by {error!r}") from error
+            if not planned.fails or error.args != (planned.number,):
+                raise SoakError(f"{planned} was to end otherwise than by {error!r}") from error
         return
 
 
 def run_wave(books: Books, wave: int, seed: int) -> int:
-    """Open the finish of a wave here; returns how many of its activities told an error."""
+    """Open the finish of a wave here; returns how many of its activities raised an error."""
     try:
         with apgas.finish():
-            for plan in roots(wave, seed):
-                send(books, wave, plan)
+            for planned in roots(wave, seed):
+                send(books, wave, planned)
     except ExceptionGroup as group:
-        planned, others = group.split(PlannedError)
+        expected_errors, others = group.split(PlannedError)
         if others is not None:
             raise others from None
-        return _leaves(planned)
+        return _leaves(expected_errors)
     return 0
 
 
@@ -119,7 +119,7 @@ def take(books: Books, wave: int) -> Tally:
 
 
 def waves_of(books: Books) -> list[int]:
-    """Tell which waves have something noted here."""
+    """Return which waves have something noted here."""
     return books.get().waves()
 
 
@@ -135,7 +135,7 @@ class Keeper(apgas.MalleableHandler):
         self._rng = rng
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
-        """Choose leavers and take their books over; what happens there from now on is told to place 0."""
+        """Choose leavers and take their books over; what happens there from now on is reported to place 0."""
         leavers = self._rng.sample([place for place in apgas.places() if place.id > WITNESS], nb_places)
         with self.moving:
             for leaver in leavers:
@@ -232,7 +232,7 @@ def order(change: int, rng: random.Random, traffic: Traffic) -> ResizeRecord:
 
 
 def say(**words: object) -> None:
-    """Tell the command how far the job is: one JSON object on one line."""
+    """Report to the command how far the job is: one JSON object on one line."""
     sys.stdout.write(json.dumps(words) + "\n")
     sys.stdout.flush()
 
@@ -290,7 +290,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def mix(number: int) -> int:
-    """Scramble 64 bits (the finalizer of SplitMix64), so that a sum tells sets of numbers apart."""
+    """Scramble 64 bits (the finalizer of SplitMix64), so that sums of different sets of numbers differ."""
     number = (number + 0x9E3779B97F4A7C15) & _MASK
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -299,7 +299,7 @@ def mix(number: int) -> int:
 
 @dataclass(slots=True)
 class Tally:
-    """A multiset of activities: how many, and a digest that tells which."""
+    """A multiset of activities: how many, and a digest of which."""
 
     count: int = 0
     digest: int = 0
@@ -316,7 +316,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlannedActivity:
     """What an activity is to be, which its number decides: everybody can compute the whole tree of a wave."""
 
     number: int
@@ -340,22 +340,22 @@ class Plan:
             return 0
         return (1 << 20) + luck if luck < 2 else 4096 * (1 + mix(self.number ^ 4) % 32)
 
-    def children(self) -> Iterator[Plan]:
+    def children(self) -> Iterator[PlannedActivity]:
         """Those that it starts."""
         if self.depth == 0:
             return
         for child in range(1 + mix(self.number ^ 5) % 2):
-            yield Plan(mix(self.number * 4 + child), self.depth - 1)
+            yield PlannedActivity(mix(self.number * 4 + child), self.depth - 1)
 
 
-def roots(wave: int, seed: int) -> list[Plan]:
+def roots(wave: int, seed: int) -> list[PlannedActivity]:
     """The activities that a wave begins with."""
-    return [Plan(mix(mix(seed) ^ (wave * 1000 + root)), DEPTH) for root in range(ROOTS)]
+    return [PlannedActivity(mix(mix(seed) ^ (wave * 1000 + root)), DEPTH) for root in range(ROOTS)]
 
 
 @dataclass(slots=True)
 class Expected:
-    """What must have happened when a wave is over; ``errors``: how many its finish is to tell."""
+    """What must have happened when a wave is over; ``errors``: how many its finish is to raise."""
 
     tally: Tally
     errors: int = 0
@@ -364,17 +364,17 @@ class Expected:
 def expected(wave: int, seed: int) -> Expected:
     """Compute what a wave does, without doing it."""
     result = Expected(Tally())
-    open_plans = roots(wave, seed)
-    while open_plans:
-        plan = open_plans.pop()
-        result.tally.note(plan.number)
-        result.errors += plan.fails and not plan.is_called
-        open_plans += plan.children()
+    pending = roots(wave, seed)
+    while pending:
+        planned = pending.pop()
+        result.tally.note(planned.number)
+        result.errors += planned.fails and not planned.is_called
+        pending += planned.children()
     return result
 
 
 class Book:
-    """One place's tallies by wave; a leaver's is closed, and what still happens there is told to place 0."""
+    """One place's tallies by wave; a leaver's is closed, and what still happens there is reported to place 0."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stress.simulation import Packet, Simulation, _info
-from stress.workload import Activity, Ledger
+from stress.workload import Activity, Oracle
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -23,14 +23,14 @@ from apgas.core.resilient import ResilientPlaceCore
 
 
 @dataclass(slots=True)
-class SurvivalLedger(Ledger):
+class SurvivalOracle(Oracle):
     """What is true, with places that die.
 
     Attributes:
         dead: Places that crashed or were fenced.
         lost: Activities that died, or will never arrive.
         reported: Activities whose end their home has heard of.
-        told: Lost activities whose caller was told, at the home of their finish.
+        notified: Lost activities whose caller was notified, at the home of their finish.
         failures: Activities that raised.
         counted: How many losses finishes have reported.
     """
@@ -38,7 +38,7 @@ class SurvivalLedger(Ledger):
     dead: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
     reported: set[int] = field(default_factory=set)
-    told: set[int] = field(default_factory=set)
+    notified: set[int] = field(default_factory=set)
     failures: set[int] = field(default_factory=set)
     counted: int = 0
     unreported: dict[tuple[int, m.FinishId], set[int]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class SurvivalLedger(Ledger):
         """An activity was spawned at ``dst``; a fenced place may do so under a finish that is over."""
         if by.place in self.dead and finish is not None:
             self.alive.setdefault(finish, set()).add(-2)
-        number = Ledger.sent(self, finish, by, dst)
+        number = Oracle.sent(self, finish, by, dst)
         if dst in self.dead:
             self.lost.add(number)
         return number
@@ -62,7 +62,7 @@ class SurvivalLedger(Ledger):
                 self.reported.add(number)
             else:
                 self.unreported.setdefault((place, finish), set()).add(number)
-        Ledger.over(self, finish, number, failed=failed)
+        Oracle.over(self, finish, number, failed=failed)
 
     def knows(self, place: int, finish: m.FinishId | None) -> bool:
         """Whether ``place`` has to know that ``finish`` is cancelled: not if its home died, nor that of one around."""
@@ -71,7 +71,7 @@ class SurvivalLedger(Ledger):
             if around.home in self.dead:
                 return False
             around = self.outer[around]
-        return Ledger.knows(self, place, finish)
+        return Oracle.knows(self, place, finish)
 
     def dies(self, place: int) -> None:
         """What is at ``place``, or on its way there, is lost."""
@@ -79,7 +79,7 @@ class SurvivalLedger(Ledger):
         self.lost.update(n for n, route in self.routes.items() if route[2] == place and n not in self.ended)
 
     def fire_with_losses(self, fired: e.FinishFired) -> None:
-        """A finish fired: nothing that survives is alive under it, and what is lost with each place is told."""
+        """A finish fired: nothing that survives is alive under it, and reports what is lost with each place."""
         finish = fired.finish
         alive = self.alive[finish] - self.lost - {-2}
         assert not alive, f"{finish} fired early: {sorted(alive)} are alive"
@@ -99,9 +99,11 @@ class SurvivalLedger(Ledger):
     def _check_count(
         self, finish: m.FinishId, mine: dict[int, tuple[m.FinishId | None, int, int, int]], place: int, count: int
     ) -> None:
-        """Exact for what survivors sent; what dead places sent to each other is known to nobody for sure."""
+        """Exact for what survivors sent; what dead places sent to each other is not known for sure."""
         gone = [
-            n for n, (_, src, dst, _) in mine.items() if dst == place != src and not {n} & (self.reported | self.told)
+            n
+            for n, (_, src, dst, _) in mine.items()
+            if dst == place != src and not {n} & (self.reported | self.notified)
         ]
         at_least = sum(mine[n][1] not in self.dead for n in gone)
         undelivered = sum(n in self.lost and src == place != dst for n, (_, src, dst, _) in mine.items())
@@ -109,9 +111,9 @@ class SurvivalLedger(Ledger):
         assert at_least <= count <= len(gone) + undelivered, f"{story}, not {at_least} to {len(gone)} + {undelivered}"
 
     def _excused(self, number: int, finish: m.FinishId) -> bool:
-        """Whether an activity went down with a call whose caller was told."""
+        """Whether an activity was lost with a call whose caller was notified."""
         while number in self.routes and self.routes[number][0] == finish:
-            if number in self.told:
+            if number in self.notified:
                 return True
             number = self.routes[number][3]
         return False
@@ -132,8 +134,8 @@ class SurvivalSimulation(Simulation):
         kills: How many places die, one after another or at once; place 0 never does.
         places: How many there are at the start.
         orders: How many orders come at random times.
-        activities: The program stops spawning after about so many.
-        deliveries: The program goes on until so many messages have arrived.
+        activities: The program stops spawning after about that many.
+        deliveries: The program goes on until that many messages have arrived.
         places_per_node: How many places share a node; a node may lose some of its places.
     """
 
@@ -156,8 +158,8 @@ class SurvivalSimulation(Simulation):
             deliveries=deliveries,
             places_per_node=places_per_node,
         )
-        assert isinstance(self.ledger, SurvivalLedger)
-        self.losses = self.ledger
+        assert isinstance(self.oracle, SurvivalOracle)
+        self.losses = self.oracle
         self.killed: list[int] = []
         self._due = sorted(self.rng.randint(0, deliveries) for _ in range(kills))
         if self.rng.random() < 0.3:
@@ -169,8 +171,8 @@ class SurvivalSimulation(Simulation):
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
         return ResilientPlaceCore(place, members, epoch)
 
-    def _new_ledger(self) -> Ledger:
-        return SurvivalLedger()
+    def _new_oracle(self) -> Oracle:
+        return SurvivalOracle()
 
     # the adversary ---------------------------------------------------------------------------------------------------
 
@@ -181,7 +183,7 @@ class SurvivalSimulation(Simulation):
 
     def _kill(self) -> None:
         self._due.pop(0)
-        # one that was released and has not left yet as well: nobody may mind
+        # one that was released and has not left yet as well: that must not matter
         candidates = sorted(self.cores.keys() - {0})
         if not candidates:
             return
@@ -275,7 +277,7 @@ class SurvivalSimulation(Simulation):
                 case e.CallLost(call):
                     number, spawn = self._calls[here, call]
                     if spawn.to_caller and spawn.finish.home == here:
-                        self.losses.told.add(number)
+                        self.losses.notified.add(number)
                     self.program.unblock(here, call)
                 case e.FinishFired(finish):
                     if here not in self.losses.dead:
@@ -373,7 +375,7 @@ class SurvivalSimulation(Simulation):
 # Simulations in which a place dies: the job must end on every other place, whatever was under way --------------------
 #
 # place p dies       its messages under way may or may not arrive; its connections end
-# place 0 hears of it (itself, or told by a place that lost p)     -> End to everyone
+# place 0 hears of it (itself, or from a place that lost p)     -> End to everyone
 # place 0 dies       every place notices by itself
 
 
@@ -397,7 +399,7 @@ class LossSimulation(Simulation):
         return choices
 
     def _kill(self) -> None:
-        # one that was released dies anyway, and nobody minds
+        # one that was released dies anyway, which does not matter
         self.victim = self.rng.choice(sorted(self.cores[0].membership.members))
         self.program.keep(lambda activity: activity.place != self.victim)
         self.network.cut(self.victim, self.rng)
@@ -453,7 +455,7 @@ class LossSimulation(Simulation):
                     super()._perform(here, [effect])
 
     def _check_end(self) -> None:
-        assert self.victim is not None, "nobody was killed"
+        assert self.victim is not None, "no place was killed"
         survivors = self.cores.keys()
         assert survivors == self.ended.keys() & survivors, (
             f"place {self.victim} died and places {sorted(survivors - self.ended.keys())} go on"

@@ -39,7 +39,7 @@ class Activity:
 
 
 @dataclass(slots=True)
-class Ledger:
+class Oracle:
     """What is true, seen from outside: which activities live under which finish, and what has fired."""
 
     alive: dict[FinishId, set[int]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Ledger:
         return self.spawned
 
     def began(self, number: int, finish: FinishId | None, place: int) -> None:
-        """An activity started to run: only once, and where nobody knows that its finish is cancelled."""
+        """An activity started to run: only once, and where it is not known that its finish is cancelled."""
         assert number not in self.started | self.dropped, f"activity {number} ran twice"
         assert not self.knows(place, finish), f"activity {number} of {finish}, cancelled, began on place {place}"
         self.started.add(number)
@@ -79,7 +79,7 @@ class Ledger:
     def not_begun(self, number: int, finish: FinishId) -> None:
         """An activity ended without having run: only once, and because its finish or one around that is cancelled."""
         assert number not in self.started | self.dropped, f"activity {number} ended twice"
-        assert self.is_cancelled(finish), f"activity {number} of {finish} was dropped, and nobody has cancelled that"
+        assert self.is_cancelled(finish), f"activity {number} of {finish} was dropped, although that was not cancelled"
         self.dropped.add(number)
         self.over(finish, number)
 
@@ -129,11 +129,11 @@ class RandomProgram:
     Args:
         rng: Decides everything.
         cores: The places.
-        ledger: Told what happens.
+        oracle: Notified of all that happens.
         perform: Carries out effects of a place's core.
         goes_on: Whether the first activity is to last longer.
-        unheard: Whether nobody hears of the end of an activity that did not begin, although a place has sent it.
-        activities: It stops spawning after about so many.
+        unheard: Whether no report is made of the end of an activity that did not begin, although a place has sent it.
+        activities: It stops spawning after about that many.
 
     Attributes:
         runnable: The activities that do not wait.
@@ -145,7 +145,7 @@ class RandomProgram:
         self,
         rng: random.Random,
         cores: Mapping[int, PlaceCore],
-        ledger: Ledger,
+        oracle: Oracle,
         perform: Callable[[int, Iterable[e.Effect]], None],
         *,
         goes_on: Callable[[], bool],
@@ -157,7 +157,7 @@ class RandomProgram:
         self.sent: dict[tuple[int, int], tuple[int, m.FinishId]] = {}
         self._rng = rng
         self._cores = cores
-        self._ledger = ledger
+        self._oracle = oracle
         self._perform = perform
         self._goes_on = goes_on
         self._unheard = unheard
@@ -166,7 +166,7 @@ class RandomProgram:
     def open(self) -> None:
         """Begin: the first activity, on place 0, in a finish of its own."""
         finish = self._cores[0].open_finish()
-        self._ledger.opened(finish, None)
+        self._oracle.opened(finish, None)
         self.runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
 
     def keep(self, stays: Callable[[Activity], bool]) -> None:
@@ -221,7 +221,7 @@ class RandomProgram:
             self._send_uncounted(activity, core)
         elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
             finish = core.open_finish(scope)
-            self._ledger.opened(finish, scope)
+            self._oracle.opened(finish, scope)
             activity.scopes.append(finish)
         elif act > 0.99 and scope.seq + scope.home:
             # any but that of the program itself, which would have nothing to do any more
@@ -235,38 +235,38 @@ class RandomProgram:
         """It is an activity's turn: it begins, unless its finish was cancelled while it waited."""
         activity.begun = activity.finish is None or core.may_begin(activity.finish)
         if activity.begun:
-            self._ledger.began(activity.number, activity.finish, activity.place)
+            self._oracle.began(activity.number, activity.finish, activity.place)
             return True
         assert activity.finish is not None
         self.runnable.remove(activity)
         if activity.caller is None:
-            self._ledger.not_begun(activity.number, activity.finish)
+            self._oracle.not_begun(activity.number, activity.finish)
             self._perform(activity.place, core.ended(activity.finish))
         else:
             if self._unheard(activity, core):
-                self._ledger.not_begun(activity.number, activity.finish)
+                self._oracle.not_begun(activity.number, activity.finish)
             self._perform(activity.place, core.dropped(*activity.caller))
         return False
 
     def _cancel(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
-        self._ledger.cancelled.add(scope)
-        self._ledger.heard.add((activity.place, scope))
+        self._oracle.cancelled.add(scope)
+        self._oracle.heard.add((activity.place, scope))
         self._perform(activity.place, core.cancel(scope))
 
     def _end_scope_or_activity(self, activity: Activity, core: PlaceCore) -> None:
         if activity.scopes:
             finish = activity.scopes.pop()
-            self._ledger.over(finish, -1)
+            self._oracle.over(finish, -1)
             self._block(activity, finish)
             self._perform(activity.place, core.ended(finish))
             return
         self.runnable.remove(activity)
         if activity.finish is None:
-            self._ledger.over(None, activity.number)
+            self._oracle.over(None, activity.number)
             self._perform(activity.place, core.uncounted_ended())
             return
         error = b"error" if self._rng.random() < 0.1 else None
-        self._ledger.over(activity.finish, activity.number, failed=error is not None)
+        self._oracle.over(activity.finish, activity.number, failed=error is not None)
         if activity.caller is None:
             self._perform(activity.place, core.ended(activity.finish, error))
         else:
@@ -279,7 +279,7 @@ class RandomProgram:
         except CancelledError:
             return
         self._budget -= 1
-        number = self._ledger.sent(scope, activity, activity.place)
+        number = self._oracle.sent(scope, activity, activity.place)
         self.runnable.append(Activity(number, activity.place, scope, None, appetite(self._rng, 2)))
 
     def _spawn_away(self, activity: Activity, core: PlaceCore, scope: m.FinishId, *, waits: bool) -> None:
@@ -288,14 +288,14 @@ class RandomProgram:
             return
         dst = self._rng.choice(places)
         depth = self._rng.randint(0, 4)
-        number = self._ledger.spawned + 1
+        number = self._oracle.spawned + 1
         payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
         try:
             call, effects = core.spawn(scope, dst, payload, to_caller=waits)
         except (PlaceGoneError, CancelledError):
             return
         self._budget -= 1
-        assert self._ledger.sent(scope, activity, dst) == number
+        assert self._oracle.sent(scope, activity, dst) == number
         self.sent[activity.place, call] = number, scope
         self._perform(activity.place, effects)
         if waits:
@@ -304,7 +304,7 @@ class RandomProgram:
     def _send_uncounted(self, activity: Activity, core: PlaceCore) -> None:
         dst = self._rng.choice(sorted(core.membership.members))
         depth = self._rng.randint(0, 2)
-        number = self._ledger.spawned + 1
+        number = self._oracle.spawned + 1
         payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
         try:
             if dst == activity.place:
@@ -315,5 +315,5 @@ class RandomProgram:
         except PlaceGoneError:
             return
         self._budget -= 1
-        assert self._ledger.sent(None, activity, dst) == number
+        assert self._oracle.sent(None, activity, dst) == number
         self._perform(activity.place, effects)

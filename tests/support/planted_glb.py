@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from stress.glb_network import Join, Wire
 from stress.glb_simulation import Control
 
 from glb.bag import Bag
+from glb.core.backup import Backup, Books, Frozen, Gift, Keeper, Saver
 from glb.core.effects import Effect, Ended, Give, Message, Refuse, Request, Run, Start
 from glb.core.leavers import Evacuation
 from glb.core.place import PlaceCore
@@ -189,8 +192,8 @@ def drop_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 def count_what_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore.receive
 
-    def receive(self: Core, bag: Bag[Total], nonce: int | None = None) -> Effects:
-        effects = original(self, bag, nonce)
+    def receive(self: Core, bag: Bag[Total], *words: int | None) -> Effects:
+        effects = original(self, bag, *words)
         self.statistics.received += not any(isinstance(effect, Run | Start) for effect in effects)
         self.statistics.received -= self.phase.name == "WORKING" and not effects
         return effects
@@ -240,13 +243,194 @@ def go_on_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def let_newcomers_begin_before_all_have_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Control._tell
+    original = Control._send_all
 
-    def tell(self: Control, places: Sequence[int], message: Wire) -> Iterator[None]:
+    def send_all(self: Control, places: Sequence[int], message: Wire) -> Iterator[None]:
         waiting = original(self, places, message)
         if isinstance(message, Join):
             next(waiting)
             waiting = iter(())
         yield from waiting
 
-    monkeypatch.setattr(Control, "_tell", tell)
+    monkeypatch.setattr(Control, "_send_all", send_all)
+
+
+# into what makes it survive losses -----------------------------------------------------------------------------------
+
+
+def forget_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Keeper.recover
+
+    def recover(self: Keeper[Total], gone: Iterable[int]) -> list[Gift]:
+        gone = list(gone)
+        self._under_way = {ident: gift for ident, gift in self._under_way.items() if gift.to not in gone}
+        return original(self, gone)
+
+    monkeypatch.setattr(Keeper, "recover", recover)
+
+
+def forget_the_last_backup(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Keeper.recover
+
+    def recover(self: Keeper[Total], gone: Iterable[int]) -> list[Gift]:
+        gone = list(gone)
+        for place in gone:
+            if place in self._kept:
+                self._kept[place].bags = ()
+        return original(self, gone)
+
+    monkeypatch.setattr(Keeper, "recover", recover)
+
+
+def recover_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Keeper.recover
+
+    def recover(self: Keeper[Total], gone: Iterable[int]) -> list[Gift]:
+        gone = list(gone)
+        kept = {place: self._kept[place] for place in gone if place in self._kept}
+        return original(self, gone) + [self.deal(place, bag) for place, each in kept.items() for bag in each.bags]
+
+    monkeypatch.setattr(Keeper, "recover", recover)
+
+
+def back_up_what_is_given_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bag is held as it was before a part of it was given away."""
+    original = Saver.hold
+
+    def hold(self: Saver[Total], slot: int, bag: Bag[Total], *, new: bool = False) -> None:
+        held = self._held.get(slot)
+        original(self, slot, bag, new=new)
+        if held is not None and held.tasks > len(bag):  # type: ignore[arg-type]
+            self._held[slot] = held
+
+    monkeypatch.setattr(Saver, "hold", hold)
+
+
+def back_up_no_shared_bags(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Saver.back_up
+
+    def back_up(
+        self: Saver[Total], shared: Iterable[Bag[Total]], result: Total | None, gifts: tuple[Gift, ...] = ()
+    ) -> Backup[Total]:
+        return original(self, (), result, gifts)
+
+    monkeypatch.setattr(Saver, "back_up", back_up)
+
+
+def back_up_results_that_are_not_handed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._hold
+
+    def hold(self: Core, slot: int, bag: Bag[Total], *, new: bool = False) -> None:
+        assert isinstance(bag, Numbers)
+        done, bag.done = bag.done, Counter()
+        original(self, slot, bag, new=new)
+        bag.done = done
+
+    monkeypatch.setattr(PlaceCore, "_hold", hold)
+
+
+def forget_what_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Saver.back_up
+
+    def back_up(
+        self: Saver[Total], shared: Iterable[Bag[Total]], result: Total | None, gifts: tuple[Gift, ...] = ()
+    ) -> Backup[Total]:
+        backup = original(self, shared, result, gifts)
+        object.__setattr__(backup, "taken", backup.taken[1:])
+        return backup
+
+    monkeypatch.setattr(Saver, "back_up", back_up)
+
+
+def give_before_the_backup_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gifts of a backup are sent although those before it are missing."""
+    original = Keeper.take
+
+    def take(self: Keeper[Total], backup: Backup[Total]) -> tuple[list[Total], list[Gift]]:
+        results, gifts = original(self, backup)
+        if (kept := self._kept.get(backup.place)) is not None and (early := kept.early.get(backup.number)) is not None:
+            gifts += [self.deal(gift.to, gift.bag, gift.nonce) for gift in early.gifts]
+            kept.early[backup.number] = replace(early, gifts=())
+        return results, gifts
+
+    monkeypatch.setattr(Keeper, "take", take)
+
+
+def send_on_what_was_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Keeper.recover
+
+    def recover(self: Keeper[Total], gone: Iterable[int]) -> list[Gift]:
+        bags = original(self, gone)
+        self._recovered.clear()
+        return bags
+
+    monkeypatch.setattr(Keeper, "recover", recover)
+
+
+def send_on_without_saying_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def redirect(self: Keeper[Total], ident: int, to: int) -> Gift:
+        return replace(self._under_way[ident], to=to)
+
+    monkeypatch.setattr(Keeper, "redirect", redirect)
+
+
+# into what makes it survive the loss of place 0 ----------------------------------------------------------------------
+
+
+def _with_open(monkeypatch: pytest.MonkeyPatch, found: Callable[[Keeper[Total]], Iterable[Frozen]]) -> None:
+    monkeypatch.setattr(Keeper, "open", property(lambda self: tuple(found(self))))
+
+
+def keep_no_bags_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_open(monkeypatch, lambda keeper: [bag for each in keeper._kept.values() for bag in each.bags])
+
+
+def keep_no_backups(monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_open(monkeypatch, lambda keeper: [gift.bag for gift in keeper._under_way.values()])
+
+
+def keep_what_comes_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    original: Callable[[Keeper[Total]], tuple[Frozen, ...]] = vars(Keeper)["open"].fget
+    _with_open(
+        monkeypatch, lambda keeper: [*original(keeper), *(gift.bag for each in keeper.early for gift in each.gifts)]
+    )
+
+
+def hold_nothing_on_place_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Saver.hold
+
+    def hold(self: Saver[Total], slot: int, bag: Bag[Total], *, new: bool = False) -> None:
+        original(self, slot, bag, new=new)
+        if self._me == 0:
+            self._held.pop(slot, None)
+
+    monkeypatch.setattr(Saver, "hold", hold)
+
+
+def keep_the_result_later_than_the_bags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bags are those of the moment before."""
+    before: dict[int, Books] = {}
+    original = Control.books
+
+    def books(self: Control) -> Books:
+        now = original(self)
+        old = before.get(id(self), now)
+        before.clear()
+        before[id(self)] = now
+        return replace(now, bags=old.bags)
+
+    monkeypatch.setattr(Control, "books", books)
+
+
+def recover_in_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the dead had is in no book until it is dealt anew."""
+    original = Keeper.recover
+
+    def recover(self: Keeper[Total], gone: Iterable[int]) -> list[Gift]:
+        found = original(self, gone)
+        for gift in found:
+            del self._under_way[gift.ident]
+        return found
+
+    monkeypatch.setattr(Keeper, "recover", recover)
+    monkeypatch.setattr(Keeper, "deal_again", lambda self, gift, to: self.deal(to, gift.bag))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import pytest
@@ -18,13 +21,14 @@ from apgas.testing.pytest_plugin import MakeJob
 from glb import messages, runner
 from glb.coordinator import Computation
 from glb.core.place import PlaceCore
+from glb.runner import Worker
 from glb.testing import Numbers, Total
 
 LIMIT = 3000
 
 
 def compute(orders: int, computations: int = 1) -> int:
-    """Computes until so many orders have ended; returns how often."""
+    """Computes until that many orders have ended; returns how often."""
     done = 0
     while done < computations or len(apgas.resizes()) < orders:
         config = glb.Config(workers=1, granularity=10, seed=done)
@@ -92,6 +96,34 @@ def test_computations_and_programs_one_after_another(apgas_job: MakeJob) -> None
         assert apgas_job(compute, 0, 3).run() == 3
 
 
+class LeavesLate(Worker[Total]):
+    """Is held up between giving its slot back and leaving it."""
+
+    def process(self, bag: glb.Bag[Total]) -> None:
+        super().process(bag)
+        time.sleep(0.005)
+
+
+def test_a_slot_has_one_worker_at_a_time(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans: dict[tuple[int, str], list[tuple[float, float]]] = {}
+
+    def note(kind: str, _: str, began: float, ended: float, *, row: str) -> None:
+        spans.setdefault((apgas.here().id, row), []).append((began, ended))
+
+    monkeypatch.setattr(runner, "Worker", LeavesLate)
+    monkeypatch.setattr(apgas, "trace_between", note)
+
+    def main() -> None:
+        outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=2, granularity=10))
+        assert outcome.result.done == Counter(range(1, LIMIT))
+
+    apgas_job(main, places=2).run()
+    assert set(spans) == {(place, f"worker {slot}") for place in range(2) for slot in range(2)}
+    for each in spans.values():
+        assert all(began <= ended for began, ended in each)
+        assert all(one[1] <= other[0] for one, other in pairwise(sorted(each)))
+
+
 class CutsANode(ReleaseNewest):
     """Chooses a part of a node first, then leaves the choice to the balancer."""
 
@@ -125,23 +157,23 @@ def test_cores_given_up_for_newcomers_who_do_not_come_are_used_again(
     apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    told = threading.Event()
+    ended = threading.Event()
 
-    class Told(ReleaseNewest):
+    class Notified(ReleaseNewest):
         def orderEnded(self, record: apgas.ResizeRecord) -> None:
             calls.append(record.outcome)
-            told.set()
+            ended.set()
 
     class Waiting(Numbers):
         def process(self, n: int) -> bool:
-            assert told.wait(PATIENCE_S)
+            assert ended.wait(PATIENCE_S)
             return super().process(n)
 
     def no_host(*_: object) -> NoReturn:
         raise RuntimeError("no such host")
 
     def main() -> None:
-        glb.set_user_handler(Told())
+        glb.set_user_handler(Notified())
         glb.compute(Waiting([1], LIMIT), Total, glb.Config(workers=1))
 
     monkeypatch.setattr(InProcessSpawner, "spawn", no_host)
@@ -162,7 +194,7 @@ deaths: list[Callable[[], None]] = []
 
 
 class Fatal(Numbers):
-    """Whoever works on it on place 1 dies; endless otherwise."""
+    """A worker on place 1 dies of it; endless otherwise."""
 
     def process(self, n: int) -> bool:
         if apgas.here().id == 1 and deaths:
@@ -173,7 +205,7 @@ class Fatal(Numbers):
 def test_a_computation_whose_place_dies_stops_and_says_what_is_missing(apgas_job: MakeJob) -> None:
     def main() -> list[str]:
         with pytest.raises(apgas.DeadPlaceError, match=r"place 1 .*has died") as caught:
-            glb.compute(Fatal([1], 1 << 200), Total, glb.Config(workers=1, granularity=10))
+            glb.compute(Fatal([1], 1 << 200), Total, glb.Config(workers=1, granularity=10, backup_s=None))
         assert caught.value.place == 1
         assert isinstance(caught.value.__cause__, ExceptionGroup)
         again = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1, granularity=10))
@@ -185,13 +217,41 @@ def test_a_computation_whose_place_dies_stops_and_says_what_is_missing(apgas_job
     assert any("lost: place 1 had not handed in its result" in note for note in job.run())
 
 
+class Perilous(Numbers):
+    """Places 1 and 2 die when they come to the tasks ``deaths_at``; those are tasks again then."""
+
+    def process(self, n: int) -> bool:
+        if apgas.here().id in deaths_of:
+            deaths_of.pop(apgas.here().id)()
+        return super().process(n)
+
+
+deaths_of: dict[int, Callable[[], None]] = {}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("static", [False, True])
+def test_a_computation_survives_the_loss_of_places(apgas_job: MakeJob, workers: int, static: bool) -> None:
+    def main() -> list[int]:
+        config = glb.Config(workers=workers, granularity=10, static=static, backup_s=0.001)
+        for _ in range(3):
+            outcome = glb.compute(Perilous([1], LIMIT), Total, config)
+            assert outcome.result.done == Counter(range(1, LIMIT))
+            assert outcome.statistics.tasks == LIMIT - 1
+        return [place.id for place in apgas.places()]
+
+    job: Job[list[int]] = apgas_job(main, places=4, resilient=True)
+    deaths_of.update({place: partial(job.kill, place) for place in (1, 2)})
+    assert job.run() == sorted({0, 1, 2, 3} - ({1, 2} - deaths_of.keys()))
+
+
 def test_an_orderly_end_needs_books_that_agree(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """Places count more bags than there are: found at the resize, not only at the end."""
     original = PlaceCore.receive
 
-    def receive(self: PlaceCore[Total], bag: Numbers, nonce: int | None = None) -> object:
+    def receive(self: PlaceCore[Total], bag: Numbers, *words: int | None) -> object:
         self.statistics.received += 1000
-        return original(self, bag, nonce)
+        return original(self, bag, *words)
 
     def main() -> None:
         with pytest.raises(glb.LedgerError, match=r"\d+ bags were received from other places, but only \d+ were sent"):
@@ -223,7 +283,7 @@ def workers_of(bag: Numbers, workers: int | None = None) -> int:
     return glb.compute(bag, Total, glb.Config(workers=workers)).workers
 
 
-def test_a_bag_that_holds_the_gil_gets_one_worker_unless_told_otherwise(apgas_job: MakeJob) -> None:
+def test_a_bag_that_holds_the_gil_gets_one_worker_unless_configured_otherwise(apgas_job: MakeJob) -> None:
     assert apgas_job(workers_of, PlainNumbers([1], 50)).run() == 1
     assert apgas_job(workers_of, PlainNumbers([1], 50), 3).run() == 3
 

@@ -1,0 +1,208 @@
+"""The places of an executor: orders of a scheduler, and its own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from apgas.core.identity import Place
+from apgas.core.resize import Deadlines, ResizeRecord
+from apgas.errors import ApgasError, UsageError
+from apgas.futures.pool import Pool
+from apgas.malleability.handler import MalleableHandler
+from apgas.runtime import program
+from apgas.runtime.driver import PlaceState, keep_driver, required_driver
+from apgas.runtime.malleable import (
+    define_malleable_handler,
+    nodes,
+    offer_shrink,
+    request_grow,
+    resizes,
+    schedule_orders,
+    shrink_wish,
+)
+
+_LOOK_S: Final = 0.05
+"""How often a shrink that waits for tasks looks whether it is still wanted."""
+_ADAPT_S: Final = 0.5
+"""How often the queue is looked at."""
+_IDLE_LOOKS: Final = 6
+"""How many of these in a row have to find places without work before some leave."""
+
+
+class Elastic(MalleableHandler):
+    """The handler of a program with executors: registered by the first one, and of use to the one that is open.
+
+    Attributes:
+        pool: Of that one.
+    """
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+        self._own = False
+        self._growing = 0  # orders of ours to grow that have not ended
+        self._registered = False
+        self._ended = threading.Condition()
+        self._resizing = threading.Lock()
+        self._adapting: threading.Event | None = None
+
+    def begin(self, pool: Pool, *, own: bool) -> None:
+        """Serve an executor.
+
+        Args:
+            pool: Its tasks.
+            own: Whether the program is the executor's own: then place 0 runs no tasks, and lost places are replaced.
+        """
+        self.pool = pool
+        self._own = own
+        if not self._registered:
+            # with a handler of the program's own, that one decides who leaves
+            with suppress(UsageError):
+                define_malleable_handler(self, deadlines=Deadlines(pre_s=86_400.0))
+            self._registered = True
+        pool.on_loss = self._replace if own else None
+        pool.add(self.places())
+
+    def end(self) -> None:
+        """Serve no executor."""
+        self._stop_adapting()
+        self.pool = None
+
+    def places(self) -> list[Place]:
+        """The places that run tasks."""
+        return [place for place in required_driver().places() if place.id or not self._own]
+
+    def standing(self) -> tuple[int, int]:
+        """How many places run tasks, and how many resizes there were."""
+        return len(self.places()), sum(record.outcome == "done" for record in resizes())
+
+    # our own orders --------------------------------------------------------------------------------------------------
+
+    def resize(self, count: int) -> None:
+        """Let ``count`` places run tasks.
+
+        Raises:
+            ApgasError: It could not be done.
+            ValueError: The number is none of places.
+        """
+        if count < 1:
+            raise ValueError(f"places must be at least 1, not {count}")
+        self._stop_adapting()
+        self._resize(count)
+
+    def _resize(self, count: int) -> None:
+        with self._resizing:
+            per_node = max(map(len, nodes()))
+            while missing := (count - (now := len(self.places()))) // per_node:
+                known = len(resizes())
+                if program.program().resizing.communicator is None:
+                    self._order(missing)
+                else:
+                    granted = (request_grow(missing) if missing > 0 else offer_shrink(-missing)).result()
+                    if granted != missing:
+                        raise ApgasError(f"the scheduler grants {granted:+d} nodes, not {missing:+d}")
+                with self._ended:
+                    self._ended.wait_for(lambda known=known: len(resizes()) > known)  # type: ignore[misc]
+                record = resizes()[known]
+                if record.outcome != "done" and len(self.places()) == now:
+                    raise ApgasError(f"the executor cannot have {count} places: {record.outcome}, {record.reason}")
+
+    def _replace(self) -> None:
+        """(thread of the pool) A place was lost: start another one."""
+        self._order(1)
+
+    def _order(self, more: int) -> None:
+        with self._ended:
+            self._growing += more > 0
+        schedule_orders(f"0:{more:+d}")
+
+    def adapt(self, minimum: int, maximum: int | None) -> None:
+        """Have the number of places follow the queue.
+
+        Raises:
+            ValueError: The numbers are none of places.
+        """
+        if minimum < 1 or (maximum is not None and maximum < minimum):
+            raise ValueError(f"1 <= minimum <= maximum is needed, not {minimum} and {maximum}")
+        if maximum is None:
+            maximum = max(minimum, len(os.sched_getaffinity(0))) if self._own else 1_000_000
+        self._stop_adapting()
+        self._adapting = stop = threading.Event()
+        driver = required_driver()
+
+        def follow() -> None:
+            keep_driver(driver)
+            idle = 0
+            while not stop.wait(_ADAPT_S) and (pool := self.pool) is not None:
+                with suppress(ApgasError):  # it cannot be had now
+                    wanted, now = pool.wanted(minimum, maximum), len(self.places())
+                    idle = idle + 1 if wanted < now else 0
+                    if wanted > now:
+                        self._resize(min(wanted, 2 * now))
+                    elif idle >= _IDLE_LOOKS:
+                        idle = 0
+                        self._resize(wanted)
+
+        threading.Thread(target=follow, name="apgas-futures-adapt", daemon=True).start()
+
+    def _stop_adapting(self) -> None:
+        if self._adapting is not None:
+            self._adapting.set()
+            self._adapting = None
+
+    # MalleableHandler ------------------------------------------------------------------------------------------------
+
+    def preGrow(self, nb_places: int) -> None:
+        """Newcomers may come at any time."""
+
+    def postGrow(self, _: int, __: Sequence[Place], new_places: Sequence[Place]) -> None:
+        """Let newcomers work."""
+        if self.pool is not None:
+            self.pool.add(new_places)
+
+    def preShrink(self, nb_places: int) -> list[Place]:
+        """Choose who has the least to do, and wait until that is done or handed back."""
+        by_node = {places[0].id: places for places in nodes()[1:]}
+        count = nb_places // max(map(len, by_node.values()), default=1)
+        wished = {place.id for place in shrink_wish()}
+        pool = self.pool
+        if pool is None:
+            chosen = sorted(by_node, key=lambda node: (node not in wished, -node))[:count]
+            return [place for node in chosen for place in by_node[node]]
+        ids = {node: [place.id for place in places] for node, places in by_node.items()}
+        leavers = [place for node in pool.choose(count, ids, wished) for place in by_node[node]]
+        settled = pool.leave([place.id for place in leavers])
+        known = len(resizes())
+        while True:
+            with suppress(TimeoutError):
+                settled.result(_LOOK_S)
+                return leavers
+            if any(record.outcome == "aborted" for record in resizes()[known:]):
+                self.shrinkAborted(leavers)
+                return []
+
+    def postShrink(self, _: int, removed_places: Sequence[Place]) -> None:
+        """They have left."""
+        if self.pool is not None:
+            self.pool.left(place.id for place in removed_places)
+
+    def shrinkAborted(self, places: Sequence[Place]) -> None:
+        """Let them work again."""
+        if self.pool is not None:
+            self.pool.stay(place.id for place in places)
+
+    def orderEnded(self, record: ResizeRecord) -> None:
+        """Let who waits for it see; without any place left, and none to come, the executor is broken."""
+        failed = record.kind == "grow" and record.outcome != "done"
+        with self._ended:
+            self._growing = max(0, self._growing - (record.kind == "grow"))
+            over = failed and not self._growing
+            self._ended.notify_all()
+        if over and self.pool is not None and not self.places():
+            self.pool.broke(f"all of its places were lost, and no other could be started: {record.reason}")
+
+
+elastic_of_place: Final = PlaceState(Elastic)

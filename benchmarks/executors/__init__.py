@@ -1,0 +1,1 @@
+"""The executor beside other pools of processes: ``python -m benchmarks.executors``."""

@@ -1,0 +1,117 @@
+"""Executors in trouble, opened from plain Python; the argument says in which; prints "fine" if it ends as it should."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+
+from apgas import DeadPlaceError
+from apgas.futures import MalleableExecutor
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@functools.lru_cache
+def cached(number: int) -> int:
+    return number + 1
+
+
+def kills() -> None:
+    """A task kills its process, again and again: it fails alone, and the pool is whole again."""
+    with MalleableExecutor(places=2, retries=2) as executor:
+        bad = executor.submit(die)
+        good = [executor.submit(square, number) for number in range(1000)]
+        assert [future.result() for future in good] == [number * number for number in range(1000)]
+        assert isinstance(bad.exception(), DeadPlaceError), bad.exception()
+        while len(executor.places) < 2:
+            time.sleep(0.01)
+    with MalleableExecutor(places=1) as executor:
+        assert isinstance(executor.submit(die).exception(), DeadPlaceError)
+        assert executor.submit(square, 3).result() == 9
+
+
+def _interrupt_soon() -> float:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return time.monotonic()
+
+
+def interrupted() -> None:
+    """As the cells of a notebook: the executor goes on when a cell is interrupted, and ends when it is shut down."""
+    sys.ps1 = ">>> "
+    before = threading.active_count()
+    executor = MalleableExecutor(places=2)
+    began_s = _interrupt_soon()
+    try:
+        list(executor.map(time.sleep, [0.05] * 10 + [1.0] * 4))
+    except KeyboardInterrupt:
+        assert time.monotonic() - began_s > 0.2
+    else:
+        raise AssertionError("nothing was raised")
+    assert executor.submit(square, 4).result() == 16
+    executor.shutdown(cancel_futures=True)
+    time.sleep(1.1)  # within a second another signal is taken for an echo of the first
+    try:
+        with MalleableExecutor(places=2) as other:
+            _interrupt_soon()
+            other.submit(time.sleep, 3600).result()
+    except KeyboardInterrupt:
+        pass
+    else:
+        raise AssertionError("nothing was raised")
+    with MalleableExecutor(places=1) as again:
+        assert again.submit(square, 5).result() == 25
+    until = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before, threading.enumerate()
+
+
+def adapts() -> None:
+    """Its places follow the length of the queue, both ways, and stay when it is resized by hand."""
+    with MalleableExecutor(places=1) as executor:
+        executor.adapt(1, 2)
+        busy = [executor.submit(time.sleep, 0.2) for _ in range(1000)]
+        until(executor, 2)
+        for future in busy:
+            future.cancel()
+        until(executor, 1)
+        executor.resize(2)
+        assert len(executor.places) == 2
+        assert executor.submit(square, 6).result() == 36
+
+
+def until(executor: MalleableExecutor, count: int) -> None:
+    """Wait until it has that many places; the test's own patience ends what would wait for ever."""
+    while len(executor.places) != count:
+        time.sleep(0.02)
+
+
+def left() -> None:
+    """An executor that is never shut down runs what it was given."""
+    executor = MalleableExecutor(places=2)
+    executor.submit(print, "fine", flush=True)
+
+
+def waits() -> None:
+    with MalleableExecutor(places=2) as executor:
+        print("waiting", flush=True)
+        executor.submit(time.sleep, 3600).result()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    if sys.argv[1] not in ("left", "waits"):
+        print("fine", flush=True)
+else:
+    # a place loads this file to find what has a name only
+    assert cached(1) == 2

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from glb.testing.conformance import Numbers, Total, check_bag, check_graph
+from glb.testing.conformance import Numbers, Total, check_bag, check_graph, check_search
 
-__all__ = ["Numbers", "Total", "check_bag", "check_graph"]
+__all__ = ["Numbers", "Total", "check_bag", "check_graph", "check_search"]

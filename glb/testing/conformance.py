@@ -1,20 +1,24 @@
-"""Tries a bag, or a lifeline graph, for mistakes that lose or double work."""
+"""Tries a bag, the functions of a search, or a lifeline graph for mistakes that lose or double work."""
 
 from __future__ import annotations
 
+import operator
 import pickle
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import cloudpickle
 
 from glb.bag import Bag, Result
 from glb.core.lifelines import Graph
 from glb.core.pool import cut_in_pieces
-from glb.errors import BagError, GraphError
+from glb.errors import BagError, GraphError, SearchError
 from glb.statistics import tasks_in
 
+N = TypeVar("N")
 R = TypeVar("R", bound=Result)
 _MOST_CALLS = 1_000_000
 
@@ -257,6 +261,121 @@ class _Checker(Generic[R]):
                 other = bags.pop(rng.randrange(len(bags)))
                 self.merge(rng.choice(bags), other)
         self.compare(self.finish(bags), "random splits and merges give another value")
+
+
+# Tries the functions of a search -------------------------------------------------------------------------------------
+
+
+def check_search(
+    root: N,
+    children: Callable[[N], Iterable[N]],
+    value: Callable[[N], object] | None = None,
+    bound: Callable[[N], object] | None = None,
+    *,
+    merge: Callable[[Any, Any], Any] | None = None,
+    minimize: bool = False,
+    expected: object = None,
+    most: int = 100_000,
+) -> None:
+    """Visit all nodes in several ways, and see that the functions say the same each time and that the bound holds.
+
+    Args:
+        root: The first node.
+        children: Returns the nodes below one.
+        value: What a node is worth; for ``glb.search.find``, whether it is found.
+        bound: What neither a node nor any below it exceeds.
+        merge: Merges values, for ``glb.search.fold``.
+        minimize: Whether the least value is the best one.
+        expected: The best value, or all values merged; None: it is not compared.
+        most: How many nodes there may be.
+
+    Raises:
+        SearchError: The functions do not depend on their argument alone, change nodes, return nodes that cannot travel,
+            a tree without end, or a bound that is exceeded; the text says which, and at which node.
+    """
+    _SearchChecker(children, value, bound, operator.lt if minimize else operator.gt, most).check(root, merge, expected)
+
+
+class _SearchChecker(Generic[N]):
+    def __init__(
+        self,
+        children: Callable[[N], Iterable[N]],
+        value: Callable[[N], object] | None,
+        bound: Callable[[N], object] | None,
+        better: Callable[[Any, Any], bool],
+        most: int,
+    ) -> None:
+        self.children = children
+        self.value = value
+        self.bound = bound
+        self.better = better
+        self.most = most
+
+    def look(self, node: N) -> tuple[object, object, int]:
+        """Return what tells nodes apart, whatever they are: value, bound and number of children."""
+        value = None if self.value is None else self.value(node)
+        if value != value:  # as NaN does
+            raise SearchError(
+                f"value({reprlib.repr(node)}) is {value!r}, which is neither better nor worse than another"
+            )
+        return value, None if self.bound is None else self.bound(node), len(list(self.children(node)))
+
+    def below(self, node: N) -> list[N]:
+        """Return the children of a node; each must still be what it was when it was yielded."""
+        before = self.look(node)
+        found, looks = [], []
+        for child in self.children(node):
+            found.append(child)
+            looks.append(self.look(child))
+        if self.look(node) != before:
+            raise SearchError(f"children changes the node {reprlib.repr(node)}, or does not depend on it alone")
+        for child, look in zip(found, looks, strict=True):
+            if self.look(child) != look:
+                raise SearchError(f"children changes {reprlib.repr(child)} after yielding it: make a new one each time")
+        return found
+
+    def check(self, root: N, merge: Callable[[Any, Any], Any] | None, expected: object) -> None:
+        best: list[Any] = [None]  # of the subtrees that are being visited, the root's first
+        total: Any = None
+        seen = 0
+        ahead: list[tuple[N, bool]] = [(root, True)]
+        while ahead:
+            node, down = ahead.pop()
+            value, bound, _ = self.look(node)
+            if not down:
+                below = best.pop()
+                if bound is not None and below is not None and self.better(below, bound):
+                    raise SearchError(
+                        f"bound({reprlib.repr(node)}) is {bound!r}, but it or one below is worth {below!r}"
+                    )
+                best[-1] = self.best(best[-1], below)
+                continue
+            seen += 1
+            if seen > self.most:
+                raise SearchError(f"there are more than {self.most} nodes; give check_search a smaller problem")
+            if value is not None and merge is not None:
+                total = value if total is None else merge(total, value)
+            best.append(value)
+            ahead.append((node, False))
+            ahead += [(self.travelled(child), True) for child in reversed(self.below(node))]
+        reached = best[0] if merge is None else total
+        if expected is not None and reached != expected:
+            raise SearchError(f"the search yields {reprlib.repr(reached)} instead of {reprlib.repr(expected)}")
+
+    def best(self, one: Any, other: Any) -> Any:
+        if one is None or other is None:
+            return other if one is None else one
+        return other if self.better(other, one) else one
+
+    def travelled(self, node: N) -> N:
+        """Return a node as another place gets it."""
+        try:
+            copy: N = pickle.loads(cloudpickle.dumps(node))
+        except Exception as error:
+            raise SearchError(f"the node {reprlib.repr(node)} cannot travel: {error}") from error
+        if self.look(copy) != self.look(node):
+            raise SearchError(f"the node {reprlib.repr(node)} has other children, or another value, on another place")
+        return copy
 
 
 # Tries a lifeline graph for what the balancer relies on --------------------------------------------------------------

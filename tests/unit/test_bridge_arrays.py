@@ -16,8 +16,8 @@ from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.requests import ENV_INDEX, REQUEST_MOST_BYTES, SubmitError
 from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.ledger import Ledger
 from scheduler_bridge.daemon.storage.log_entries import Entry, Row, TooLongError, decode, draft
+from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.daemon.storage.store import Era
 
 ERA = Era(
@@ -29,14 +29,14 @@ LARGE = JobRequest(name="large", user="eve", command=(sys.executable, *["x" * 30
 
 
 class Log:
-    """Submissions to a ledger, and what was written of them."""
+    """Submissions to the state of a log, and what was written of them."""
 
     def __init__(self, limits: Limits | None = None, user_jobs: int | None = None) -> None:
-        self.ledger = Ledger(ERA)
+        self.log_state = LogState(ERA)
         self.rows: list[Row] = []
         self.behind = ""
         self.submissions = Submissions(
-            self.ledger,
+            self.log_state,
             self.handle,
             lambda: float(len(self.rows)),
             limits or Limits(),
@@ -49,18 +49,18 @@ class Log:
     ) -> list[Effect]:
         entry = Entry(float(len(self.rows)), events, tuple(facts))
         made = draft(entry)
-        effects = self.ledger.take(entry)
+        effects = self.log_state.take(entry)
         self.rows.append(made.row(effects))
         return effects
 
-    def again(self) -> Ledger:
-        ledger = Ledger(ERA)
+    def again(self) -> LogState:
+        log_state = LogState(ERA)
         for row in self.rows:
-            ledger.replay(*decode(row))
-        return ledger
+            log_state.replay(*decode(row))
+        return log_state
 
 
-def same(one: Ledger, other: Ledger) -> bool:
+def same(one: LogState, other: LogState) -> bool:
     return (one.jobs, one.kept, one.next_job_id, one.core.snapshot(), one.recorder.record(), one.request_bytes) == (
         other.jobs, other.kept, other.next_job_id, other.core.snapshot(), other.recorder.record(), other.request_bytes
     )  # fmt: skip
@@ -75,26 +75,26 @@ def test_an_array_is_written_once_and_expanded_when_read(wishes: dict[str, Any])
     assert jobs == list(range(other + 1, other + 1 + MANY))
     (row,) = log.rows[before:]
     assert len(row.events) + len(row.facts) + len(row.effects) < REQUEST_MOST_BYTES + 100 * MANY
-    last = log.ledger.jobs[jobs[-1]]
-    assert last.request is log.ledger.jobs[jobs[0]].request, "kept once in memory, too"
+    last = log.log_state.jobs[jobs[-1]]
+    assert last.request is log.log_state.jobs[jobs[0]].request, "kept once in memory, too"
     assert last.spec.name == last.alone().name == f"large[{MANY - 1}]"
     assert last.alone().environment == {ENV_INDEX: str(MANY - 1)}
     assert last.alone().command == LARGE.command
     assert last.admitted == ("hold" not in wishes)
     read = log.again()
-    assert same(read, log.ledger)
-    assert same(Ledger.thaw(ERA, log.ledger.freeze()), log.ledger)
-    assert len(log.ledger.freeze()) < 1_000 * MANY
-    assert len(msgspec.json.encode(log.ledger.recorder.record())) < 5_000 * MANY
+    assert same(read, log.log_state)
+    assert same(LogState.thaw(ERA, log.log_state.freeze()), log.log_state)
+    assert len(log.log_state.freeze()) < 1_000 * MANY
+    assert len(msgspec.json.encode(log.log_state.recorder.record())) < 5_000 * MANY
 
 
 def test_those_jobs_of_an_array_that_a_user_may_have_are_considered() -> None:
     log = Log(user_jobs=3)
     (first,) = log.submissions.submit(JobRequest(name="one", user="eve", command=(sys.executable,)))
     jobs = log.submissions.submit(JobRequest(name="many", user="eve", command=(sys.executable,)), (4, 9, 9, 16))
-    assert [job_id for job_id, job in log.ledger.jobs.items() if job.admitted] == [first, *jobs[:2]]
-    assert log.ledger.kept == set(jobs[2:])
-    assert same(log.again(), log.ledger)
+    assert [job_id for job_id, job in log.log_state.jobs.items() if job.admitted] == [first, *jobs[:2]]
+    assert log.log_state.kept == set(jobs[2:])
+    assert same(log.again(), log.log_state)
 
 
 def test_a_request_that_is_too_long_is_refused() -> None:
@@ -103,7 +103,7 @@ def test_a_request_that_is_too_long_is_refused() -> None:
         with pytest.raises(SubmitError, match="bytes, more than 262144"):
             log.submissions.submit(msgspec.structs.replace(LARGE, **long))
     assert not log.rows
-    assert not log.ledger.jobs
+    assert not log.log_state.jobs
 
 
 def test_what_one_user_keeps_is_bounded_and_free_again_when_the_jobs_are_over() -> None:
@@ -118,10 +118,10 @@ def test_what_one_user_keeps_is_bounded_and_free_again_when_the_jobs_are_over() 
         log.submissions.submit(LARGE)
     log.submissions.cancel(taken[3][1])
     log.submissions.submit(LARGE)
-    for job_id in (*taken[2], log.ledger.next_job_id - 1):
+    for job_id in (*taken[2], log.log_state.next_job_id - 1):
         log.submissions.cancel(job_id)
-    assert log.ledger.request_bytes["eve"] < 500_000
-    assert same(log.again(), log.ledger)
+    assert log.log_state.request_bytes["eve"] < 500_000
+    assert same(log.again(), log.log_state)
 
 
 def test_nothing_is_taken_while_the_log_cannot_be_written() -> None:
@@ -131,7 +131,7 @@ def test_nothing_is_taken_while_the_log_cannot_be_written() -> None:
     with pytest.raises(SubmitError, match="no job is taken now: the log cannot be written: disk full"):
         log.submissions.submit(LARGE)
     log.submissions.retract([job_id, 99])
-    assert not log.ledger.request_bytes
+    assert not log.log_state.request_bytes
 
 
 def test_an_entry_that_no_row_could_hold_is_refused_before_anything_comes_of_it(

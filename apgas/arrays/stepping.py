@@ -1,0 +1,114 @@
+"""The steps of a program with arrays: between two of them the rows follow the places that come and go."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from apgas.arrays.array import Spread, spread_of_program
+from apgas.core.identity import Place
+from apgas.core.resize import Deadlines
+from apgas.errors import UsageError
+from apgas.malleability.handler import MalleableHandler
+from apgas.runtime.api import places
+from apgas.runtime.driver import PlaceState
+from apgas.runtime.malleable import (
+    at_safe_point,
+    define_malleable_handler,
+    nodes,
+    progress,
+    safe_point,
+    shrink_wish,
+)
+
+_A_STEP_S: Final = 86_400.0
+"""A step may take long, and rows move after it only."""
+
+
+def steps(count: int | None = None) -> Iterator[int]:
+    """(place 0) Number the steps of a loop, and let the program grow and shrink between them.
+
+    The first call registers a malleable handler for the program. When an order of the scheduler comes, the rows of all
+    arrays move before the next step; within a step, everything stays where it is. Each step is reported as progress.
+    An order that comes after the loop waits for the next loop, or for the end of the program.
+
+    Args:
+        count: How many steps; None: until the loop is left.
+
+    Returns:
+        The numbers of the steps, from 0.
+
+    Raises:
+        UsageError: Not on place 0, or ``count`` is negative, or the program has a handler of its own.
+
+    Example:
+        >>> from apgas import arrays
+        >>> ones = arrays.from_function(lambda i: 1, 100)
+        >>> for step in arrays.steps():
+        ...     if step == 0:
+        ...         apgas.schedule_orders("0:+2,0:-1")
+        ...     if len(apgas.resizes()) == 2:
+        ...         break
+        >>> float(ones.sum()), [record.outcome for record in apgas.resizes()]
+        (100.0, ['done', 'done'])
+    """
+    if count is not None and count < 0:
+        raise UsageError(f"a loop has 0 steps or more, not {count}")
+    _stepping.get().register()
+    return _between(count)
+
+
+def _between(count: int | None) -> Iterator[int]:
+    for step in itertools.count() if count is None else range(count):
+        safe_point()
+        yield step
+        progress(step + 1, count, "steps")
+
+
+class _Stepping(MalleableHandler):
+    """The handler: moves rows off those who leave, and gives some to those who come."""
+
+    def __init__(self) -> None:
+        self._spread: Spread | None = None
+
+    def register(self) -> None:
+        """Let the program be malleable, from the first loop on."""
+        if self._spread is None:
+            spread = spread_of_program()
+            try:
+                define_malleable_handler(self, deadlines=Deadlines(pre_s=_A_STEP_S, post_s=_A_STEP_S))
+            except UsageError as error:
+                text = f"arrays.steps registers a handler of the arrays, and the program has one: {error}"
+                raise UsageError(text) from None
+            self._spread = spread
+
+    def _move_to(self, wanted: Sequence[Place]) -> None:
+        assert self._spread is not None
+        at_safe_point(self._spread.over, wanted)
+
+    def preShrink(self, nb_places: int) -> list[Place]:
+        """Choose whom the scheduler wishes to have, then the newest nodes, and empty them."""
+        wished = set(shrink_wish())
+        leavers: list[Place] = []
+        for node in sorted(nodes()[1:], key=lambda node: (wished.isdisjoint(node), -node[0].id)):
+            leavers += node if len(leavers) < nb_places else []
+        self._move_to([place for place in places() if place not in leavers])
+        return leavers
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:
+        """They have left."""
+
+    def shrinkAborted(self, _: Sequence[Place]) -> None:
+        """Give those who stay rows again."""
+        self._move_to(places())
+
+    def preGrow(self, nb_places: int) -> None:
+        """Nothing needs to be prepared."""
+
+    def postGrow(self, _: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
+        """Give the newcomers rows."""
+        self._move_to([*continued_places, *new_places])
+
+
+_stepping: Final = PlaceState(_Stepping)

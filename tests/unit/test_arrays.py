@@ -1,0 +1,288 @@
+"""Arrays on simulated places: what they compute, how their rows follow the places, and what is refused."""
+
+from __future__ import annotations
+
+import doctest
+import operator
+import pickle
+import random
+import threading
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import apgas
+from apgas import arrays
+from apgas.errors import UsageError
+from apgas.testing.handlers import ReleaseNewest
+from apgas.testing.pytest_plugin import MakeJob
+
+jacobi: Any = import_module("jacobi")  # an example of the documentation
+
+
+def heated(steps: int) -> NDArray[np.float64]:
+    """The plate as computed by one."""
+    plate = np.zeros((jacobi.HEIGHT, jacobi.WIDTH))
+    for _ in range(steps):
+        rows = np.vstack([np.ones((1, jacobi.WIDTH)), plate, np.zeros((1, jacobi.WIDTH))])
+        plate[:, 1:-1] = (rows[:-2, 1:-1] + rows[2:, 1:-1] + rows[1:-1, :-2] + rows[1:-1, 2:]) / 4
+    return plate
+
+
+@pytest.fixture
+def small_plate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jacobi, "HEIGHT", 23)
+    monkeypatch.setattr(jacobi, "WIDTH", 9)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_heat_is_the_same_under_any_schedule_of_resizes(apgas_job: MakeJob, small_plate: None, seed: int) -> None:
+    rng = random.Random(seed)
+    orders = rng.randint(1, 5)
+
+    def main() -> tuple[int, NDArray[Any]]:
+        old, new = (arrays.zeros((jacobi.HEIGHT, jacobi.WIDTH)) for _ in range(2))
+        for step in arrays.steps():
+            if step >= 12 and len(apgas.resizes()) == orders:
+                return step, old.gather()
+            arrays.map_blocks(jacobi.relax, new, old.halo(1, above=1.0))
+            old, new = new, old
+        raise AssertionError
+
+    size = rng.randint(1, 4)
+    job = apgas_job(main, places=size)
+    for _ in range(orders):
+        at_progress = rng.choice([None, rng.randint(1, 12)])
+        if rng.random() < 0.5:
+            job.grow(rng.randint(1, 3), at_progress=at_progress)
+        else:
+            job.shrink(rng.randint(1, 2), at_progress=at_progress)  # refused where too few would be left
+    steps, found = job.run()
+    assert set(job.outcomes) <= {"done", "refused"}
+    assert np.array_equal(found, heated(steps))
+
+
+def test_the_program_itself_gives_the_same(
+    apgas_job: MakeJob, small_plate: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jacobi, "STEPS", 30)
+    prints = set()
+    for places in (1, 3):
+        apgas_job(jacobi.main, places=places).run()
+        prints.add(capsys.readouterr().out)
+    assert len(prints) == 1
+
+
+def on_places(apgas_job: MakeJob, main: Callable[[], Any], places: int = 3) -> Any:
+    return apgas_job(main, places=places).run()
+
+
+def test_reductions_and_products_are_those_of_numpy(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        values = np.random.default_rng(1).normal(size=(7, 5))
+        array = arrays.from_array(values)
+        assert array.shape == (7, 5)
+        assert len(array) == 7
+        assert np.array_equal(array.gather(), values)
+        assert np.array_equal(array.local, values[: len(array.local)])
+        assert np.isclose(array.sum(), values.sum())
+        assert (array.max(), array.min()) == (values.max(), values.min())
+        assert np.isclose(array.norm(), np.linalg.norm(values))
+        vector = np.arange(5.0)
+        assert np.allclose((array @ vector).gather(), values @ vector)
+        assert np.allclose((array @ arrays.from_array(vector)).gather(), values @ vector)
+        counts = arrays.from_function(lambda i: i, 4, np.int32)
+        assert counts.dtype == np.int32
+        assert (counts.gather().tolist(), int(counts.sum())) == ([0, 1, 2, 3], 6)
+
+    on_places(apgas_job, main)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 10])
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_a_halo_is_the_rows_beside_a_block_however_thin_that_is(apgas_job: MakeJob, rows: int, width: int) -> None:
+    def main() -> list[tuple[range, list[int]]]:
+        numbers = arrays.from_function(lambda i: i, rows, np.int64)
+        arrays.map_blocks(len_of, numbers.halo(1))  # there is less room at first
+        return arrays.map_blocks(padded, numbers.halo(width, above=-1, below=-2))
+
+    found = on_places(apgas_job, main, places=4)
+    whole = [-1] * width + list(range(rows)) + [-2] * width
+    assert [row for block, _ in found for row in block] == list(range(rows))
+    for block, row in found:
+        assert row == whole[block.start : block.stop + 2 * width]
+
+
+def len_of(block: arrays.Block) -> int:
+    return len(block.local)
+
+
+def padded(block: arrays.Block) -> tuple[range, list[int]]:
+    return block.rows, block.padded.tolist()
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_what_is_written_stays_although_the_halo_needs_more_room(apgas_job: MakeJob, places: int) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 9)
+        arrays.map_blocks(shift, array, array.halo(1, above=-1))
+        assert array.gather().tolist() == [value - 1 for value in range(9)]
+
+    on_places(apgas_job, main, places)
+
+
+def shift(own: arrays.Block, near: arrays.Block) -> None:
+    own.local = near.padded[:-2].copy()
+
+
+class Awkward:
+    """It can be sent, but not received."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return int, ("awkward",)
+
+
+def test_a_call_that_arrives_nowhere_else_fails_and_does_not_wait_for_rows(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 9)
+        with pytest.raises(ExceptionGroup) as found:
+            arrays.map_blocks(lambda block, _: None, array.halo(1), Awkward())
+        assert found.group_contains(ValueError, match="awkward")
+        assert arrays.map_blocks(padded, array.halo(1, above=-1))[0][1][:3] == [-1, 0, 1]
+
+    on_places(apgas_job, main)
+
+
+def test_a_lost_place_is_not_waited_for(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 9)
+        job.kill(1)
+        with pytest.raises(ExceptionGroup):
+            arrays.map_blocks(padded, array.halo(1))
+
+    job = apgas_job(main, resilient=True)
+    job.run()
+
+
+def test_arrays_made_before_and_after_a_resize_fit_together(apgas_job: MakeJob) -> None:
+    def main() -> float:
+        before = arrays.from_function(lambda i: i, 10)
+        for _ in arrays.steps():
+            if apgas.resizes():
+                break
+        after = arrays.from_function(lambda i: 2 * i, 10)
+
+        def check(left: arrays.Block, right: arrays.Block) -> float:
+            assert left.rows == right.rows
+            return float(np.sum(right.local - left.local))
+
+        return sum(arrays.map_blocks(check, before, after))
+
+    job = apgas_job(main, places=3)
+    job.grow(1)
+    assert job.run() == 45.0
+    assert job.outcomes == ["done"]
+
+
+def test_the_scheduler_gets_the_nodes_it_wishes(apgas_job: MakeJob) -> None:
+    def main() -> tuple[list[int], float]:
+        ones = arrays.from_function(lambda i: 1, 20)
+        for _ in arrays.steps():
+            if apgas.resizes():
+                break
+        return [place.id for place in apgas.places()], float(ones.sum())
+
+    job = apgas_job(main, places=6, places_per_node=2)
+    job.shrink(1, wish=["node1"])
+    assert job.run() == ([0, 1, 4, 5], 20.0)
+
+
+def test_rows_come_back_when_a_shrink_is_aborted(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 12)
+        courses: list[list[int]] = []
+        with apgas.finish():
+            may_leave = apgas.PlaceLocal(threading.Event)
+            apgas.async_at(apgas.places()[-1], linger, may_leave)  # so it cannot leave in time
+            for _ in arrays.steps():
+                held = [place for place, _, _ in array.layout.blocks()]
+                if held not in courses[-1:]:
+                    courses.append(held)
+                if len(courses) == 3:
+                    break
+            apgas.at(apgas.places()[-1], lambda: may_leave.get().set())
+        assert courses == [[0, 1], [0], [0, 1]]
+        assert array.gather().tolist() == list(range(12))
+
+    monkeypatch.setattr("apgas.arrays.stepping.Deadlines", partial(apgas.Deadlines, drain_s=0.1))
+    job = apgas_job(main, places=2)
+    job.shrink(1)
+    job.run()
+    assert job.outcomes == ["aborted"]
+    assert "did not drain" in job.resizes[0].reason
+
+
+def linger(until: apgas.PlaceLocal[threading.Event]) -> None:
+    assert until.get().wait(60)
+
+
+@pytest.mark.parametrize(
+    "name", [*sorted({*arrays.__all__} - {"Block", "Halo"}), "BlockArray.gather", "BlockArray.halo"]
+)
+def test_the_examples_work(apgas_job: MakeJob, name: str) -> None:
+    def main() -> doctest.TestResults:
+        value = operator.attrgetter(name)(arrays)
+        test = doctest.DocTestParser().get_doctest(value.__doc__, {"apgas": apgas}, name, name, 0)
+        return doctest.DocTestRunner(verbose=False).run(test)
+
+    done = apgas_job(main, places=2).run()
+    assert done.failed == 0
+    assert done.attempted > 0
+
+
+def refused(fn: Callable[[], object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        fn()
+
+
+def test_what_makes_no_sense_is_refused_with_a_reason(apgas_job: MakeJob) -> None:
+    def elsewhere() -> None:
+        refused(lambda: arrays.zeros(3), "made and used on place 0, not on place")
+
+    def main() -> None:
+        array, other = arrays.zeros((4, 2)), arrays.zeros(5)
+        refused(lambda: arrays.zeros((2, 2, 2)), r"cannot be \(2, 2, 2\)")
+        refused(lambda: arrays.zeros(0), "a row at least")
+        refused(lambda: arrays.from_array(3.0), r"cannot be \(\)")
+        refused(lambda: array.halo(0), "at least 1 row, not 0")
+        refused(lambda: arrays.map_blocks(len_of, array, other), "there are 4, 5")
+        refused(lambda: arrays.map_blocks(len_of, 3), "there are none")
+        refused(lambda: arrays.map_blocks(len_of, array.halo(1), array.halo(2)), "one halo")
+        refused(lambda: array @ np.zeros(3), r"\(4, 2\) cannot be multiplied with one of shape \(3,\)")
+        refused(lambda: arrays.steps(-1), "not -1")
+        with pytest.raises(TypeError, match="stays on place 0"):
+            pickle.dumps(array)
+        apgas.at(apgas.places()[-1], elsewhere)
+        with pytest.raises(ExceptionGroup) as found:
+            arrays.map_blocks(fail, array)
+        assert len(found.value.exceptions) == 3
+        assert float(array.sum()) == 0.0
+
+    on_places(apgas_job, main)
+
+
+def fail(block: arrays.Block) -> None:
+    raise ValueError(block.rows)
+
+
+def test_a_program_with_a_handler_of_its_own_hears_that_there_is_one(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.define_malleable_handler(ReleaseNewest())
+        refused(lambda: arrays.steps(3), "arrays.steps registers a handler of the arrays")
+
+    on_places(apgas_job, main)

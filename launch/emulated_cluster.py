@@ -68,6 +68,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--no-expansion", action="store_true", help="a Slurm without permit_job_expansion, as most sites have it"
     )
+    parser.add_argument(
+        "--accounting", action="store_true",
+        help="a Slurm as centres run it: slurmdbd with MariaDB, accounts and QOS with limits, several partitions "
+        "(at least 2 hosts)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--preemption", action="store_true",
+        help="a Slurm with a partition, spare, whose jobs have 10 s to leave nodes that others want",
+    )  # fmt: skip
     parser.add_argument("--install-slurm", action="store_true", help="only install Slurm, if it is not there yet")
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="what to run, after --")
     options = parser.parse_args(arguments)
@@ -77,6 +86,10 @@ def main(arguments: list[str]) -> int:
         parser.error("the following arguments are required: COMMAND")
     if not 1 <= options.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {options.hosts}: give a number from 1 to {MOST_HOSTS}")
+    if options.accounting and not (options.slurm and options.hosts > 1):
+        parser.error("--accounting: give --slurm, too, and at least 2 hosts")
+    if options.preemption and not options.slurm:
+        parser.error("--preemption: give --slurm, too")
     if shutil.which(options.command[0]) is None:
         print(f"emulated-cluster: {options.command[0]}: no such command", file=sys.stderr)
         return NOT_FOUND
@@ -86,7 +99,8 @@ def main(arguments: list[str]) -> int:
         if options.slurm:
             if "--user" in way:
                 raise ClusterError("Slurm's daemons need root: in a user namespace they cannot change their groups")
-            slurm = f"{emulated_slurm.install(emulated_slurm.install_folder())}:{int(not options.no_expansion)}"
+            commands = emulated_slurm.install(emulated_slurm.install_folder())
+            slurm = f"{commands}:{int(not options.no_expansion)}{int(options.accounting)}{int(options.preemption)}"
     except (ClusterError, emulated_slurm.InstallError) as error:
         print(f"emulated-cluster: {error}", file=sys.stderr)
         return NOT_SET_UP
@@ -238,14 +252,17 @@ def _environment() -> dict[str, str]:
 
 def _start_slurm(hosts: list[str], slurm: str) -> dict[str, str]:
     """Start Slurm; mpiexec's options are left to the batch system."""
-    commands, expansion = slurm.rsplit(":", 1)
+    commands, chosen = slurm.rsplit(":", 1)
+    expansion, accounting, preemption = (digit == "1" for digit in chosen)
     folder = FOLDER / "slurm"
     # the init's own network namespace becomes a host, too
     _ip([], ["link set lo up", f"address add {emulated_slurm.ADDRESS}/24 dev bridge0"])
     socket.sethostname(emulated_slurm.LOGIN)
     with Path("/etc/hosts").open("a", encoding="utf-8") as table:
         table.write(f"{emulated_slurm.ADDRESS} {emulated_slurm.LOGIN}\n")
-    found = emulated_slurm.start(Path(commands), folder, hosts, _enter, expansion=expansion == "1")
+    found = emulated_slurm.start(
+        Path(commands), folder, hosts, _enter, expansion=expansion, accounting=accounting, preemption=preemption
+    )
     return {**os.environ, **found, "TMPDIR": str(FOLDER / "tmp")}
 
 

@@ -1,4 +1,4 @@
-"""Slurm on the hosts of an emulated cluster: one controller beside them, one daemon on each.
+"""Slurm on the hosts of an emulated cluster: one controller beside them, one daemon on each; accounting if wanted.
 
 Everything it writes lies in a folder that vanishes with the cluster, and its daemons are processes of the cluster. The
 host of the controller is called `login`: users' commands run there, as on a real site.
@@ -20,8 +20,8 @@ from pathlib import Path
 
 LOGIN = "login"
 ADDRESS = "10.0.0.254"
-READY_S = 30.0
-_ASK_S = 5.0
+READY_S = 60.0
+_ASK_S = 30.0
 _PAUSE_S = 0.05
 _SOCKET = Path("/run/slurm/sack.socket")
 _SOCKET_S = 5.0
@@ -45,7 +45,6 @@ SlurmdLogFile={folder}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters={parameters}batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
@@ -55,9 +54,60 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 SlurmdTimeout=60
 KillWait=3
-NodeName=host[1-{hosts}] CPUs=2 RealMemory=4000 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """
+_PLAIN = """\
+AccountingStorageType=accounting_storage/none
+NodeName=host[1-{hosts}] CPUs=2 RealMemory=4000 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=10 PreemptMode=OFF
+"""
+
+# Jobs of the partition `spare` run on any node until a job of the others wants it -------------------------------------
+
+_PREEMPTION = """\
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=spare Nodes=ALL PriorityTier=1 PreemptMode=CANCEL GraceTime=10 State=UP
+"""
+
+# A centre -------------------------------------------------------------------------------------------------------------
+#
+# The last host is another kind of node, with a partition of its own. `physics`, the default account, has no limits.
+
+_CENTRE = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost={login}
+AccountingStorageEnforce=associations,limits,qos
+AccountingStoreFlags=job_comment
+NodeName=host[1-{few}] CPUs=2 RealMemory=4000 State=UNKNOWN
+NodeName=host{hosts} CPUs=2 RealMemory=8000 Feature=large State=UNKNOWN
+PartitionName=main Nodes=host[1-{few}] Default=YES PriorityTier=10 PreemptMode=OFF State=UP
+PartitionName=large Nodes=host{hosts} PriorityTier=10 PreemptMode=OFF State=UP
+"""
+_DATABASE = """\
+AuthType=auth/slurm
+DbdHost={login}
+DbdAddr={address}
+SlurmUser=root
+PidFile={folder}/slurmdbd.pid
+LogFile={folder}/slurmdbd.log
+PluginDir={plugins}
+CommitDelay=0
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm
+"""
+_ACCOUNTS = (
+    "add cluster emulated",
+    "add qos few MaxJobsPerUser=2",
+    "add qos narrow GrpTRES=node=2",
+    "add qos short MaxWall=10",
+    "add account physics chemistry Cluster=emulated",
+    "modify account chemistry set GrpTRES=node=2",
+    "add user root Account=physics,chemistry DefaultAccount=physics",
+    "modify user root set QosLevel=normal,few,narrow,short",
+)
+"""What is said to sacctmgr, a call each."""
 
 
 class SlurmError(Exception):
@@ -65,7 +115,14 @@ class SlurmError(Exception):
 
 
 def start(
-    commands: Path, folder: Path, hosts: Sequence[str], enter: Callable[[str, list[str]], list[str]], *, expansion: bool
+    commands: Path,
+    folder: Path,
+    hosts: Sequence[str],
+    enter: Callable[[str, list[str]], list[str]],
+    *,
+    expansion: bool,
+    accounting: bool,
+    preemption: bool,
 ) -> dict[str, str]:
     """Start Slurm's daemons and wait until all hosts are idle.
 
@@ -75,6 +132,8 @@ def start(
         hosts: host1, host2, ...
         enter: Makes of a command one that runs on a host.
         expansion: Whether a job may be expanded by another one (permit_job_expansion).
+        accounting: Whether it has a database, accounts, limits and several partitions; one of them is preempted.
+        preemption: Whether it has a partition whose jobs are preempted.
 
     Returns:
         What lets commands find Slurm: variables of the environment.
@@ -84,21 +143,25 @@ def start(
     """
     for part in ("state", "spool"):
         (folder / part).mkdir(parents=True)
-    plugins = next((commands.parent / "root").glob("usr/lib/*/slurm-wlm"))
-    (folder / "slurm.conf").write_text(
-        _CONFIGURATION.format(
-            login=LOGIN, address=ADDRESS, user="root", plugins=plugins, folder=folder, hosts=len(hosts),
-            parameters="permit_job_expansion," if expansion else "",
-        ),
-        encoding="utf-8",
-    )  # fmt: skip
+    names = {
+        "login": LOGIN, "address": ADDRESS, "user": "root", "folder": folder, "hosts": len(hosts),
+        "few": len(hosts) - 1, "parameters": "permit_job_expansion," if expansion else "",
+        "plugins": next((commands.parent / "root").glob("usr/lib/*/slurm-wlm")),
+    }  # fmt: skip
+    text = _CONFIGURATION + (_CENTRE if accounting else _PLAIN) + (_PREEMPTION if accounting or preemption else "")
+    (folder / "slurm.conf").write_text(text.format_map(names), encoding="utf-8")
     (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n", encoding="utf-8")
     key = folder / "slurm.key"
     key.write_bytes(secrets.token_bytes(256))
     key.chmod(0o600)
     found = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": f"{commands}:{os.environ.get('PATH', os.defpath)}"}
     environment = {**os.environ, **found}
-    started = {"slurmctld": _start([str(commands / "slurmctld"), "-D", "-c"], folder / "slurmctld.err", environment)}
+    started = {}
+    if accounting:
+        (folder / "slurmdbd.conf").write_text(_DATABASE.format_map(names), encoding="utf-8")
+        (folder / "slurmdbd.conf").chmod(0o600)
+        _start_accounting(commands, folder, started, environment)
+    started["slurmctld"] = _start([str(commands / "slurmctld"), "-D", "-c"], folder / "slurmctld.err", environment)
     for host in hosts:
         daemon = [str(commands / "slurmd"), "-D", "-N", host, "-d", str(commands / "slurmstepd")]
         name, before = f"slurmd.{host}", _socket()
@@ -106,6 +169,42 @@ def start(
         _wait_for_socket(started[name], before)
     _wait(started, folder, len(hosts), environment)
     return found
+
+
+def _start_accounting(
+    commands: Path, folder: Path, started: dict[str, subprocess.Popen[bytes]], environment: dict[str, str]
+) -> None:
+    """Start MariaDB on an empty folder and Slurm's daemon of the database, and make the accounts."""
+    (folder / "mariadb").mkdir()
+    listens = folder / "mariadb.sock"
+    shared = commands.parent / "root" / "usr" / "share" / "mariadb"
+    mariadb = [
+        str(commands / "mariadbd"), "--no-defaults", "--user=root", f"--datadir={folder / 'mariadb'}",
+        # it names temporary files after its process, whose number those of other clusters have, too
+        f"--tmpdir={folder}", "--innodb-use-native-aio=0",
+        "--innodb-log-file-size=16M", "--innodb-buffer-pool-size=32M", "--innodb-undo-tablespaces=0",
+        "--innodb-flush-log-at-trx-commit=0", f"--lc-messages-dir={shared}",
+        f"--character-sets-dir={shared / 'charsets'}",
+    ]  # fmt: skip
+    # slurmdbd would make its database and connect a second time, which MariaDB's client library 3.4.10 spoils
+    tables = "CREATE DATABASE slurm;\nCREATE DATABASE mysql;\nUSE mysql;\n"
+    tables += (shared / "mariadb_system_tables.sql").read_text(encoding="utf-8")
+    made = _ask([*mariadb, "--bootstrap"], environment, tables)
+    if made.returncode:
+        raise SlurmError(f"mariadbd --bootstrap has ended ({made.returncode}): {made.stderr.strip()[-500:]}")
+    # No table says who its users are; only processes of the cluster reach its socket.
+    mariadb += ["--skip-grant-tables", "--skip-networking", f"--socket={listens}"]
+    started["mariadbd"] = _start(mariadb, folder / "mariadbd.err", environment)
+    _until(listens.is_socket, "MariaDB listens", started, folder)
+    finds = {**environment, "MYSQL_UNIX_PORT": str(listens)}  # where the library of MariaDB's clients looks
+    started["slurmdbd"] = _start([str(commands / "slurmdbd"), "-D"], folder / "slurmdbd.err", finds)
+    _until(lambda: _ask(["sacctmgr", "ping"], environment).returncode == 0, "slurmdbd answers", started, folder)
+    for line in _ACCOUNTS:
+        said = _ask(["sacctmgr", "--immediate", *line.split()], environment)
+        if said.returncode:
+            raise SlurmError(
+                f"sacctmgr {line}: {said.stdout.strip()} {said.stderr.strip()}; {_last_words(folder, 'slurmdbd')}"
+            )
 
 
 def _socket() -> tuple[int, int] | None:
@@ -131,7 +230,8 @@ def _wait_for_socket(daemon: subprocess.Popen[bytes], before: tuple[int, int] | 
 def _start(command: list[str], said: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     with said.open("wb") as stream:
         return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True,
+            command, cwd=said.parent, env=environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+            start_new_session=True,
             preexec_fn=_unblock,  # noqa: PLW1509 - no other thread runs yet
         )  # fmt: skip
 
@@ -142,24 +242,33 @@ def _unblock() -> None:
 
 
 def _wait(daemons: dict[str, subprocess.Popen[bytes]], folder: Path, hosts: int, environment: dict[str, str]) -> None:
+    def idle() -> bool:
+        asked = _ask(["sinfo", "-h", "-N", "-o", "%N|%T"], environment)
+        return set(asked.stdout.split()) == {f"host{number}|idle" for number in range(1, hosts + 1)}
+
+    _until(idle, "all hosts are idle", daemons, folder)
+
+
+def _until(holds: Callable[[], bool], what: str, daemons: dict[str, subprocess.Popen[bytes]], folder: Path) -> None:
     until = time.monotonic() + READY_S
-    states = ""
     while time.monotonic() < until:
         for name, daemon in daemons.items():
             if daemon.poll() is not None:
                 raise SlurmError(f"{name} has ended ({daemon.returncode}): {_last_words(folder, name)}")
         try:
-            asked = subprocess.run(
-                ["sinfo", "-h", "-N", "-o", "%T"], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                text=True, timeout=_ASK_S, check=False,
-            )  # fmt: skip
-            states = asked.stdout + asked.stderr
+            if holds():
+                return
         except subprocess.TimeoutExpired:
             continue  # it is still starting
-        if states.split() == ["idle"] * hosts:
-            return
         time.sleep(_PAUSE_S)
-    raise SlurmError(f"its hosts are not idle after {READY_S:.0f} s: {' '.join(states.split())}")
+    last = next(reversed(daemons))
+    raise SlurmError(f"not within {READY_S:.0f} s: {what}; {last}: {_last_words(folder, last)}")
+
+
+def _ask(command: list[str], environment: dict[str, str], text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment, input=text, capture_output=True, text=True, timeout=_ASK_S, check=False
+    )
 
 
 def _last_words(folder: Path, name: str) -> str:
@@ -175,14 +284,20 @@ def _last_words(folder: Path, name: str) -> str:
 # use the loader and the libraries that come with them. The mirror, proxies and keys are those of the machine's own apt
 # configuration. The folder is made once and found again; a second caller waits for the first.
 
-RELEASE = "trixie"
+RELEASE = os.environ.get("MALLEABLE_SLURM_RELEASE") or "trixie"
+"""It has Slurm 24.11. Testing and unstable have the newest; they go on, and what was installed of them does not."""
 RELEASES = {"bullseye", "bookworm", "trixie", "forky", "oldstable", "stable", "testing", "unstable", "sid"}
 """Of which a machine may have one in its apt configuration: the mirror has the others, too."""
-PACKAGES = ("slurmctld", "slurmd", "slurm-client", "patchelf")
+PACKAGES = (
+    "slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server-core", "patchelf"
+)  # fmt: skip
 DEADLINE_S = 600.0
 TRIES = 3
-COMMANDS = ("squeue", "scontrol", "salloc", "sbatch", "srun", "scancel", "sinfo", "sacct", "sattach", "sbcast", "sdiag")
-DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
+COMMANDS = (
+    "squeue", "scontrol", "salloc", "sbatch", "srun", "scancel", "sinfo", "sacct", "sacctmgr", "sattach", "sbcast",
+    "sdiag",
+)  # fmt: skip
+DAEMONS = ("slurmctld", "slurmd", "slurmstepd", "slurmdbd", "mariadbd")
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
 
 
@@ -193,7 +308,7 @@ class InstallError(Exception):
 def install_folder() -> Path:
     """Return where Slurm is, or will be: in MALLEABLE_CACHE, or in the user's folder for caches."""
     base = os.environ.get("MALLEABLE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(base) / "malleable" / f"slurm-{RELEASE}-{platform.machine()}"
+    return Path(base) / "malleable" / f"slurm-mariadb-{RELEASE}-{platform.machine()}"
 
 
 def install(where: Path) -> Path:

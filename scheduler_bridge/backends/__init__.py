@@ -1,1 +1,1 @@
-"""Where nodes come from besides this machine: one package per way; ``standin`` is how mpiexec reaches them."""
+"""Where nodes come from besides this machine: one package per way; ``standin`` is how launchers reach them."""

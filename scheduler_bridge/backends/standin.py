@@ -1,4 +1,4 @@
-"""The program that mpiexec calls like ssh: it looks a node up in a table and reaches it in the way of a back-end.
+"""The program that launchers call like ssh: it looks a node up in a table and reaches it in the way of a back-end.
 
 Written, not installed, because it has to start fast: as a script of the shell it needs 2 ms.
 """
@@ -49,11 +49,6 @@ class StandIn:
         self.program = folder / f"{name}-reach"
         self._table = folder / f"{name}-nodes"
         self._text = _SCRIPT.format(table=shlex.quote(str(self._table)), of_what=of_what, body=body)
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The options for mpiexec."""
-        return ("-launcher", "ssh", "-launcher-exec", str(self.program))
 
     def write(self) -> None:
         """Write the program."""

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
+from scheduler_bridge.backends.slurm import (
+    GrowBy,
+    Harvest,
+    Session,
+    SessionConfig,
+    Slurm,
+    driver,
+    holdings,
+    read_loans,
+    this_job,
+)
+from scheduler_bridge.backends.slurm.harvest import summary
+from scheduler_bridge.backends.slurm.holdings import companion_name
+from scheduler_bridge.backends.slurm.lease import LEAST_S, LOST_S
+from scheduler_bridge.backends.slurm.reading import explained
+from scheduler_bridge.backends.slurm.session import LOANS
 from scheduler_bridge.cli.common import (
     ENV_STATE,
     CliError,
@@ -22,11 +39,14 @@ from scheduler_bridge.cli.common import (
     ShrinkOption,
     StateOption,
     direction,
+    plain_table,
+    print_rich,
     say,
     slurm_state_folder,
 )
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.model import wording
 
 _USER = "SLURM_JOB_USER"
 _PASSED_ON = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")
@@ -57,12 +77,25 @@ def run(
     deadline_s: Annotated[
         float, typer.Option("--resize-deadline", min=0.1, metavar="S", help="Seconds for the program to resize.")
     ] = 60.0,
+    lease_s: Annotated[
+        int, typer.Option("--lease", min=LEAST_S, metavar="S", help="Seconds that a lent node outlives this host.")
+    ] = LOST_S,
+    harvest: Annotated[
+        str, typer.Option("--harvest", metavar="PARTITION", help="Take its idle nodes, until others want them.")
+    ] = "",
+    harvest_qos: Annotated[
+        str, typer.Option("--harvest-qos", metavar="QOS", help="The same, with a quality of service.")
+    ] = "",
+    harvest_every_s: Annotated[
+        float, typer.Option("--harvest-every", min=0.1, metavar="S", help="Seconds between two looks, at least.")
+    ] = 5.0,
     state: StateOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")] = False,
 ) -> None:
     """Run a program on all nodes of the allocation that this is called in; it grows and shrinks with it.
 
-    Called in a batch script. Exit code: the program's.
+    Called in a batch script. Exit code: the program's. With --harvest it grows by itself, onto nodes that Slurm takes
+    back when others want them (preemption); the program goes on without those then.
 
     Example: malleable slurm run --max-nodes 4 -- python -m apgas.benchmarks.uts --depth 15
     """
@@ -77,12 +110,20 @@ def run(
     request = JobRequest(
         name=os.environ.get("SLURM_JOB_NAME") or Path(command[0]).name, command=tuple(command), job_class="malleable",
         nodes=min_nodes, min_nodes=min_nodes, max_nodes=max_nodes, user=os.environ.get(_USER, ""), cwd=str(Path.cwd()),
-        launch="mpiexec", environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
     )  # fmt: skip
+    reaped = Harvest(harvest, harvest_qos, harvest_every_s) if harvest or harvest_qos else None
+    if reaped is not None and os.environ.get("APGAS_RESILIENT") == "0":
+        raise CliError(
+            f"nodes harvested from {reaped} can be lost at any time",
+            "and APGAS_RESILIENT=0 says that the program does not survive that",
+            "unset it: with --harvest the program is resilient by itself",
+        )
     log_to_stderr("malleable: %(message)s", quiet=quiet)
     # what its one job does is in the output already
     logging.getLogger("scheduler_bridge.daemon").setLevel(logging.ERROR if quiet else logging.WARNING)
-    config = SessionConfig(job, request, slurm_state_folder(state, job), by, wait_s, deadline_s)
+    folder = slurm_state_folder(state, job)
+    config = SessionConfig(job, request, folder, by, wait_s, deadline_s, harvest=reaped, lease_s=lease_s)
     code = asyncio.run(_run(Session(config)))
     if code:
         raise typer.Exit(code)
@@ -135,6 +176,30 @@ def _run_there(job: int, state: Path | None, words: Sequence[str]) -> None:
         raise CliError(f"job {job} does not run", f"it is {info.state.lower()}", "squeue --me lists yours")
     there = holdings.on_host(job, info.batch_host, (sys.executable, "-m", "scheduler_bridge.cli", *words))
     os.execvpe(there[0], there, {**driver.environment(), ENV_STATE: str(slurm_state_folder(state, job))})
+
+
+@slurm.command()
+def status(job: JobArgument, state: StateOption = None) -> None:
+    """Show a Slurm job and the companion jobs that lend it nodes as one, from any host where Slurm's commands work.
+
+    Example: malleable slurm status 4711
+    """
+    site = Slurm()
+    info = site.job(job)
+    parts = (info, *site.companions(info)) if info.user else (info,)
+    nodes = [node for part in parts if part.state == "RUNNING" for node in part.nodes]
+    paid = "".join(f", {what} {value}" for what, value in (("account", info.account), ("QOS", info.qos)) if value)
+    say(f"job {job} {info.name} of {info.user}{paid}: {info.state.lower()} on {wording.nodes(len(nodes))}")
+    table = plain_table("JOB", "PART", "STATE", "NODES", "SINCE", "WHY")
+    for part in parts:
+        since = f"{dt.datetime.fromtimestamp(part.starts_s).astimezone():%m-%d %H:%M:%S}" if part.starts_s else ""
+        kind = "itself" if part is info else "companion"
+        why = explained(part.reason) if part.reason and part.state == "PENDING" else part.reason
+        table.add_row(str(part.job), kind, part.state.lower(), " ".join(part.nodes), since, why)
+    print_rich(table)
+    loans = read_loans(slurm_state_folder(state, job) / LOANS)
+    if loans:
+        say(f"{summary(loans, time.time())}; sacct --name={companion_name(job)}")
 
 
 @slurm.command()

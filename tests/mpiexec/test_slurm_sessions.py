@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.doors import all_attacked
 from support.slurm import Cluster, need_slurm
 
 PROGRAMS = Path(__file__).parent / "programs"
+DOORS = Path(__file__).parents[1] / "support" / "doors.py"
 ALL = ["host1", "host2", "host3", "host4"]
 
 
@@ -70,7 +73,7 @@ def test_the_job_ends_while_slurm_looks_for_a_node(cluster: Cluster) -> None:
     cluster.until(lambda: bool(cluster.run(*waiting).strip()), "a companion waits")
     cluster.run("scancel", str(job))
     cluster.until(lambda: list(cluster.held()) == [other], "the job is over")
-    cluster.until(lambda: not cluster.run(*waiting).strip(), "nobody waits any more")
+    cluster.until(lambda: not cluster.run(*waiting).strip(), "no job waits any more")
 
 
 @pytest.mark.parametrize(("grow_by", "kind"), [("companion", "grow"), ("expand", "grow"), ("companion", "shrink")])
@@ -87,18 +90,40 @@ def test_the_job_ends_while_the_program_is_being_resized(cluster: Cluster, grow_
 
 
 @pytest.mark.parametrize("resilient", [False, True], ids=["plain", "resilient"])
-def test_a_node_is_set_down(cluster: Cluster, resilient: bool) -> None:
+@pytest.mark.parametrize("how", ["set down", "companion cancelled"])
+def test_a_node_is_lost(cluster: Cluster, how: str, resilient: bool) -> None:
+    """Under mpiexec, an assertion of it ended also those that survive losses."""
     script = f"export APGAS_RESILIENT={int(resilient)}; malleable slurm run -- {python('slurm_hesitant.py', 'waiting')}"
     job = cluster.submit(1, f"{script}; echo code $?")
     cluster.until_says(job, "up on host1")
     cluster.resize(job, "--grow=2")
     cluster.until_says(job, "on host1 host2 host3")
-    cluster.run("scontrol", "update", "NodeName=host3", "State=down", "Reason=test")
+    if how == "set down":
+        cluster.run("scontrol", "update", "NodeName=host3", "State=down", "Reason=test")
+    else:
+        cluster.run("scancel", *(str(other) for other, nodes in cluster.held().items() if nodes == ("host3",)))
     said = cluster.until_over(job)
     assert ("went on without a node" in said) == resilient
     assert said.endswith("code 0\n") == resilient
-    if not resilient:
-        assert "ode failure on host3" in said  # srun says so
+
+
+def test_strangers_reach_no_launcher_and_end_no_program(cluster: Cluster) -> None:
+    """Under mpiexec, twelve bytes of any user of a host, or of another machine, ended a program."""
+    end = cluster.folder / "end"
+    job = cluster.submit(2, f"malleable slurm run --max-nodes 3 -- {python('listening.py', end)}; echo code $?")
+    cluster.until_says(job, "up")
+    cluster.resize(job, "--grow=1")
+    cluster.until_says(job, "pids")
+    processes, doors = all_attacked(cluster.run(sys.executable, DOORS))
+    assert sum("--agent" in words for words in processes) >= 2
+    assert not re.search("bin/mpiexec|hydra", " ".join(processes))
+    proven = re.findall(r"doors (.*)", cluster.text(job))[0].split()
+    assert set(proven) == doors
+    assert {door.partition(":")[0] for door in doors} == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+    end.touch()
+    said = cluster.until_over(job)
+    assert "alive" in said
+    assert said.endswith("code 0\n")
 
 
 @pytest.mark.parametrize("grow_by", ["companion", "expand"])

@@ -60,8 +60,8 @@ class Cluster(Console):
         path = self.folder / f"script-{uuid.uuid4().hex[:8]}.sh"
         path.write_text(f"#!/bin/bash\ncd {ROOT}\n{script}\n", encoding="utf-8")
         output = f"--output={self.folder}/job-%j.txt"
-        told = self.run("sbatch", "--parsable", f"--nodes={nodes}", "--exclusive", output, *options, path)
-        return int(told.split()[0])
+        printed = self.run("sbatch", "--parsable", f"--nodes={nodes}", "--exclusive", output, *options, path)
+        return int(printed.split()[0])
 
     def text(self, job: int) -> str:
         """What a batch script has written so far."""
@@ -92,7 +92,7 @@ class Cluster(Console):
         self.until(lambda: "is ordered to" in self.run(*words, code=None), f"job {job} takes orders")
 
     def until_nodes(self, count: int) -> list[str]:
-        """Wait until jobs hold so many nodes in all; return them."""
+        """Wait until jobs hold that many nodes in all; return them."""
         self.until(lambda: len(self.nodes()) == count, f"{count} nodes are held")
         return self.nodes()
 

@@ -103,9 +103,9 @@ def test_the_doctor_tells_what_this_slurm_allows(
 ) -> None:
     monkeypatch.setattr("apgas.doctor.CHECKS", ())
     assert run(["doctor"]) == 0
-    told = capsys.readouterr().out
-    assert "ok    Slurm's limits    Slurm 24.11.5, auth/slurm; jobs grow by companion jobs" in told
-    assert told.endswith("\n\neverything that is needed works\n")
+    printed = capsys.readouterr().out
+    assert "ok    Slurm's limits    Slurm 24.11.5, auth/slurm; jobs grow by companion jobs" in printed
+    assert printed.endswith("\n\neverything that is needed works\n")
     (site / "scontrol").write_text("#!/bin/sh\necho slurm: no controller >&2; exit 1\n", encoding="utf-8")
     assert run(["doctor"]) == 1
     said = capsys.readouterr()
@@ -114,6 +114,6 @@ def test_the_doctor_tells_what_this_slurm_allows(
     assert said.out.endswith("\n\n1 of 3 checks failed\n")
 
 
-def test_the_scheduler_is_told_no_nodes_beside_those_of_slurm(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scheduler_takes_no_nodes_beside_those_of_slurm(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--backend", "slurm", "--nodes", "4"]) == 2
     assert "Slurm names them" in capsys.readouterr().err

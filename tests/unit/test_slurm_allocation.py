@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
+import socket
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support import PATIENCE_S
 
-from scheduler_bridge.backends.slurm import Allocation, Slurm, SlurmError
+from scheduler_bridge.backends.slurm import Allocation, Harvest, Slurm, SlurmError, read_loans
 from scheduler_bridge.backends.slurm.driver import Reach
+from scheduler_bridge.backends.slurm.lease import WITNESS, Leases
 
 SCONTROL = r"""#!/usr/bin/env python3
 import json, os, sys
 folder = os.path.dirname(sys.argv[0])
 line = " ".join(sys.argv[1:])
 with open(folder + "/log", "a") as log: print("scontrol", line, file=log)
-if line == "--version": print("slurm-wlm 24.11.5")
+if line.startswith("show job") and os.path.exists(folder + "/away"): os.execvp("sleep", ["sleep", "600"])
+elif line == "--version": print("slurm-wlm 24.11.5")
 elif line == "show config": print("AuthType = auth/slurm")
 elif line.startswith("show job"):
     job = int(sys.argv[3])
-    nodes = {1: "a,b", 2: "c", 3: "d"}.get(job)
-    told = {"job_id": job, "job_state": ["RUNNING"], "nodes": nodes, "batch_host": "a", "end_time": 0}
-    print(json.dumps({"jobs": [told] if nodes else []}))
+    nodes = {1: "a,b", 2: "c", 3: "d", 9: ""}.get(job)
+    over = os.path.exists(f"{folder}/over-{job}")
+    state = "PENDING" if job == 9 else "COMPLETED" if over else "RUNNING"
+    allocation = {
+        "job_id": job, "job_state": [state], "nodes": nodes, "batch_host": "a",
+        "start_time": 1000 + job, "end_time": 2000 if over else 0, "state_reason": "AssocGrpNodeLimit",
+    }
+    print(json.dumps({"jobs": [allocation] if nodes is not None else []}))
 elif os.path.exists(folder + "/refuse"): sys.exit("scontrol: error: it is not allowed")
 """
-SALLOC = r"""#!/usr/bin/env python3
-import os, sys, time
+SBATCH = r"""#!/usr/bin/env python3
+import os, subprocess, sys
 folder = os.path.dirname(sys.argv[0])
-with open(folder + "/log", "a") as log: print("salloc", *sys.argv[1:], file=log)
+with open(folder + "/log", "a") as log: print("sbatch", *sys.argv[1:], file=log)
 with open(folder + "/free") as file: free = file.read().split()
-if not free: sys.exit("salloc: Pending job allocation 9\nsalloc: error: Unable to allocate resources: busy")
+if not free: sys.exit("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: busy")
 with open(folder + "/free", "w") as file: print(*free[1:], file=file)
-if free[0] == "hang":
-    print("salloc: Pending job allocation 9", file=sys.stderr, flush=True)
-    time.sleep(600)
-print("salloc: Granted job allocation", free[0], file=sys.stderr)
+if free[0] != "9":
+    with open(folder + "/script-" + free[0], "w") as file: file.write(sys.stdin.read())
+    subprocess.Popen(
+        ["/bin/sh", "-c", f"/bin/sh {folder}/script-{free[0]}; echo $? > {folder}/over-{free[0]}"],
+        env={**os.environ, "SLURM_JOB_ID": free[0]}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+print(free[0])
+"""
+SINFO = """#!/bin/sh
+case "$*" in *%l) echo 1:30:00 ;; *) printf '%s\\n' 'c|idle|none' 'd|idle|none' 'e|idle*|none' 'f|mixed|none' ;; esac
+"""
+SRUN = """#!/bin/sh
+while :; do case $1 in -*) shift ;; *) exec "$@" ;; esac; done
 """
 OTHER = """#!/bin/sh
 echo "$(basename $0) $*" >> "$(dirname $0)/log"
@@ -45,8 +70,8 @@ if [ "$(basename $0)" = squeue ] && [ -e "$(dirname $0)/busy" ]; then rm "$(dirn
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of commands; `free` has the numbers of the jobs that salloc will make."""
-    for name, text in {"scontrol": SCONTROL, "salloc": SALLOC, "scancel": OTHER, "squeue": OTHER}.items():
+    """A folder of commands; `free` has the numbers of the jobs that sbatch will make; 9 gets no node."""
+    for name, text in {"scontrol": SCONTROL, "sbatch": SBATCH, "scancel": OTHER, "squeue": OTHER}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "free").write_text("2 3", encoding="utf-8")
@@ -60,53 +85,153 @@ def log(tools: Path, command: str) -> list[str]:
 
 
 def test_it_grows_and_gives_back(tools: Path) -> None:
-    allocation = Allocation(Slurm(), 1)
-    assert allocation.grow(2, 5.0) == ("c", "d")
+    allocation = Allocation(Slurm(), 1, books=tools / "books")
+    assert allocation.grow(2, PATIENCE_S) == ("c", "d")
     (tools / "busy").touch()  # a step on b that ends while we wait
     allocation.give_back(["d", "b"])
     assert allocation.holdings.nodes == ("a", "c")
-    assert log(tools, "scancel") == ["scancel 3"]
+    assert not log(tools, "scancel")  # it ends by itself
+    assert (tools / "over-3").read_text(encoding="utf-8") == "0\n"
     assert log(tools, "scontrol update") == ["scontrol update JobId=1 NodeList=a"]
     assert len(log(tools, "squeue")) == 2
     allocation.close()
-    assert log(tools, "scancel")[-1].startswith("scancel --name=malleable-1 --user=")
+    assert not log(tools, "scancel")  # none waits for a node
+    lines = [json.loads(line) for line in (tools / "books").read_text(encoding="utf-8").splitlines()]
+    assert lines[:2] == [
+        {"companion": 2, "node": "c", "from_s": 1002.0},
+        {"companion": 3, "node": "d", "from_s": 1003.0},
+    ]
+    assert lines[2].keys() == {"companion", "left_s"}
+    assert lines[3] == {"companion": 3, "to_s": 2000.0}
+    assert not any(loan.lost for loan in read_loans(tools / "books"))
+    assert lines[-1] == {"companion": 2, "to_s": 2000.0}
 
 
-def test_all_nodes_or_none(tools: Path) -> None:
+def test_all_nodes_or_none_and_the_limit_is_named(tools: Path) -> None:
     allocation = Allocation(Slurm(), 1)
-    with pytest.raises(SlurmError, match="Slurm gives no node: Unable to allocate resources: busy"):
-        allocation.grow(3, 5.0)
+    with pytest.raises(SlurmError, match=r"Slurm gives no node: Batch.*busy: QOSMaxSubmitJobPerUserLimit \(a limit of"):
+        allocation.grow(3, PATIENCE_S)
     assert allocation.holdings.nodes == ("a", "b")
-    # the request that waited, and both companions
-    assert sorted(log(tools, "scancel")) == ["scancel 2", "scancel 3", "scancel 9"]
+    (tools / "free").write_text("2 9", encoding="utf-8")
+    (tools / "over-2").unlink(missing_ok=True)
+    with pytest.raises(SlurmError, match=r"gives no node: AssocGrpNodeLimit \(a limit of the account or of its user\)"):
+        allocation.grow(2, 1.0)
+    assert allocation.holdings.nodes == ("a", "b")
+    assert "scancel 9" in log(tools, "scancel")
+    allocation.close()
+
+
+def test_harvested_nodes_are_asked_for_elsewhere_and_a_warning_comes_through(tools: Path) -> None:
+    """The witness is a step that srun starts; TERM to its process is what it hears."""
+    (tools / "srun").write_text(SRUN, encoding="utf-8")
+    (tools / "sinfo").write_text(SINFO, encoding="utf-8")
+    for name in ("srun", "sinfo"):
+        (tools / name).chmod(0o755)
+    warned: list[str] = []
+    harvest = Harvest("spare", "low")
+    allocation = Allocation(Slurm(), 1, books=tools / "books", harvest=harvest, warned=warned.append)
+    assert allocation.idle() == 2
+    assert allocation.grow(3, PATIENCE_S, at_least=1) == ("c", "d")
+    assert "--partition=spare --qos=low" in log(tools, "sbatch")[0]
+    assert log(tools, "sbatch")[0].endswith(" --time=90")
+    until(lambda: len(witnesses(tools)) == 2)
+    one, other = witnesses(tools)
+    os.kill(one, signal.SIGTERM)
+    until(lambda: len(warned) == 1)
+    assert warned[0] in ("c", "d")
+    allocation.leave(warned[0])
+    assert len(allocation.holdings.companions) == 1
+    allocation.close()
+    os.kill(other, signal.SIGTERM)  # as Slurm does when the script of a job has ended
+    until(lambda: not witnesses(tools))
+    loans = {loan.node: loan for loan in read_loans(tools / "books")}
+    assert loans[warned[0]].warned_s is not None
+    assert not any(loan.lost for loan in loans.values())
 
 
 def test_it_ends_while_slurm_looks_for_a_node(tools: Path) -> None:
-    import threading
-
-    (tools / "free").write_text("hang", encoding="utf-8")
+    (tools / "free").write_text("9", encoding="utf-8")
     allocation = Allocation(Slurm(), 1)
-    errors: list[BaseException] = []
+    with ThreadPoolExecutor(1) as pool:
+        growing = pool.submit(allocation.grow, 1, 10 * PATIENCE_S)
+        until = time.monotonic() + PATIENCE_S
+        while (tools / "free").read_text(encoding="utf-8").split() and time.monotonic() < until:
+            time.sleep(0.01)
+        allocation.close()
+        with pytest.raises(SlurmError, match="job 1 is ending"):
+            growing.result()
+    assert "scancel 9" in log(tools, "scancel")
 
-    def grow() -> None:
-        try:
-            allocation.grow(1, 300.0)
-        except SlurmError as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=grow)
-    thread.start()
-    until = time.monotonic() + PATIENCE_S
-    while not (tools / "log").exists() or not log(tools, "salloc"):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    while (tools / "free").read_text(encoding="utf-8").split():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+def test_the_end_waits_for_no_slurmctld_that_is_away(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took 15 s for each companion job, and as much again, twice."""
+    monkeypatch.setattr("scheduler_bridge.backends.slurm.allocation._ENDS_S", 0.5)
+    allocation = Allocation(Slurm(), 1, books=tools / "books")
+    allocation.grow(2, PATIENCE_S)
+    asked = len(log(tools, "scontrol show job"))
+    (tools / "away").touch()
+    before_s = time.time()
     allocation.close()
-    thread.join(PATIENCE_S)
-    assert not thread.is_alive()
-    assert "Slurm gives no node" in str(errors)
+    allocation.close()
+    assert len(log(tools, "scontrol show job")) <= asked + 1
+    assert not log(tools, "scancel")
+    for loan in read_loans(tools / "books"):
+        until_over(tools, loan.companion)
+        assert loan.to_s is not None
+        assert before_s <= loan.to_s <= time.time()
+
+
+def test_a_job_that_was_perhaps_asked_for_is_cancelled_at_the_end(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allocation = Allocation(Slurm(), 1)
+    (tools / "sbatch").write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+    with monkeypatch.context() as impatient:
+        impatient.setattr("scheduler_bridge.backends.slurm.driver.CALL_S", 0.5)
+        with pytest.raises(SlurmError, match=r"sbatch has not answered within 0\.5 s"):
+            allocation.grow(1, PATIENCE_S)
+    allocation.close()
+    (line,) = log(tools, "scancel")
+    assert line.startswith("scancel --name=malleable-1 --user=")
+    assert line.endswith(" --state=PENDING")
+
+
+def test_a_companion_ends_with_its_lease(tools: Path) -> None:
+    """However the borrower ends: it need not cancel anything, and one that starts too late is not let in."""
+    held, strange = Leases(lambda _: None), Leases(lambda _: None)
+    job = held.ask(lambda: Slurm().submit(("sbatch",), held.script(("127.0.0.1",))))
+    assert held.wait(job, PATIENCE_S)
+    # what the kernel does with the sockets of a process that is killed
+    held._held[job].shutdown(socket.SHUT_RDWR)
+    until_over(tools, job)
+    assert strange.ask(lambda: 5) == 5
+    late = Slurm().submit(("sbatch",), strange.script(("127.0.0.1",)))
+    until_over(tools, late)
+    assert not strange.wait(late, 0.0)
+    assert [(tools / f"over-{number}").read_text(encoding="utf-8") for number in (job, late)] == ["1\n", "1\n"]
+    held.close()
+    strange.close()
+
+
+def until_over(tools: Path, job: int) -> None:
+    until(lambda: (tools / f"over-{job}").exists() and bool((tools / f"over-{job}").read_text(encoding="utf-8")))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def witnesses(tools: Path) -> list[int]:
+    """The processes that wait for TERM."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            caught = int(re.findall(r"SigCgt:\s*(\w+)", (folder / "status").read_text())[0], 16)
+            words, environ = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            if WITNESS.encode() in words and str(tools).encode() in environ and caught >> (signal.SIGTERM - 1) & 1:
+                found.append(int(folder.name))
+    return found
 
 
 def test_expansion_needs_permission(tools: Path) -> None:
@@ -115,7 +240,7 @@ def test_expansion_needs_permission(tools: Path) -> None:
     assert "companion" in caught.value.hint
 
 
-def test_what_slurm_refuses_is_told(tools: Path) -> None:
+def test_what_slurm_refuses_is_reported(tools: Path) -> None:
     allocation = Allocation(Slurm(), 1)
     (tools / "refuse").touch()
     with pytest.raises(SlurmError, match="NodeList=a: it is not allowed"):
@@ -143,7 +268,7 @@ def test_the_stand_in_for_ssh_calls_srun_for_the_job_that_the_node_belongs_to(
     reach = Reach(tools)
     reach.write()
     allocation = Allocation(Slurm(), 1, changed=reach.know_owners)
-    allocation.grow(1, 5.0)
+    allocation.grow(1, PATIENCE_S)
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     for node, job in (("b", 1), ("c", 2)):
@@ -155,3 +280,4 @@ def test_the_stand_in_for_ssh_calls_srun_for_the_job_that_the_node_belongs_to(
         assert kept == "1"
     stranger = subprocess.run([str(reach.program), "z", "true"], capture_output=True, text=True, check=False)
     assert (stranger.returncode, stranger.stderr) == (255, "z is not a node of this job\n")
+    allocation.close()

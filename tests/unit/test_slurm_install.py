@@ -21,7 +21,7 @@ esac
 """
 
 
-def install(folder: Path, targets: str | None) -> str:
+def install(folder: Path, targets: str | None, **variables: str) -> str:
     """Tries to install; returns what was said."""
     if targets is not None:
         (folder / "apt-get").write_text(APT, encoding="utf-8")
@@ -32,7 +32,8 @@ def install(folder: Path, targets: str | None) -> str:
     path = str(folder) if targets is None else f"{folder}:{os.environ['PATH']}"
     done = subprocess.run(
         [sys.executable, str(ROOT / "launch" / "emulated-cluster"), "--install-slurm"],
-        env={"PATH": path, "MALLEABLE_CACHE": str(folder / "cache")}, capture_output=True, text=True, check=False,
+        env={"PATH": path, "MALLEABLE_CACHE": str(folder / "cache"), **variables}, capture_output=True, text=True,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 125
     return done.stderr.splitlines()[-1]
@@ -43,6 +44,8 @@ def test_the_mirror_is_that_of_the_machine(tmp_path: Path) -> None:
     said = install(tmp_path, targets)
     assert said == "emulated-cluster: the packages of Debian trixie cannot be listed: E: no way there"
     assert (tmp_path / "apt-get.sources").read_text(encoding="utf-8").endswith("http://c/mirror trixie main\n")
+    newer = install(tmp_path, targets, MALLEABLE_SLURM_RELEASE="forky")
+    assert newer == "emulated-cluster: the packages of Debian forky cannot be listed: E: no way there"
 
 
 @pytest.mark.parametrize(

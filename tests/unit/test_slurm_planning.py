@@ -16,20 +16,23 @@ JOB = Holdings(7, "a", ("a", "b", "c"))
 
 
 def test_a_companion_is_like_the_job_that_it_lends_its_node_to() -> None:
-    info = JobInfo(7, "RUNNING", ("a",), partition="gpu", account="physics", qos="high")
-    assert holdings.allocate_companion(info, 10, 42) == (
-        "salloc", "--no-shell", "--nodes=1", "--exclusive", "--immediate=10", "--job-name=malleable-7",
-        "--partition=gpu", "--account=physics", "--qos=high", "--time=42",
+    info = JobInfo(7, "RUNNING", ("a",), partition="gpu", account="physics", qos="high", comment="my thesis")
+    assert holdings.submit_companion(info, 42) == (
+        "sbatch", "--parsable", "--no-requeue", "--chdir=/", "--output=/dev/null", "--nodes=1", "--exclusive",
+        "--job-name=malleable-7", "--partition=gpu", "--account=physics", "--qos=high", "--comment=my thesis",
+        "--time=42",
     )  # fmt: skip
-    plain = holdings.allocate_companion(JobInfo(7, "RUNNING", ("a",)), 10, None, expand=True)
-    assert plain[5:] == ("--job-name=malleable-7", "--dependency=expand:7")
+    assert holdings.allocate_expansion(JobInfo(7, "RUNNING", ("a",)), 10, None) == (
+        "salloc", "--no-shell", "--immediate=10", "--dependency=expand:7", "--nodes=1", "--exclusive",
+        "--job-name=malleable-7",
+    )  # fmt: skip
 
 
 def test_nodes_of_companions_go_back_with_their_jobs() -> None:
     held = JOB.lent("d", 8).lent("e", 9)
     assert held.nodes == ("a", "b", "c", "d", "e")
     assert held.jobs == (7, 8, 9)
-    assert held.giving_back(["e", "d"], OLD) == (("scancel", "9"), ("scancel", "8"))
+    assert held.giving_back(["e", "d"], OLD) == ((9, 8), ())
     left = held.without(["e"])
     assert (left.nodes, left.resized) == (("a", "b", "c", "d"), 0)
 
@@ -37,7 +40,7 @@ def test_nodes_of_companions_go_back_with_their_jobs() -> None:
 def test_nodes_of_the_job_itself_go_back_by_naming_those_that_stay() -> None:
     held = JOB.lent("d", 8)
     steps = held.giving_back(["d", "b"], NEW)
-    assert steps == (("scancel", "8"), ("scontrol", "update", "JobId=7", "NodeList=a,c"))
+    assert steps == ((8,), (("scontrol", "update", "JobId=7", "NodeList=a,c"),))
     assert held.without(["d", "b"]) == Holdings(7, "a", ("a", "c"), resized=1)
 
 
@@ -57,7 +60,7 @@ def test_an_old_slurm_resizes_a_job_once() -> None:
         once.check_release(2, OLD)
     once.check_release(1, OLD)
     once.check_release(2, NEW)
-    assert once.giving_back(["d"], OLD) == (("scancel", "8"),)
+    assert once.giving_back(["d"], OLD) == ((8,), ())
 
 
 def test_an_expanded_job_keeps_the_order_of_its_nodes() -> None:

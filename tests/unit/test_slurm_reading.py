@@ -54,11 +54,25 @@ def test_a_job_reads_the_same_from_json_and_from_text() -> None:
 
 
 def test_other_forms_of_the_json_are_understood() -> None:
-    told: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
-    told["jobs"][0] |= {"job_state": "PENDING", "end_time": 0, "nodes": "", "batch_host": None, "account": "physics"}
-    told["jobs"][0]["state_reason"] = "Resources"
-    assert reading.job_of_json(json.dumps(told)) == JobInfo(
-        job=1, state="PENDING", nodes=(), partition="main", account="physics", reason="Resources"
+    document: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
+    document["jobs"][0] |= {
+        "job_state": "PENDING",
+        "start_time": 0,
+        "end_time": 0,
+        "nodes": "",
+        "batch_host": None,
+        "account": "physics",
+    }
+    document["jobs"][0]["state_reason"] = "Resources"
+    assert reading.job_of_json(json.dumps(document)) == JobInfo(
+        job=1,
+        state="PENDING",
+        nodes=(),
+        partition="main",
+        account="physics",
+        reason="Resources",
+        user="root",
+        name="rec.sh",
     )
     assert reading.job_of_json('{"jobs": []}') is None
 
@@ -74,6 +88,19 @@ def test_json_that_is_something_else_is_refused(text: str) -> None:
 def test_text_that_is_something_else_is_refused() -> None:
     with pytest.raises(ReadingError, match="not understood"):
         reading.job_of_text("slurm_load_jobs error: Invalid job id specified")
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("infinite\n", None), ("", None), ("30:00\n", 30), ("12:30:00\n", 750), ("2-01:00:00\n", 2940), ("0:30", 1)],
+)
+def test_time_limits(text: str, minutes: int | None) -> None:
+    assert reading.read_minutes(text) == minutes
+
+
+def test_what_is_no_time_limit() -> None:
+    with pytest.raises(ReadingError, match="'soon' is no time limit"):
+        reading.read_minutes("soon\n")
 
 
 def test_steps() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,8 @@ from scheduler_bridge.jobrunner.notes import Notes
 
 HERE = os.uname().nodename
 LAUNCHER = f"""#!/bin/sh
-echo "${wire.ENV_SCHEDULER} ${wire.ENV_TOKEN}" > "$(dirname "$0")/told.part"
-mv "$(dirname "$0")/told.part" "$(dirname "$0")/told"
+echo "${wire.ENV_SCHEDULER} ${wire.ENV_TOKEN}" > "$(dirname "$0")/endpoint.part"
+mv "$(dirname "$0")/endpoint.part" "$(dirname "$0")/endpoint"
 exec sleep 600
 """
 
@@ -34,19 +35,36 @@ class Played(Slurm):
     def __init__(self) -> None:
         super().__init__()
         self.did: list[Words] = []
+        self.away = False
         self._jobs = iter(range(2, 10))
+        self._scripts: dict[int, subprocess.Popen[str]] = {}
 
     def limits(self) -> Limits:
         return Limits((24, 11, 5), "auth/slurm", expansion=False, once=False, json=True)
 
-    def job(self, number: int) -> JobInfo:
-        return JobInfo(number, "RUNNING", (HERE if number == 1 else f"n{number}",))
+    def job(self, number: int, within_s: float = 0.0) -> JobInfo:
+        if number == 1:
+            return JobInfo(1, "RUNNING", (HERE,), HERE)
+        return JobInfo(number, "COMPLETED" if number in self.over() else "RUNNING", (f"n{number}",), ends_s=1000.0)
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
+        if self.away:
+            raise SlurmError("it is away")
         return ()
 
-    def allocate(self, words: Words, wait_s: float) -> int:
-        return next(self._jobs)
+    def submit(self, words: Words, script: str) -> int:
+        number = next(self._jobs)
+        environment = {**os.environ, "SLURM_JOB_ID": str(number)}
+        self._scripts[number] = subprocess.Popen(["sh"], env=environment, stdin=subprocess.PIPE, text=True)
+        pipe = self._scripts[number].stdin
+        assert pipe is not None
+        with pipe:
+            pipe.write(script)
+        return number
+
+    def over(self) -> list[int]:
+        """The companion jobs that have ended."""
+        return [number for number, process in self._scripts.items() if process.poll() is not None]
 
     def run(self, words: Words) -> None:
         self.did.append(words)
@@ -60,8 +78,8 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def connected(folder: Path) -> Job:
     """The program, which is ready for orders."""
-    await until((folder / "told").exists)
-    endpoint, token = (folder / "told").read_text(encoding="utf-8").split()
+    await until((folder / "endpoint").exists)
+    endpoint, token = (folder / "endpoint").read_text(encoding="utf-8").split()
     host, _, port = endpoint.rpartition(":")
     job = Job(*await asyncio.open_connection(host, int(port)))
     await job.say(wire.Hello(version=2, job=1, token=token))
@@ -123,7 +141,7 @@ def test_a_node_that_is_lost_while_the_program_grows_lets_no_second_order_in(tmp
         order = await job.hear()  # to be answered later
         assert isinstance(order, wire.Grow)
         await job.say(wire.Lost(nodes=("n2",), reason="it is gone", loss=1))
-        await until(lambda: ("scancel", "2") in slurm.did and len(session._tasks) == 1)
+        await until(lambda: slurm.over() == [2] and len(session._tasks) == 1)
         with pytest.raises(ValueError, match=r"it is being resized \(grow\)"):
             session.resize(1, 1)
         await job.say(wire.Outcome(order=order.order, kind="grow", outcome="done", nodes=order.nodes))
@@ -144,10 +162,10 @@ def test_nodes_of_companion_jobs_go_first_and_back_when_the_program_has_left_the
         assert isinstance(order, wire.Shrink)
         assert order.nodes == ("n2",)
         assert session.snapshot().nodes[1].releasing
-        assert slurm.did == []
+        assert slurm.over() == []
         await job.say(wire.Outcome(order=order.order, kind="shrink", outcome="done", nodes=order.nodes))
         await until(lambda: session.snapshot().jobs[0].resizing is None)
-        assert slurm.did == [("scancel", "2")]
+        assert (slurm.did, slurm.over()) == ([], [2])
         assert [node.name for node in session.snapshot().nodes] == [HERE]
         with pytest.raises(ValueError, match="it has 1 node and accepts 1 to 8"):
             session.resize(1, -1)
@@ -162,6 +180,29 @@ def test_nodes_of_companion_jobs_go_first_and_back_when_the_program_has_left_the
     assert [resize.kind for resize in record.jobs[0].resizes] == ["grow", "shrink", "grow"]
 
 
+def test_nodes_are_given_back_when_slurm_is_there_again(
+    tmp_path: Path, slurm: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stayed unused to the end of the job."""
+    monkeypatch.setattr("scheduler_bridge.backends.slurm.session.AGAIN_S", 0.05)
+
+    async def play(session: Session, job: Job) -> None:
+        await grown(session, job, "n2")
+        session.resize(1, -1)
+        order = await job.hear()
+        assert isinstance(order, wire.Shrink)
+        slurm.away = True
+        await job.say(wire.Outcome(order=order.order, kind="shrink", outcome="done", nodes=order.nodes))
+        await until(lambda: session.snapshot().jobs[0].resizing is None)
+        assert session.snapshot().jobs[0].reason == "n2 not given back yet: it is away"
+        assert slurm.over() == []
+        slurm.away = False
+        await until(lambda: slurm.over() == [2])
+        await until(lambda: session.snapshot().jobs[0].reason != "n2 not given back yet: it is away")
+
+    perform(config(tmp_path), tmp_path, slurm, play)
+
+
 def test_a_refused_order_returns_the_nodes_and_the_next_one_follows_at_once(tmp_path: Path, slurm: Played) -> None:
     async def play(session: Session, job: Job) -> None:
         session.resize(1, 2)
@@ -169,7 +210,7 @@ def test_a_refused_order_returns_the_nodes_and_the_next_one_follows_at_once(tmp_
         assert isinstance(order, wire.Grow)
         await job.say(wire.Outcome(order=order.order, kind="grow", outcome="refused", reason="not in this phase"))
         await until(lambda: session.snapshot().jobs[0].resizing is None)
-        assert sorted(slurm.did) == [("scancel", "2"), ("scancel", "3")]
+        assert (slurm.did, slurm.over()) == ([], [2, 3])
         assert "not in this phase" in session.snapshot().jobs[0].reason
         await grown(session, job, "n4")
         assert "not in this phase" not in session.snapshot().jobs[0].reason
@@ -188,10 +229,10 @@ def test_the_program_asks_for_nodes_and_is_answered_when_slurm_has_them(tmp_path
         await job.say(wire.Outcome(order=order.order, kind="grow", outcome="done", nodes=order.nodes))
         await until(lambda: session.snapshot().jobs[0].resizing is None)
 
-        def refuse(words: Words, wait_s: float) -> int:
+        def refuse(words: Words, script: str) -> int:
             raise SlurmError("Slurm gives no node: busy")
 
-        slurm.allocate = refuse  # type: ignore[method-assign]
+        slurm.submit = refuse  # type: ignore[method-assign]
         await job.say(wire.Evolving(request=3, delta=1))
         assert await job.hear() == wire.Answer(request=3, granted=0, reason="Slurm gives no node: busy")
         await until(lambda: session.snapshot().jobs[0].reason == "not resized: Slurm gives no node: busy")
@@ -204,13 +245,13 @@ def test_nodes_that_a_silent_program_may_use_stay_until_it_has_ended(tmp_path: P
         session.resize(1, 1)
         assert isinstance(await job.hear(), wire.Grow)
         await until(lambda: session.snapshot().jobs[0].resizing is None)
-        assert slurm.did == []
+        assert slurm.over() == []
         assert "no outcome within 0.1 s" in session.snapshot().jobs[0].reason
         with pytest.raises(ValueError, match="it takes no orders now"):
             session.resize(1, 1)
 
     perform(replace(config(tmp_path), resize_deadline_s=0.1, withdraw_s=0.1), tmp_path, slurm, play)
-    assert slurm.did[-1][:2] == ("scancel", "--name=malleable-1")
+    assert slurm._scripts[2].wait(PATIENCE_S) == 0
 
 
 def test_users_see_the_program_and_can_end_it_but_there_is_nothing_to_schedule(tmp_path: Path, slurm: Played) -> None:

@@ -17,7 +17,7 @@ from scheduler_bridge.backends.slurm.backend import FIT, Looker, Sign, judge_nod
 from scheduler_bridge.backends.slurm.driver import CALL_S
 from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
 
-TOLD = """\
+SINFO = """\
 host1|allocated|none
 host1|allocated|none
 host2|draining|disk full | soon
@@ -29,7 +29,7 @@ JOB = JobInfo(7, "RUNNING", ("host1", "host2", "host4"))
 
 
 def test_sinfo_is_read() -> None:
-    assert reading.read_nodes(TOLD) == (
+    assert reading.read_nodes(SINFO) == (
         NodeInfo("host1", "allocated"),
         NodeInfo("host2", "draining", reason="disk full | soon"),
         NodeInfo("host3", "down", answers=False, reason="Not responding"),
@@ -53,7 +53,7 @@ def test_sinfo_is_read() -> None:
     ],
 )
 def test_what_follows_for_a_node(name: str, sign: Sign, complaint: str) -> None:
-    sight = judge_nodes([name], JOB, reading.read_nodes(TOLD))[name]
+    sight = judge_nodes([name], JOB, reading.read_nodes(SINFO))[name]
     assert (sight.sign, sight.complaint) == (sign, complaint)
 
 
@@ -79,7 +79,7 @@ class Played(Slurm):
         self.go = threading.Event()
         self.silent = False
 
-    def job(self, number: int) -> JobInfo:
+    def job(self, number: int, within_s: float = 0.0) -> JobInfo:
         assert number == 7
         self.asked += 1
         assert self.go.wait(PATIENCE_S)
@@ -88,7 +88,7 @@ class Played(Slurm):
         return JOB
 
     def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
-        return tuple(info for info in reading.read_nodes(TOLD) if info.node in names)
+        return tuple(info for info in reading.read_nodes(SINFO) if info.node in names)
 
 
 def look(slurm: Played, *names: str) -> list[str | None]:

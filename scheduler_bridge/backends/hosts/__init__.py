@@ -1,7 +1,7 @@
 """Hosts that a file names: an own cluster, or some machines, reached by ssh or by a launcher of the site's.
 
 ``read_hosts`` reads the file, ``launcher_of`` the launcher; ``on_hosts`` lets a scheduler drive the hosts. ``Reach`` is
-what mpiexec reaches them with. ``Watch`` looks at them again and again; what follows from a look is pure. ``examine``
+what launchers reach them with. ``Watch`` looks at them again and again; what follows from a look is pure. ``examine``
 says what each host has, for ``malleable doctor``.
 """
 

@@ -23,7 +23,7 @@ from scheduler_bridge.jobrunner.notes import Ending
 
 
 class ReachFiles(Protocol):
-    """What mpiexec reaches nodes with: files in the state folder."""
+    """What launchers reach nodes with: files in the state folder."""
 
     def write(self) -> None:
         """Write them."""
@@ -36,7 +36,7 @@ class NodesBackend(ABC):
     """What a daemon needs to drive such nodes.
 
     Args:
-        reach: What mpiexec reaches them with.
+        reach: What launchers reach them with.
     """
 
     def __init__(self, reach: ReachFiles) -> None:
@@ -63,7 +63,7 @@ class NodesBackend(ABC):
 
     @abstractmethod
     def _introduce(self) -> None:
-        """Write down what mpiexec needs of the nodes; its files are there."""
+        """Write down what launchers need of the nodes; its files are there."""
 
     @abstractmethod
     def _lacks(self, node: str) -> str:
@@ -165,7 +165,7 @@ class HostsBackend(NodesBackend):
     Args:
         hosts: Which ones.
         settings: How they are reached.
-        reach: What mpiexec reaches them with.
+        reach: What launchers reach them with.
         ailing: Those that do not answer, and what they failed with.
     """
 
@@ -239,7 +239,7 @@ def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[Daem
     backend = HostsBackend(hosts, settings, reach, ailing)
     try:
         yield msgspec.structs.replace(
-            config, nodes=tuple(host.name for host in hosts), host=_address(config, hosts), reach=reach.options,
+            config, nodes=tuple(host.name for host in hosts), host=_address(config, hosts), reach=str(reach.program),
             ailing=ailing, cores_per_node=cores or config.cores_per_node,
         ), backend  # fmt: skip
     finally:
@@ -247,7 +247,6 @@ def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[Daem
 
 
 def _address(config: DaemonConfig, hosts: Sequence[Host]) -> str:
-    """The address at which jobs on the hosts reach the daemon."""
     others = [host.address.rpartition("@")[2] for host in hosts if not is_here(host.name)]
     if config.host != LOOPBACK or not others:
         return config.host

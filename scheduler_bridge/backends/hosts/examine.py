@@ -109,9 +109,6 @@ def finding(host: Host, launcher: Launcher, answer: Answer, ours: Mapping[str, s
         return Finding(host.name, False, tried, came, _remedy(host, launcher, answer.complaint))
     wrong = [f"{what} is {theirs[what]}, here {ours[what]}" for what in _SAME if theirs.get(what) != ours[what]]
     mend = f"install there what is here, at the same path: {sys.prefix}" if wrong else ""
-    if theirs["mpiexec"] != "True":
-        wrong.append(f"no mpiexec in {sys.prefix}/bin")
-        mend = mend or f"there: {sys.prefix}/bin/pip install 'mpich==5.0.*'"
     if theirs["folder"] != "True":
         wrong.append("the folder from which this was called is not there")
         mend = mend or "submit jobs from a folder that all hosts share"

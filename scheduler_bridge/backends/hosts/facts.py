@@ -59,7 +59,6 @@ def main(arguments: list[str]) -> None:
         "mpi4py": _version("mpi4py"),
         "MPICH": _version("mpich"),
         "apgas": str(Path(project.origin).parent) if project is not None and project.origin else "none",
-        "mpiexec": str(os.access(Path(sys.prefix) / "bin" / "mpiexec", os.X_OK)),
         "cores": str(len(os.sched_getaffinity(0))),
         "folder": str(os.access(folder, os.X_OK)),
         "reaches": _reaches(*address.rsplit(":", 1)) if address else "",

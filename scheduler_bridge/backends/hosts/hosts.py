@@ -7,7 +7,7 @@ The file has a host a line, as ``mpiexec -f`` reads them, with what else there i
     beta:16
     gamma  cores=8  address=10.0.0.7
 
-Commands, mpiexec among them, reach a host by ssh, or by a launcher of the site's, given as a template.
+Commands, launchers of jobs among them, reach a host by ssh, or by a launcher of the site's, given as a template.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from apgas.launch import ENV_REACHED
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.backends.standin import StandIn
 from scheduler_bridge.daemon import DaemonError
@@ -136,7 +137,7 @@ _SSH: Final = tuple(
     for word in ("-o", option)
 )
 """A question for a password would wait for ever, and so would ssh for a host that goes without a word."""
-_EXAMPLE: Final = "for example: --launcher 'docker exec {host} sh -c {command}'"
+_EXAMPLE: Final = "for example: --launcher 'docker exec -i {host} sh -c {command}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +192,12 @@ def _for_shell(word: str, address: str, command: str) -> str:
     return f'"${address}"'.join(shlex.quote(part) if part else "" for part in word.split(_HOST))
 
 
-# The programs that mpiexec reaches hosts with, and that end there what a job leaves ----------------------------------
+# The programs that launchers reach hosts with, and that end there what a job leaves --------------------------------
 #
 # The first is called like ssh and starts a command through the launcher. The second runs there around every command of
-# a job: when that has ended, because it was done or because mpiexec is gone, it ends all processes that came of it. So
-# every host cleans up after itself, whichever process was killed with -9. They are found by a mark in their
+# a job: when that has ended, because it was done or the job's launcher is gone, it ends all processes that came of it.
+# So every host cleans up after itself, whichever process was killed with -9. They are found by a mark in their
 # environment that every call has for itself, for a job may come back to a host before all of it has left.
-
-ENV_REACHED: Final = "MALLEABLE_REACHED"
 
 _NAME: Final = "hosts"
 
@@ -254,8 +253,8 @@ class Reach:
             launch=launcher.in_shell("found", "command"),
         )
         self._stand_in = StandIn(folder, _NAME, "of this scheduler", body)
-        self.options = self._stand_in.options
-        self.needed = (self._stand_in.program, self._there)
+        self.program = self._stand_in.program
+        self.needed = (self.program, self._there)
 
     def write(self) -> None:
         """Write the programs."""

@@ -143,28 +143,28 @@ class Watch:
                 continue
             if (standing := health.standing(node)) is Standing.GONE:
                 return
-            record, verdict = judge(self._rules, record, standing, self._now_s(), answered=not complaint)
-            self._act(verdict, node, complaint)
+            record, action = judge(self._rules, record, standing, self._now_s(), answered=not complaint)
+            self._act(action, node, complaint)
             delay_s = self._rules.wait_s(record.failed)
 
     @staticmethod
     def _now_s() -> float:
         return asyncio.get_running_loop().time()
 
-    def _act(self, verdict: Verdict, node: str, complaint: str) -> None:
+    def _act(self, action: Action, node: str, complaint: str) -> None:
         health = self._daemon.health
-        match verdict:
-            case Verdict.NOTHING:
+        match action:
+            case Action.NOTHING:
                 return
-            case Verdict.SUSPECT:
+            case Action.SUSPECT:
                 health.suspect(node, complaint)
-            case Verdict.LOSE | Verdict.END:
-                health.lose(node, complaint, spare=verdict is Verdict.LOSE)
-            case Verdict.REGAIN:
+            case Action.LOSE | Action.END:
+                health.lose(node, complaint, spare=action is Action.LOSE)
+            case Action.REGAIN:
                 health.regain(node)
             case _:
-                assert_never(verdict)
-        _logger.warning("host %s: %s%s", node, _WORDS[verdict], f": {complaint}" if complaint else "")
+                assert_never(action)
+        _logger.warning("host %s: %s%s", node, _WORDS[action], f": {complaint}" if complaint else "")
 
 
 def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
@@ -172,7 +172,7 @@ def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
     for node, complaint in complaints.items():
         if health.standing(node) is Standing.SERVING:
             health.suspect(node, complaint)
-            _logger.warning("host %s: %s: %s", node, _WORDS[Verdict.SUSPECT], complaint)
+            _logger.warning("host %s: %s: %s", node, _WORDS[Action.SUSPECT], complaint)
 
 
 # What follows from a look. Pure --------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
 _MOST_DOUBLINGS: Final = 30
 
 
-class Verdict(StrEnum):
+class Action(StrEnum):
     """What is to be done with a node."""
 
     NOTHING = "nothing"
@@ -257,7 +257,7 @@ class Record:
     ended: bool = False
 
 
-def judge(rules: Rules, record: Record, standing: Standing, now_s: float, *, answered: bool) -> tuple[Record, Verdict]:
+def judge(rules: Rules, record: Record, standing: Standing, now_s: float, *, answered: bool) -> tuple[Record, Action]:
     """Return what is to be remembered after a look, and what follows.
 
     Args:
@@ -268,24 +268,24 @@ def judge(rules: Rules, record: Record, standing: Standing, now_s: float, *, ans
         answered: What it gave.
     """
     if answered:
-        return Record(), Verdict.REGAIN if standing is Standing.AILING else Verdict.NOTHING
+        return Record(), Action.REGAIN if standing is Standing.AILING else Action.NOTHING
     failed = record.failed + 1
     since_s = record.since_s if record.failed else now_s
     if failed > rules.failures and now_s - since_s >= rules.spared_s and not record.ended:
-        return Record(failed, since_s, ended=True), Verdict.END
+        return Record(failed, since_s, ended=True), Action.END
     record = replace(record, failed=failed, since_s=since_s)
     if failed == rules.failures or (failed > rules.failures and standing is Standing.SERVING):
-        return record, Verdict.LOSE
+        return record, Action.LOSE
     if standing is Standing.SERVING:
-        return record, Verdict.SUSPECT
-    return record, Verdict.NOTHING
+        return record, Action.SUSPECT
+    return record, Action.NOTHING
 
 
 _WORDS: Final = {
-    Verdict.SUSPECT: "gets no further jobs",
-    Verdict.LOSE: "is out of service",
-    Verdict.END: "is still out of service, and its jobs are ended",
-    Verdict.REGAIN: "is back in service",
+    Action.SUSPECT: "gets no further jobs",
+    Action.LOSE: "is out of service",
+    Action.END: "is still out of service, and its jobs are ended",
+    Action.REGAIN: "is back in service",
 }
 
 

@@ -1,14 +1,15 @@
 """Slurm: a malleable program, or the whole embedded scheduler, inside an allocation.
 
 ``Session`` runs one program and resizes it together with its allocation; ``inside`` lets the scheduler drive one.
-``Allocation`` takes nodes from Slurm and gives them back: by companion jobs, each of which lends one node, or by the
-expansion of the job where the site permits it. ``Slurm`` calls the commands, with deadlines; ``reading`` and
-``holdings`` are pure. ``Reach`` lets mpiexec start processes on nodes through ``srun``.
+``Allocation`` takes nodes from Slurm and gives them back: by companion jobs, each of which lends one node while its
+``lease`` holds, or by the expansion of the job where the site permits it. ``Slurm`` calls the commands, with deadlines;
+``reading`` and ``holdings`` are pure. ``Reach`` lets launchers start processes on nodes through ``srun``.
 """
 
-from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
+from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy, read_loans
 from scheduler_bridge.backends.slurm.backend import SlurmBackend, allocated_nodes, inside, this_job
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
 from scheduler_bridge.backends.slurm.holdings import Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError
 from scheduler_bridge.backends.slurm.session import Session, SessionConfig
@@ -16,8 +17,10 @@ from scheduler_bridge.backends.slurm.session import Session, SessionConfig
 __all__ = [
     "Allocation",
     "GrowBy",
+    "Harvest",
     "JobInfo",
     "Limits",
+    "Loan",
     "Reach",
     "ReadingError",
     "Session",
@@ -27,5 +30,6 @@ __all__ = [
     "SlurmError",
     "allocated_nodes",
     "inside",
+    "read_loans",
     "this_job",
 ]

@@ -1,7 +1,8 @@
-"""A job's nodes: takes further ones from Slurm, and gives them back. Blocks; one call at a time."""
+"""A job's nodes: takes further ones from Slurm, and gives them back. Blocks; one ``grow`` or ``give_back`` at once."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -9,17 +10,24 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
 
-from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
+from scheduler_bridge.backends.slurm.driver import SilentError, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
 from scheduler_bridge.backends.slurm.holdings import (
     Holdings,
     HoldingsError,
-    allocate_companion,
+    allocate_expansion,
     cancel,
     cancel_companions,
     give_up,
+    submit_companion,
+    witness_step,
 )
+from scheduler_bridge.backends.slurm.lease import LOST_S, WITNESS, Leases
+from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, explained
+from scheduler_bridge.backends.standin import address
 
 _logger = logging.getLogger(__name__)
 
@@ -28,7 +36,26 @@ GrowBy: TypeAlias = Literal["companion", "expand"]
 GONE_S: Final = 30.0
 """How long the last process of the job may take to leave a node that is given back."""
 
+BEGINS_S: Final = 60.0
+"""How long a companion job may take from its start to its word: prologues, a node that has to boot."""
+
 _LOOK_AGAIN_S = 0.05
+_ASK_AGAIN_S = 1.0
+_MOST_S = 8.0
+_ENDS_S = 5.0
+_BEFORE_THE_END: Final = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED"})
+
+
+def read_loans(books: Path) -> tuple[Loan, ...]:
+    """Read what an ``Allocation`` has written down; nothing, if no node was ever lent."""
+    loans: dict[int, dict[str, Any]] = {}
+    if not books.exists():
+        return ()
+    for line in books.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        loans.setdefault(entry["companion"], {}).update(entry)
+    # of one that Slurm has taken back before it was used no more may be said than that
+    return tuple(Loan(**entry) for entry in loans.values() if "node" in entry)
 
 
 class Allocation:
@@ -39,6 +66,10 @@ class Allocation:
         job: The number of the job.
         grow_by: How it grows.
         changed: Called with the holdings whenever they change.
+        books: The file where the loans are kept, by Slurm's clock; None: nowhere.
+        harvest: Where companion jobs get nodes that can be taken back; None: where the job has its own from.
+        warned: Called, in a thread, with a node of theirs that Slurm is about to take back.
+        lease_s: How long a companion job stays after the host of this process was lost.
 
     Raises:
         SlurmError: The job cannot be used so; the text says why.
@@ -50,11 +81,25 @@ class Allocation:
         job: int,
         grow_by: GrowBy = "companion",
         changed: Callable[[Holdings], None] = lambda _: None,
+        books: Path | None = None,
+        harvest: Harvest | None = None,
+        warned: Callable[[str], None] = lambda _: None,
+        lease_s: int = LOST_S,
     ) -> None:
         self._slurm = slurm
+        self._books = books
+        self._lease_s = lease_s
+        self._leases: Leases | None = None
+        self._open: set[int] = set()
+        self._unsure = False  # whether a companion job may be left that waits for a node
+        self._warnings: set[int] = set()
+        self._most_minutes: int | None = None
         self._grow_by = grow_by
         self._changed = changed
-        self._lock = threading.Lock()
+        self._harvest = harvest
+        self._warned = warned
+        self._one_call = threading.Lock()
+        self._holding = threading.Lock()
         self._closed = False
         limits = slurm.limits()
         if grow_by == "expand" and not limits.expansion:
@@ -62,6 +107,12 @@ class Allocation:
                 "this Slurm expands no jobs: SchedulerParameters has no permit_job_expansion",
                 "leave --grow-by out: companion jobs need no permission",
             )
+        if harvest is not None and grow_by == "expand":
+            raise SlurmError("nodes that become part of the job cannot be taken back", "leave --grow-by expand out")
+        if harvest is not None and harvest.partition and not slurm.partition(harvest.partition):
+            raise SlurmError(f"Slurm has no partition {harvest.partition} that you may use", "sinfo lists them")
+        if harvest is not None and harvest.partition:
+            self._most_minutes = slurm.time_limit(harvest.partition)
         self._info = slurm.job(job)
         if not self._info.nodes:
             raise SlurmError(f"job {job} has no nodes: it is {self._info.state.lower()}")
@@ -70,50 +121,146 @@ class Allocation:
         self.holdings = Holdings(job, host, own)
         self._changed(self.holdings)
 
-    def grow(self, count: int, wait_s: float) -> tuple[str, ...]:
+    def idle(self) -> int:
+        """Return how many nodes Slurm has idle where companion jobs get theirs.
+
+        Raises:
+            SlurmError: It does not answer.
+        """
+        return sum(node.state == "idle" and node.answers for node in self._slurm.partition(self._like.partition))
+
+    @property
+    def _like(self) -> JobInfo:
+        """What companion jobs are like."""
+        return self._info if self._harvest is None else self._harvest.applied(self._info)
+
+    def grow(self, count: int, wait_s: float, *, at_least: int | None = None) -> tuple[str, ...]:
         """Take ``count`` nodes; all or none.
 
         Args:
             count: How many.
             wait_s: How long Slurm may look for each of them.
+            at_least: Be content with that many; None: with all of them only.
 
         Raises:
             SlurmError: Slurm does not have them for us now.
         """
-        with self._lock:
+        with self._one_call:
             before = self.holdings
             try:
-                for _ in range(count):
-                    self._take_one(max(1, math.ceil(wait_s)))
+                if self._grow_by == "expand":
+                    for _ in range(count):
+                        self._expand(max(1, math.ceil(wait_s)))
+                else:
+                    self._borrow(count, wait_s, count if at_least is None else at_least)
             except SlurmError:
                 new = set(self.holdings.nodes) - set(before.nodes)
-                try:
-                    self._give_back(new)
-                except SlurmError as error:
-                    _logger.error("%s stay unused to the end of the job: %s", ", ".join(sorted(new)), error)
-                raise
+                if at_least is None or len(new) < at_least:
+                    try:
+                        self._give_back(new)
+                    except SlurmError as error:
+                        _logger.error("%s stay unused to the end of the job: %s", ", ".join(sorted(new)), error)
+                    raise
             return tuple(node for node in self.holdings.nodes if node not in before.nodes)
 
-    def _take_one(self, wait_s: int) -> None:
+    def _minutes(self) -> int | None:
+        """How long further nodes are needed: until the end of the job."""
         if self._closed:
             raise SlurmError(f"job {self.holdings.job} is ending")
-        left_s = None if self._info.ends_s is None else self._info.ends_s - time.time()
-        minutes = None if left_s is None else max(1, math.ceil(left_s / 60))
-        expand = self._grow_by == "expand"
-        companion = self._slurm.allocate(allocate_companion(self._info, wait_s, minutes, expand=expand), wait_s)
+        left = None if self._info.ends_s is None else max(1, math.ceil((self._info.ends_s - time.time()) / 60))
+        return min((minutes for minutes in (left, self._most_minutes) if minutes is not None), default=None)
+
+    def _expand(self, wait_s: int) -> None:
+        """Have the node of a further job merged into ours."""
+        companion = self._slurm.allocate(allocate_expansion(self._info, wait_s, self._minutes()), wait_s)
         try:
             if self._closed:
                 raise SlurmError(f"job {self.holdings.job} is ending")
-            if expand:
-                self._slurm.run(give_up(companion))
-                self._hold(self.holdings.expanded(self._slurm.job(self.holdings.job).nodes))
-            else:
-                (node,) = self._slurm.job(companion).nodes
-                self._hold(self.holdings.lent(node, companion))
+            self._slurm.run(give_up(companion))
+            nodes = self._slurm.job(self.holdings.job).nodes
+            self._hold(lambda held: held.expanded(nodes))
         except (SlurmError, ValueError) as error:
             with suppress(SlurmError):  # the first error is what is reported
                 self._slurm.run(cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
+
+    def _borrow(self, count: int, wait_s: float, at_least: int) -> None:
+        """Have companion jobs lend us their nodes, as many of them as can be submitted."""
+        if self._leases is None:
+            witness = witness_step() if self._harvest is not None else ()
+            self._leases = Leases(self._ended_by_itself, self._taken_back, witness, self._lease_s)
+        leases = self._leases
+        script = leases.script((self.holdings.batch_host, address(self.holdings.nodes)))
+        asked: list[int] = []
+        try:
+            for _ in range(count):
+                words = submit_companion(self._like, self._minutes())
+                try:
+                    asked.append(leases.ask(lambda: self._slurm.submit(words, script)))  # noqa: B023 - called at once
+                except SlurmError as error:
+                    if len(asked) < at_least:
+                        raise
+                    self._unsure |= isinstance(error, SilentError)
+                    break
+            for companion in asked:
+                info = self._awaited(leases, companion, wait_s)
+                (node,) = info.nodes
+                self._open.add(companion)
+                self._note(companion, node=node, from_s=info.starts_s or time.time())
+                self._hold(lambda held: held.lent(node, companion))  # noqa: B023 - called at once
+                if companion in self._warnings:
+                    self._warned(node)
+        except (SlurmError, ReadingError, ValueError) as error:
+            for companion in set(asked) - set(self.holdings.companions.values()):
+                leases.end(companion)
+                try:
+                    self._slurm.run(cancel(companion))
+                except SlurmError:  # if it starts all the same, it is not let in, and ends
+                    self._unsure = True
+            self._unsure |= isinstance(error, SilentError)
+            raise SlurmError(str(error)) from error
+
+    def _awaited(self, leases: Leases, companion: int, wait_s: float) -> JobInfo:
+        """Wait until a companion job has its node, and reaches us from there; return what Slurm says of it then."""
+        until, pause_s, starts = time.monotonic() + wait_s, _ASK_AGAIN_S, False
+        while not leases.wait(companion, max(0.0, min(pause_s, until - time.monotonic()))):
+            if self._closed:
+                raise SlurmError(f"job {self.holdings.job} is ending")
+            info, late = self._slurm.job(companion), time.monotonic() > until
+            if info.state not in _BEFORE_THE_END:
+                raise SlurmError(f"companion job {companion} has ended: it is {info.state.lower()} ({info.reason})")
+            if info.state != "PENDING" and not starts:
+                starts, until = True, time.monotonic() + BEGINS_S
+            elif starts and late:
+                here, there = self.holdings.batch_host, ", ".join(info.nodes)
+                raise SlurmError(f"companion job {companion} on {there} does not reach {here} within {BEGINS_S:g} s")
+            elif late:
+                raise SlurmError(f"Slurm gives no node: {explained(info.reason)}")
+            pause_s = min(2 * pause_s, _MOST_S)
+        return self._slurm.job(companion)
+
+    def _nodes_of(self, companion: int) -> list[str]:
+        return [node for node, job in self.holdings.companions.items() if job == companion]
+
+    def _taken_back(self, companion: int) -> None:
+        """Slurm is about to end a companion job."""
+        self._warnings.add(companion)
+        self._note(companion, warned_s=time.time())
+        for node in self._nodes_of(companion):
+            self._warned(node)
+
+    def _ended_by_itself(self, companion: int) -> None:
+        """A companion job has ended that was not to: cancelled, preempted, or its node has died."""
+        nodes = self._nodes_of(companion)
+        if self._closed or not nodes:
+            return
+        self._settle([companion])
+        try:
+            info = self._slurm.job(companion)
+            why = f"it is {info.state.lower()} ({info.reason})"
+        except (SlurmError, ReadingError) as error:
+            why = str(error)
+        _logger.warning("companion job %d has ended and taken %s back: %s", companion, ", ".join(nodes), why)
 
     def check_release(self, count: int) -> None:
         """See that the ``count`` nodes that came last could be given back.
@@ -132,26 +279,70 @@ class Allocation:
         Raises:
             SlurmError: They stay ours; the text says why.
         """
-        with self._lock:
+        with self._one_call:
             self._give_back(set(nodes))
+
+    def leave(self, node: str) -> None:
+        """Give the node of a companion job back that nothing of the job uses, at once, also beside another call."""
+        companion = self.holdings.companions.get(node)
+        if companion is not None:
+            self._note(companion, left_s=time.time())
+            self._let_go((node,))
 
     def _give_back(self, nodes: set[str]) -> None:
         if not nodes:
             return
         try:
-            steps = self.holdings.giving_back(nodes, self._slurm.limits())
+            ending, steps = self.holdings.giving_back(nodes, self._slurm.limits())
         except HoldingsError as error:
             raise SlurmError(str(error)) from None
         # Slurm kills what runs on a node that is given back, and the job with it
         self._await_quiet(nodes)
+        for companion in ending:
+            self._note(companion, left_s=time.time())
+            self._end(companion)
         for words in steps:
             self._slurm.run(words)
-        self._hold(self.holdings.without(nodes))
+        self._hold(lambda held: held.without(nodes))
+        self._settle(ending)
+
+    def _end(self, companion: int) -> None:
+        if companion not in self._open:
+            return  # it has ended by itself
+        if self._leases is None or not self._leases.end(companion):
+            self._slurm.run(cancel(companion))
+
+    def _settle(self, companions: Iterable[int]) -> None:
+        """Write down when companion jobs have ended: as Slurm says, which bills them, or by our clock if it is away.
+
+        Its commands try for long to reach a slurmctld that is away, so one that does not answer is asked once for all.
+        """
+        until, now_s = time.monotonic() + _ENDS_S, time.time()
+        for companion in self._open.intersection(companions):
+            self._open.discard(companion)
+            to_s = now_s
+            try:
+                while (left_s := until - time.monotonic()) > 0:
+                    info = self._slurm.job(companion, left_s)
+                    if info.state not in _BEFORE_THE_END:
+                        to_s = info.ends_s or now_s
+                        break
+                    time.sleep(_LOOK_AGAIN_S)
+            except (SlurmError, ReadingError):
+                until = 0.0
+            self._note(companion, to_s=to_s)
+
+    def _note(self, companion: int, **what: object) -> None:
+        if self._books is None:
+            return
+        with self._books.open("a", encoding="utf-8") as books:
+            books.write(json.dumps({"companion": companion, **what}) + "\n")
 
     def _await_quiet(self, nodes: set[str]) -> None:
         until = time.monotonic() + GONE_S
         while True:
-            here = [step for step in self._slurm.steps(self.holdings.jobs) if step.step != "extern"]
+            steps = self._slurm.steps(self.holdings.jobs)
+            here = [step for step in steps if step.step not in ("extern", "batch") and step.name != WITNESS]
             busy = sorted({node for step in here for node in step.nodes} & nodes)
             if not busy:
                 return
@@ -161,26 +352,43 @@ class Allocation:
 
     def lost(self, nodes: Iterable[str]) -> None:
         """Nodes have died: nothing of the job is there any more, so they are given back without a look."""
-        with self._lock:
-            gone = set(nodes) & set(self.holdings.companions)
-            for words in self.holdings.giving_back(gone, self._slurm.limits()):
-                with suppress(SlurmError):  # `close` cancels what Slurm does not take back now
-                    self._slurm.run(words)
-            self._hold(self.holdings.without(gone))
+        self._let_go(nodes)
+
+    def _let_go(self, nodes: Iterable[str]) -> None:
+        """Have the companion jobs of ``nodes`` end."""
+        lent = {node: job for node, job in self.holdings.companions.items() if node in set(nodes)}
+        for companion in lent.values():
+            with suppress(SlurmError):  # its lease ends it when the node is back
+                self._end(companion)
+        self._hold(lambda held: held.without(lent))
+        self._settle(lent.values())
 
     def stop(self) -> None:
         """Take no further nodes: a call of ``grow`` fails soon."""
         self._closed = True
         self._slurm.interrupt()
+        if self._leases is not None:
+            self._leases.wake()
 
     def close(self) -> None:
         """End all companion jobs: also those that no call has returned yet. Idempotent."""
         self.stop()
-        try:
-            self._slurm.run(cancel_companions(self.holdings.job, str(os.getuid())))
-        except SlurmError as error:
-            _logger.error("companion jobs may be left: %s", error)
+        if self._leases is not None:
+            self._leases.close()
+        for companion in sorted(self._open):
+            now_s = time.time()  # by our own clock, if Slurm ends us before it says more
+            self._note(companion, left_s=now_s, to_s=now_s)
+        # those that run end with their leases; the others need not wait for a node to hear of it
+        waiting = self._grow_by == "companion"
+        if self._unsure or not waiting or self._one_call.locked():
+            self._unsure = False
+            try:
+                self._slurm.run(cancel_companions(self.holdings.job, str(os.getuid()), waiting=waiting))
+            except SlurmError as error:
+                _logger.error("companion jobs that wait for a node may be left until they start: %s", error)
+        self._settle(tuple(self._open))
 
-    def _hold(self, holdings: Holdings) -> None:
-        self.holdings = holdings
-        self._changed(holdings)
+    def _hold(self, change: Callable[[Holdings], Holdings]) -> None:
+        with self._holding:
+            self.holdings = change(self.holdings)
+            self._changed(self.holdings)

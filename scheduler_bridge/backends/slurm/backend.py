@@ -55,7 +55,7 @@ class SlurmBackend(NodesBackend):
     Args:
         allocation: The allocation.
         slurm: Answers about it.
-        reach: What mpiexec reaches the nodes with.
+        reach: What launchers reach the nodes with.
         every_s: Time between looks at the nodes.
     """
 
@@ -114,7 +114,7 @@ def inside(config: DaemonConfig, every_s: float = Rules().every_s) -> Iterator[t
     slurm = Slurm()
     backend = SlurmBackend(Allocation(slurm, this_job()), slurm, reach, every_s)
     try:
-        yield msgspec.structs.replace(config, host=address(config.nodes), reach=reach.options), backend
+        yield msgspec.structs.replace(config, host=address(config.nodes), reach=str(reach.program)), backend
     finally:
         backend.close()
         _see_off(slurm)

@@ -1,6 +1,6 @@
 """Calls Slurm's commands: each with a deadline, in a folder of its own, in a session of its own.
 
-``Reach`` has mpiexec start processes on nodes by such a command.
+``Reach`` has launchers start processes on nodes by such a command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from scheduler_bridge.backends.slurm import holdings, reading
 from scheduler_bridge.backends.slurm.holdings import STEP, Holdings, Limits
-from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, Step
+from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, Step
 from scheduler_bridge.backends.standin import StandIn
 from scheduler_bridge.jobrunner.processes import signal_group
 
@@ -28,12 +28,19 @@ KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
 """The variables of Slurm that say where it is; the others describe a job, as it was when it began."""
 
 
+_OF_A_JOB: Final = ("SLURM_", "SALLOC_", "SBATCH_")
+
+
 class SlurmError(Exception):
     """Slurm did not do what was asked; the text says what and why, ``hint`` what to do."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.hint = hint
+
+
+class SilentError(SlurmError):
+    """Slurm did not answer in time; it may have done what was asked, or may still do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class Said:
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables for a command that is to know nothing of the job that it is called in."""
     given = os.environ if environ is None else environ
-    return {name: value for name, value in given.items() if name in KEPT or not name.startswith(("SLURM_", "SALLOC_"))}
+    return {name: value for name, value in given.items() if name in KEPT or not name.startswith(_OF_A_JOB)}
 
 
 class Slurm:
@@ -82,18 +89,23 @@ class Slurm:
             self._limits = Limits.of(version, reading.read_configuration(self._call(holdings.CONFIGURATION).out))
         return self._limits
 
-    def job(self, number: int) -> JobInfo:
+    def job(self, number: int, within_s: float = CALL_S) -> JobInfo:
         """Return what it knows of a job.
 
         Raises:
             SlurmError: There is no such job, or no answer.
         """
         json = self.limits().json
-        said = self._call(holdings.show_job(number, json=json))
+        said = self._call(holdings.show_job(number, json=json), within_s)
         found = reading.job_of_json(said.out) if json else reading.job_of_text(said.out)
         if found is None:
-            raise SlurmError(f"Slurm knows no job {number}", "squeue --me lists yours")
+            why = f": {reading.complaint(said.err)}" if said.err.strip() else ""  # perhaps it is away
+            raise SlurmError(f"Slurm knows no job {number}{why}", "squeue --me lists yours")
         return found
+
+    def companions(self, of: JobInfo) -> tuple[JobInfo, ...]:
+        """Return the jobs that lend their nodes to a job, or wait for one; those that have ended just now, too."""
+        return reading.read_jobs(self._call(holdings.show_companions(of.job, of.user)).out)
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the steps of ``jobs`` that run."""
@@ -103,6 +115,14 @@ class Slurm:
         """Return how those of ``names`` are that it knows."""
         return reading.read_nodes(self._call(holdings.show_nodes(names)).out)
 
+    def partition(self, name: str) -> tuple[NodeInfo, ...]:
+        """Return how the nodes of a partition are, empty: all; none, if there is no such partition."""
+        return reading.read_nodes(self._call(holdings.show_idle(name)).out)
+
+    def time_limit(self, partition: str) -> int | None:
+        """Return for how many minutes jobs of a partition may run; None: for any time."""
+        return reading.read_minutes(self._call(holdings.show_time_limit(partition)).out)
+
     def run(self, words: holdings.Words) -> None:
         """Have it do something.
 
@@ -111,8 +131,20 @@ class Slurm:
         """
         self._call(words)
 
+    def submit(self, words: holdings.Words, script: str) -> int:
+        """Submit a job, as ``holdings.submit_companion`` asks; return its number.
+
+        Raises:
+            SlurmError: It refuses, or does not answer: then the job may exist.
+        """
+        said = self._execute(words, CALL_S, script)
+        number = reading.read_submission(said.out)
+        if said.code != 0 or number is None:
+            raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}")
+        return number
+
     def allocate(self, words: holdings.Words, wait_s: float) -> int:
-        """Have it make a job without a script, as ``commands.companion`` asks; return its number.
+        """Have it make a job without a script, as ``holdings.allocate_expansion`` asks; return its number.
 
         Raises:
             SlurmError: It has no node for it within ``wait_s``; nothing of the request is left.
@@ -126,8 +158,12 @@ class Slurm:
         number = reading.read_allocation(text)
         if said.code == 0 and number is not None:
             return number
+        reason = ""
+        if number is not None:
+            with suppress(SlurmError, ReadingError):  # the refusal is reported in any case
+                reason = f"; job {number} waited: {reading.explained(self.job(number).reason)}"
         self._revoke(text)
-        raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}")
+        raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}{reason}")
 
     def _revoke(self, text: str) -> None:
         number = reading.read_allocation(text)
@@ -135,18 +171,18 @@ class Slurm:
             with suppress(SlurmError):  # the refusal is what is reported
                 self._call(holdings.cancel(number))
 
-    def _call(self, words: holdings.Words) -> Said:
-        said = self._execute(words, CALL_S)
+    def _call(self, words: holdings.Words, within_s: float = CALL_S) -> Said:
+        said = self._execute(words, min(within_s, CALL_S))
         if said.code != 0:
             raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.err or said.out)}")
         return said
 
-    def _execute(self, words: holdings.Words, deadline_s: float, *, waits: bool = False) -> Said:
+    def _execute(self, words: holdings.Words, deadline_s: float, text: str = "", *, waits: bool = False) -> Said:
         # scontrol leaves scripts where it is called
         with tempfile.TemporaryDirectory(prefix="malleable-slurm-") as folder:
             try:
                 process = subprocess.Popen(
-                    words, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    words, cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
                 )  # fmt: skip
             except FileNotFoundError:
@@ -155,29 +191,30 @@ class Slurm:
             self._running.add(process)
             with process:
                 try:
-                    out, err = process.communicate(timeout=deadline_s)
+                    out, err = process.communicate(text, timeout=deadline_s)
                 except subprocess.TimeoutExpired:
                     signal_group(process.pid, signal.SIGKILL)
                     out, err = process.communicate()
                     late = f"{words[0]} has not answered within {deadline_s:g} s: {out}{err}"
-                    raise SlurmError(late.strip()) from None
+                    raise SilentError(late.strip()) from None
                 finally:
                     self._running.discard(process)
         return Said(process.returncode, out, err)
 
 
-# How mpiexec reaches nodes: through a small program that is called like ssh and starts a step there with srun --------
+# How launchers reach nodes: through a small program that is called like ssh and starts a step there with srun -------
 #
-# mpiexec starts one process per node through it, so every node has a step of its own that ends when its places have
+# A launcher starts one process per node through it, so every node has a step of its own that ends when its places have
 # left, and nodes of several Slurm jobs can work together: a file says whose each node is.
 
-# The shell of the step gives way to what it starts: Slurm ends a step by a TERM, which a shell dies of and the proxy of
-# mpiexec does not, and kills what is left a while later. Where it finds processes by their parents it would find none.
+# The shell of the step gives way to what it starts: Slurm ends a step by a TERM, which a shell dies of and a launcher's
+# helper does not, and kills what is left a while later. Where it finds processes by their parents it would find none.
+# The agents of ``apgas.launch`` speak over the streams of the step, so srun must not wait for whole lines.
 _BODY = """\
 for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\|SALLOC_[A-Z0-9_]*\\)=.*/\\1/p'); do
   case $name in {kept}) ;; *) unset "$name" ;; esac
 done
-exec srun --jobid="$found" --nodelist="$host" {step} --input=none /bin/sh -c "exec $*"
+exec srun --jobid="$found" --nodelist="$host" {step} --unbuffered /bin/sh -c "exec $*"
 """
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from scheduler_bridge.backends.slurm.lease import WITNESS
 from scheduler_bridge.backends.slurm.reading import JobInfo
 
 
@@ -73,8 +74,8 @@ class Holdings:
             self, own=own, companions=MappingProxyType(left), resized=self.resized + int(len(own) < len(self.own))
         )
 
-    def giving_back(self, nodes: Iterable[str], limits: Limits) -> tuple[Words, ...]:
-        """Return the commands that give ``nodes`` back, once nothing of the job runs there.
+    def giving_back(self, nodes: Iterable[str], limits: Limits) -> tuple[tuple[int, ...], tuple[Words, ...]]:
+        """Return the companion jobs that end and the commands that give ``nodes`` back, once nothing runs there.
 
         Raises:
             HoldingsError: One of them has to stay, or is none of ours.
@@ -83,11 +84,11 @@ class Holdings:
         owners = {node: self.owner(node) for node in gone}
         if self.batch_host in owners:
             raise HoldingsError(f"{self.batch_host} cannot be given back: the script of job {self.job} runs there")
-        steps: list[Words] = [cancel(job) for job in dict.fromkeys(owners.values()) if job != self.job]
-        if self.job in owners.values():
-            self._check_once(limits)
-            steps.append(keep(self.job, tuple(node for node in self.own if node not in gone)))
-        return tuple(steps)
+        ending = tuple(job for job in dict.fromkeys(owners.values()) if job != self.job)
+        if self.job not in owners.values():
+            return ending, ()
+        self._check_once(limits)
+        return ending, (keep(self.job, tuple(node for node in self.own if node not in gone)),)
 
     def check_release(self, count: int, limits: Limits) -> None:
         """See that the ``count`` nodes that came last can be given back: those of companion jobs first.
@@ -124,7 +125,18 @@ def show_job(job: int, *, json: bool) -> Words:
 
 def show_steps(jobs: tuple[int, ...]) -> Words:
     """Ask which steps of ``jobs`` run, and where."""
-    return ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N")
+    return ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N|%j")
+
+
+def show_idle(partition: str) -> Words:
+    """Ask which nodes of a partition, empty: of any, are idle; the others are listed, too."""
+    chosen = (f"--partition={partition}",) if partition else ()
+    return ("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%E")
+
+
+def show_time_limit(partition: str) -> Words:
+    """Ask how long jobs of a partition may run."""
+    return ("sinfo", "--noheader", f"--partition={partition}", "--format=%l")
 
 
 def show_nodes(names: tuple[str, ...]) -> Words:
@@ -137,26 +149,43 @@ def companion_name(job: int) -> str:
     return f"malleable-{job}"
 
 
-def allocate_companion(of: JobInfo, wait_s: int, minutes: int | None, *, expand: bool = False) -> Words:
-    """Ask for one node, as a job that has no script, like the job ``of``.
+def show_companions(job: int, user: str) -> Words:
+    """Ask for the jobs of ``user`` that lend their nodes to ``job``."""
+    chosen = (f"--name={companion_name(job)}", f"--user={user}")
+    return ("squeue", "--noheader", *chosen, "--sort=i", "--format=%i|%T|%N|%S|%r")
+
+
+def submit_companion(of: JobInfo, minutes: int | None) -> Words:
+    """Submit a job of one node whose script is read from standard input.
 
     Args:
-        of: Whose partition, account and quality of service are used.
-        wait_s: How long Slurm may look for a node before it refuses.
+        of: Whose partition, account, quality of service and comment it has.
         minutes: How long the node is needed; None: as long as the partition lets jobs run.
-        expand: Whether it is to be merged into ``of``.
     """
-    chosen = {"partition": of.partition, "account": of.account, "qos": of.qos}
+    # a script writes nothing but complaints; what requeues it would lend a node to a job that is over
+    return ("sbatch", "--parsable", "--no-requeue", "--chdir=/", "--output=/dev/null", *_like(of, minutes))
+
+
+def allocate_expansion(of: JobInfo, wait_s: int, minutes: int | None) -> Words:
+    """Ask for one node, as a job that has no script and is to be merged into ``of``.
+
+    Args:
+        of: See ``submit_companion``.
+        wait_s: How long Slurm may look for a node before it refuses.
+        minutes: See ``submit_companion``.
+    """
+    kind = ("salloc", "--no-shell", f"--immediate={wait_s}", f"--dependency=expand:{of.job}")
+    return (*kind, *_like(of, minutes))
+
+
+def _like(of: JobInfo, minutes: int | None) -> Words:
+    chosen = {"partition": of.partition, "account": of.account, "qos": of.qos, "comment": of.comment}
     return (
-        "salloc",
-        "--no-shell",
         "--nodes=1",
         "--exclusive",
-        f"--immediate={wait_s}",
         f"--job-name={companion_name(of.job)}",
         *(f"--{name}={value}" for name, value in chosen.items() if value),
         *((f"--time={minutes}",) if minutes is not None else ()),
-        *((f"--dependency=expand:{of.job}",) if expand else ()),
     )
 
 
@@ -175,14 +204,20 @@ def cancel(job: int) -> Words:
     return ("scancel", str(job))
 
 
-def cancel_companions(job: int, user: str) -> Words:
-    """End all jobs of ``user`` that lend their nodes to ``job``."""
-    return ("scancel", f"--name={companion_name(job)}", f"--user={user}")
+def cancel_companions(job: int, user: str, *, waiting: bool) -> Words:
+    """End all jobs of ``user`` that lend their nodes to ``job``, or only those that wait for a node."""
+    words = ("scancel", f"--name={companion_name(job)}", f"--user={user}")
+    return (*words, "--state=PENDING") if waiting else words
 
 
 def on_host(job: int, host: str, words: Words) -> Words:
     """Run ``words`` on a host of ``job``, beside what runs there."""
     return ("srun", f"--jobid={job}", f"--nodelist={host}", *STEP, *words)
+
+
+def witness_step() -> Words:
+    """Start a step of the job that this is called in, whose process hears what Slurm has to say to steps."""
+    return ("srun", f"--job-name={WITNESS}", "--unbuffered", *STEP)
 
 
 STEP: Final[Words] = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--mpi=none", "--cpu-bind=none", "--quiet")
@@ -198,7 +233,7 @@ ONCE_UNTIL: Final = (22, 5)
 """Up to this version Slurm takes one NodeList of a job only if it has no database, and none after an expansion: 'the
 DB index is being set' (seen with 22.05.8)."""
 
-TRIED: Final = ((22, 5), (24, 11))
+TRIED: Final = ((22, 5), (26, 5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,5 +279,5 @@ class Limits:
                 f"without slurmdbd, {year}.{month:02d} gives nodes of a job back only once, not after an expansion"
             )
         if not TRIED[0] <= self.version[:2] <= TRIED[1]:
-            said.append("another version than those tried (22.05 to 24.11)")
+            said.append("another version than those tried (22.05 to 26.05)")
         return tuple(said)

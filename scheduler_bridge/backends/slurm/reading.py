@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?:(?!\s[A-Za-z/:]+=).)*)")
+_SUBMITTED = re.compile(r"^(\d+)(?:;|$)", re.MULTILINE)
 _GRANTED = re.compile(r"(?:Granted|Pending) job allocation (\d+)")
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _FLAGS: Final = "*~#!%$@^-+"
@@ -37,8 +38,12 @@ class JobInfo:
         partition: Where it was submitted to.
         account: What pays; empty: none.
         qos: Its quality of service; empty: none.
-        ends_s: When its time is over, in seconds since 1970; None: never.
+        comment: What its user says of it; empty: nothing.
+        starts_s: When it has begun, in seconds since 1970; None: not yet.
+        ends_s: When its time is over, or it has ended; None: never.
         reason: Why it waits or has ended; empty: there is none.
+        user: Whose it is.
+        name: What it is called.
     """
 
     job: int
@@ -48,8 +53,12 @@ class JobInfo:
     partition: str = ""
     account: str = ""
     qos: str = ""
+    comment: str = ""
+    starts_s: float | None = None
     ends_s: float | None = None
     reason: str = ""
+    user: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,7 @@ class Step:
     job: int
     step: str
     nodes: tuple[str, ...]
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +108,12 @@ def job_of_json(text: str) -> JobInfo | None:
             partition=_said(job.get("partition")),
             account=_said(job.get("account")),
             qos=_said(job.get("qos")),
+            comment=_said(job.get("comment")),
+            starts_s=_moment(job.get("start_time")),
             ends_s=_moment(job.get("end_time")),
             reason=_said(job.get("state_reason")),
+            user=_said(job.get("user_name")),
+            name=_said(job.get("name")),
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReadingError(f"scontrol show job --json is not understood: {error!r}") from error
@@ -128,8 +142,12 @@ def job_of_text(text: str) -> JobInfo:
             partition=_said(fields.get("Partition")),
             account=_said(fields.get("Account")),
             qos=_said(fields.get("QOS")),
+            comment=_said(fields.get("Comment")),
+            starts_s=_date(fields.get("StartTime", "")),
             ends_s=_date(fields.get("EndTime", "")),
             reason=_said(fields.get("Reason")),
+            user=fields.get("UserId", "").partition("(")[0],
+            name=_said(fields.get("JobName")),
         )
     except (KeyError, ValueError) as error:
         raise ReadingError(f"scontrol show job is not understood: {error!r}") from error
@@ -147,18 +165,36 @@ def _date(text: str) -> float | None:
 
 
 def read_steps(text: str) -> tuple[Step, ...]:
-    """Read ``squeue --steps -h -o "%i|%N"``.
+    """Read ``squeue --steps -h -o "%i|%N|%j"``.
 
     Raises:
         ReadingError: It is something else.
     """
     found = []
-    for line in text.split():
-        name, bar, nodes = line.partition("|")
-        job, dot, step = name.partition(".")
+    for line in filter(None, map(str.strip, text.splitlines())):
+        number, bar, rest = line.partition("|")
+        job, dot, step = number.partition(".")
         if not (bar and dot and job.isdigit()):
             raise ReadingError(f"a line of squeue --steps is not understood: {line!r}")
-        found.append(Step(int(job), step, expand_hosts(nodes)))
+        nodes, _, name = rest.partition("|")
+        found.append(Step(int(job), step, expand_hosts(nodes), name))
+    return tuple(found)
+
+
+def read_jobs(text: str) -> tuple[JobInfo, ...]:
+    """Read ``squeue -h -o "%i|%T|%N|%S|%r"``.
+
+    Raises:
+        ReadingError: It is something else.
+    """
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        try:
+            job, state, nodes, start, reason = line.split("|")
+            began = _date(start) if state != "PENDING" else None
+            found.append(JobInfo(int(job), state, expand_hosts(nodes), starts_s=began, reason=_said(reason)))
+        except ValueError as error:
+            raise ReadingError(f"a line of squeue is not understood: {line!r}") from error
     return tuple(found)
 
 
@@ -179,9 +215,33 @@ def read_nodes(text: str) -> tuple[NodeInfo, ...]:
     return tuple(found.values())
 
 
+def read_minutes(text: str) -> int | None:
+    """Read ``sinfo -h -o %l``: ``30:00``, ``12:00:00``, ``1-00:00:00``; None: any time, or nothing is said.
+
+    Raises:
+        ReadingError: It is something else.
+    """
+    first = next(iter(text.split()), "infinite")
+    if first in ("infinite", "n/a"):
+        return None
+    days, _, clock = first.rpartition("-")
+    try:
+        parts = [int(part) for part in clock.split(":")]
+        hours, minutes, _seconds = [0] * (3 - len(parts)) + parts
+        return max(1, (int(days or 0) * 24 + hours) * 60 + minutes)
+    except ValueError as error:
+        raise ReadingError(f"{first!r} is no time limit") from error
+
+
 def read_allocation(text: str) -> int | None:
     """Return the number of the job that ``salloc`` speaks of, granted or pending; None: of none."""
     found = _GRANTED.search(text)
+    return int(found[1]) if found else None
+
+
+def read_submission(text: str) -> int | None:
+    """Return the number of the job that ``sbatch --parsable`` has submitted; None: none."""
+    found = _SUBMITTED.search(text)
     return int(found[1]) if found else None
 
 
@@ -204,9 +264,41 @@ def read_version(text: str) -> tuple[int, int, int]:
 
 
 def complaint(text: str) -> str:
-    """Return why a command failed, in one line, without the name of the command that every line begins with."""
+    """Return why a command failed, in one line, without the name of the command that every line begins with.
+
+    The name of a limit stands in a line of its own before the last one: ``sbatch: error: QOSMaxSubmitJobPerUserLimit``.
+    """
     lines = [re.sub(r"^\w+: (?:error: |fatal: )?", "", line.strip()) for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it did not say why"
+    if not lines:
+        return "it did not say why"
+    named = [line for line in lines[:-1] if _LIMIT.fullmatch(line)]
+    return f"{lines[-1]}: {explained(named[-1])}" if named else lines[-1]
+
+
+_LIMIT = re.compile(r"(Assoc|QOS|Partition)[A-Z]\w+")
+_WHOSE: Final = {
+    "Assoc": "a limit of the account or of its user",
+    "QOS": "a limit of the quality of service",
+    "Partition": "the partition permits it not, or not now",
+}
+_WAITS: Final = {
+    "Resources": "no node is free",
+    "Priority": "jobs of higher priority wait for the nodes",
+    "ReqNodeNotAvail": "the nodes are not available: down, drained or reserved",
+    "None": "Slurm has not looked at it yet",
+}
+
+
+def explained(reason: str) -> str:
+    """Say in words what Slurm's reason for a waiting job means: ``AssocGrpNodeLimit``, ``Resources``.
+
+    The reasons are those of ``squeue``'s manual, where limits are named after what has them.
+    """
+    limit = _LIMIT.fullmatch(reason)
+    if limit:
+        return f"{reason} ({_WHOSE[limit[1]]})"
+    plain = _WAITS.get(reason or "None")
+    return f"{reason or 'None'} ({plain})" if plain else reason
 
 
 # Lists of hosts: ``rack1n[01-03,7],login`` ---------------------------------------------------------------------------

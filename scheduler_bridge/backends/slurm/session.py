@@ -4,6 +4,9 @@ It is the embedded scheduler with one job, whose number is Slurm's, on a cluster
 from Slurm join the cluster, then the job is ordered to use them. Shrink: the order, then the nodes that the job has
 left go back. What the job does not use leaves the cluster at once, so there is nothing to schedule. One resize at a
 time.
+
+Where nodes are *harvested*, the session looks for idle ones by itself, and Slurm takes them back with a warning: the
+node leaves the cluster, for which the scheduler orders the job to release it, beside whatever else is going on.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,11 +25,15 @@ import msgspec
 
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge import policies
-from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
+from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy, read_loans
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.harvest import Harvest, Regrowth, summary
 from scheduler_bridge.backends.slurm.holdings import Holdings
+from scheduler_bridge.backends.slurm.lease import LOST_S
+from scheduler_bridge.backends.slurm.reading import ReadingError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Settings
+from scheduler_bridge.core.history import Explanation
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, JobStatus, Snapshot
 from scheduler_bridge.daemon.control.server import ControlServer
 from scheduler_bridge.daemon.jobs.executor import ENV_CORES, Attempt, Executor, Setup
@@ -45,8 +53,12 @@ _STARTS: Final = "fcfs"
 """The policy, which starts the program on all nodes that there are, and orders nothing itself."""
 _SLURM: Final = "slurm"
 """What stands for the policy in pictures and the status: Slurm decides."""
+LOANS: Final = "loans"
+"""The file of the state folder with the nodes that companion jobs have lent, and when."""
 _FOREVER_S: Final = 31_536_000.0
 """The walltime of the program: Slurm ends it in time, which an administrator may move."""
+AGAIN_S: Final = 10.0
+"""After this time nodes that Slurm did not take back, perhaps because it is away, are given back again."""
 _KILLED: Final = 128
 
 
@@ -63,7 +75,10 @@ class SessionConfig:
         resize_deadline_s: How long the program may take to carry an order out.
         withdraw_s: How long to answer when an order is taken back.
         grace_s: Time between TERM and KILL when it is ended.
-        mpiexec: The launcher; None: the one beside the running Python.
+        mpiexec: Starts the program in the place of ``apgas.launch``.
+        harvest: Where further nodes are taken from as soon as they are idle, and given back when others want them; the
+            program is to survive the loss of nodes then. None: they come only when they are asked for.
+        lease_s: How long a companion job stays after our host was lost.
     """
 
     job: int
@@ -75,6 +90,8 @@ class SessionConfig:
     withdraw_s: float = 5.0
     grace_s: float = 1.0
     mpiexec: Path | None = None
+    harvest: Harvest | None = None
+    lease_s: int = LOST_S
 
 
 class Session(Daemon):
@@ -91,26 +108,46 @@ class Session(Daemon):
     def __init__(self, config: SessionConfig, slurm: Slurm | None = None) -> None:
         self._job = config.job
         self._wait_s = config.wait_s
+        self._harvest = config.harvest
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._books = config.state_dir / LOANS
         self._reach = Reach(config.state_dir.absolute())
         self._executor: SessionExecutor | None = None
-        self._allocation = Allocation(slurm or Slurm(), config.job, config.grow_by, self._know_owners)
+        self._allocation = Allocation(
+            slurm or Slurm(),
+            config.job,
+            config.grow_by,
+            self._know_owners,
+            self._books,
+            config.harvest,
+            self._hear,
+            config.lease_s,
+        )
+        self._regrowth: Regrowth | None = None
+        self._warned: set[str] = set()
+        """The nodes that Slurm is about to take back."""
         self._resizing: Literal["grow", "shrink"] | None = None
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         nodes = self._allocation.holdings.nodes
         self._low, _, self._high = config.request.bounds()
+        self._wanted = self._high
+        """How many nodes are to be had: fewer, once the program was ordered to shrink."""
         if not self._low <= len(nodes) <= self._high:
             raise SlurmError(
                 f"the program accepts {self._low} to {self._high} nodes, and job {self._job} has {len(nodes)}",
                 "choose --min-nodes and --max-nodes to fit sbatch --nodes",
             )
-        self._request = msgspec.structs.replace(config.request, nodes=len(nodes), walltime_s=_FOREVER_S)
+        self._request = msgspec.structs.replace(
+            config.request, nodes=len(nodes), walltime_s=_FOREVER_S,
+            resilient=config.request.resilient or config.harvest is not None,
+        )  # fmt: skip
         super().__init__(
             DaemonConfig(
-                nodes=nodes, policy=_STARTS, state_dir=config.state_dir, host=address(nodes), reach=self._reach.options,
-                resize_deadline_s=config.resize_deadline_s, withdraw_s=config.withdraw_s, grace_s=config.grace_s,
-                mpiexec=config.mpiexec,
+                nodes=nodes, policy=_STARTS, state_dir=config.state_dir, host=address(nodes),
+                reach=str(self._reach.program), resize_deadline_s=config.resize_deadline_s,
+                withdraw_s=config.withdraw_s, grace_s=config.grace_s, mpiexec=config.mpiexec,
             ),
             executor=self._made_executor,
         )  # fmt: skip
@@ -134,7 +171,7 @@ class Session(Daemon):
     def _restore(self, folder: StateFolder, store: Store) -> Restored:  # noqa: ARG002 - the number is Slurm's
         restored = restore(store, self.config, self._job)
         # who orders resizes here is a user, who may order the next one as soon as the program has refused one
-        restored.ledger.core.use(policies.get(_STARTS), Settings(failure_backoff_s=0.0))
+        restored.log_state.core.use(policies.get(_STARTS), Settings(failure_backoff_s=0.0))
         return restored
 
     # life -------------------------------------------------------------------------------------------------------------
@@ -149,12 +186,16 @@ class Session(Daemon):
         try:
             async with self:
                 self.note("nodes of a Slurm allocation")
-                driver = self._serving()
+                driver, self._loop = self._serving(), asyncio.get_running_loop()
                 driver.job_orders.supplier = self
                 driver.submissions.submit(self._request)
+                if self._harvest is not None:
+                    self._spawn(self._regrow(self._harvest))
                 ended = asyncio.ensure_future(self.ended(self._job))
                 ended.add_done_callback(lambda _: self.request_stop())
                 await self.stopping()
+                if self._harvest is not None:
+                    self.note(self._harvested())
         finally:
             if self._executor is not None:
                 self._reach.forget()
@@ -200,8 +241,13 @@ class Session(Daemon):
             raise KeyError(job_id)
         if why := self._objection(delta):
             raise ValueError(f"job {job_id} is not resized: {why}")
+        self._want(delta)
         self._begin_resize(delta)
         return delta
+
+    def _want(self, delta: int) -> None:
+        wanted = len(super().snapshot().job(self._job).nodes) + delta
+        self._wanted = wanted if delta < 0 else max(wanted, self._wanted)
 
     def _objection(self, delta: int) -> str:
         row = self.snapshot().job(self._job)
@@ -214,6 +260,15 @@ class Session(Daemon):
         if not self._low <= len(row.nodes) + delta <= self._high or delta == 0:
             return f"it has {wording.nodes(len(row.nodes))} and accepts {self._low} to {self._high}"
         return ""
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say where the program is, and why it has not the nodes that were asked for."""
+        seen = super().explain(job_id)
+        said = [self._reason or seen.text, *([self._harvested()] if self._harvest is not None else [])]
+        return msgspec.structs.replace(seen, text="; ".join(filter(None, said)))
+
+    def _harvested(self) -> str:
+        return f"harvested from {self._harvest}: {summary(read_loans(self._books), time.time())}"
 
     def record(self) -> RunRecord:
         """Return the record of the run so far; also after the end."""
@@ -238,23 +293,28 @@ class Session(Daemon):
         if why := self._objection(delta):
             answer(0, why)
         else:
+            self._want(delta)
             self._begin_resize(delta, answer)
 
     def lost(self, nodes: tuple[str, ...], reason: str) -> None:
         """The program goes on without ``nodes``, which have died: they leave, perhaps beside a resize."""
         self._say(f"lost {', '.join(nodes)}: {reason}")
-        self._remove(nodes)
+        self._warned.difference_update(nodes)
+        self._others_want()
+        self._remove(node for node in nodes if node in self._serving().nodes)
         self._spawn(asyncio.to_thread(self._allocation.lost, nodes))
 
     # resizes ----------------------------------------------------------------------------------------------------------
 
-    def _begin_resize(self, delta: int, answer: Answer = lambda _granted, _reason: None) -> None:
+    def _begin_resize(
+        self, delta: int, answer: Answer = lambda _granted, _reason: None, at_least: int | None = None
+    ) -> asyncio.Task[None]:
         """Resize the program in a task; until that has ended, no other resize begins."""
         self._resizing = "grow" if delta > 0 else "shrink"
 
         async def watched() -> None:
             try:
-                await self._resize(delta, answer)
+                await self._resize(delta, answer, at_least)
             except SlurmError as error:
                 self._say(f"not resized: {error}")
             except Exception:
@@ -263,18 +323,23 @@ class Session(Daemon):
             finally:
                 self._resizing = None
 
-        self._spawn(watched())
+        return self._spawn(watched())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
-    async def _resize(self, delta: int, answer: Answer) -> None:
+    async def _resize(self, delta: int, answer: Answer, at_least: int | None) -> None:
         orders, before = self._serving().job_orders, super().snapshot().job(self._job)
         try:
             if delta > 0:
-                self.add_nodes(await self._take(delta))
+                nodes = await self._take(delta, at_least)
+                self.add_nodes(nodes)
+                delta = len(nodes)
+                while super().snapshot().job(self._job).resizing is not None:  # a node is taken back meanwhile
+                    await self.changed()
             else:
                 self._allocation.check_release(-delta)
         except SlurmError as error:
@@ -288,25 +353,111 @@ class Session(Daemon):
         link = orders.server.link(self._job)
         if link is not None and link.abandoned:
             return  # it may use them: they are given back when it has ended
-        idle = [node.name for node in super().snapshot().nodes if node.state == "idle"]
-        self._remove(idle)
-        await self._give_back(idle)
+        await self._give_idle_back()
 
-    async def _take(self, count: int) -> tuple[str, ...]:
+    async def _take(self, count: int, at_least: int | None) -> tuple[str, ...]:
         began_s = time.monotonic()
-        nodes = await asyncio.to_thread(self._allocation.grow, count, self._wait_s)
+        nodes = await asyncio.to_thread(self._allocation.grow, count, self._wait_s, at_least=at_least)
         _logger.info("Slurm gives %s after %.2f s", ", ".join(nodes), time.monotonic() - began_s)
-        return nodes
+        early = self._warned.intersection(nodes)
+        for node in early:
+            self._warned.discard(node)
+            await asyncio.to_thread(self._allocation.leave, node)
+        if not (kept := tuple(node for node in nodes if node not in early)):
+            raise SlurmError(f"Slurm takes {', '.join(nodes)} back at once")
+        return kept
 
     def _remove(self, nodes: Iterable[str]) -> None:
         for node in nodes:
             self.manage(ChangeNode(node=node, to="remove"))
 
-    async def _give_back(self, nodes: list[str]) -> None:
-        if nodes:
-            began_s = time.monotonic()
-            await asyncio.to_thread(self._allocation.give_back, nodes)
-            _logger.info("%s given back after %.2f s", ", ".join(nodes), time.monotonic() - began_s)
+    async def _give_back(self, nodes: Iterable[str]) -> None:
+        """Give back those of ``nodes`` that are ours and not the program's, and if Slurm does not take them, later."""
+        unused = [name for name in nodes if name in self._allocation.holdings.nodes and name not in self.nodes]
+        if not unused:
+            return
+        names, began_s = ", ".join(unused), time.monotonic()
+        try:
+            await asyncio.to_thread(self._allocation.give_back, unused)
+        except SlurmError as error:
+            self._say(f"{names} not given back yet: {error}")
+            self._spawn(self._give_back_later(unused, self._reason))
+        else:
+            _logger.info("%s given back after %.2f s", names, time.monotonic() - began_s)
+
+    async def _give_back_later(self, nodes: list[str], said: str) -> None:
+        await asyncio.sleep(AGAIN_S)
+        if self._reason == said:
+            self._say("")
+        await self._give_back(nodes)
+
+    async def _give_idle_back(self) -> None:
+        nodes = [node.name for node in super().snapshot().nodes if node.state == "idle"]
+        self._remove(nodes)
+        await self._give_back(nodes)
+
+    # nodes that Slurm takes back --------------------------------------------------------------------------------------
+
+    def _hear(self, node: str) -> None:
+        """(any thread) Slurm is about to take a node back."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: all nodes are given back
+                self._loop.call_soon_threadsafe(self._vacate, node)
+
+    def _vacate(self, node: str) -> None:
+        """Have the program leave a node, whatever it is doing, and give it back then."""
+        if node in self._warned or self._stop_requested.is_set():
+            return
+        self._warned.add(node)
+        if node not in self._serving().nodes:
+            return  # it has just come, and is not used
+        _logger.info("Slurm takes %s back", node)
+        self._others_want()
+        # an order that waits for a suitable phase of the program would be in the way
+        self._serving().job_orders.server.withdraw(self._job)
+        self._remove((node,))
+        self._spawn(self._left(node))
+
+    async def _left(self, node: str) -> None:
+        began_s = time.monotonic()
+        while node in self._warned and node in super().snapshot().job(self._job).nodes:
+            await self.changed()
+            if self._resizing is None:  # a program may release another node than the one that it should
+                await self._give_idle_back()
+        if node in self._warned:
+            self._warned.discard(node)
+            await asyncio.to_thread(self._allocation.leave, node)
+            _logger.info("%s left and given back after %.2f s", node, time.monotonic() - began_s)
+
+    async def _regrow(self, harvest: Harvest) -> None:
+        """Take idle nodes whenever there are some."""
+        regrowth = self._regrowth = Regrowth(harvest, time.monotonic())
+        while True:
+            held = len(super().snapshot().job(self._job).nodes)
+            if held >= self._wanted or self._objection(1):
+                await self.changed()
+            elif (wait_s := regrowth.due_s - time.monotonic()) > 0:
+                await asyncio.sleep(wait_s)
+            elif await self._reap(self._wanted - held):
+                regrowth.came(time.monotonic())
+            else:
+                regrowth.in_vain(time.monotonic())
+
+    def _others_want(self) -> None:
+        if self._regrowth is not None:
+            self._regrowth.taken_back(time.monotonic())
+
+    async def _reap(self, most: int) -> bool:
+        """Grow by as many nodes as are idle; return whether any came."""
+        grows = super().snapshot().job(self._job).grows
+        try:
+            idle = await asyncio.to_thread(self._allocation.idle)
+        except (SlurmError, ReadingError) as error:
+            self._say(f"not resized: {error}")
+            return False
+        if idle and not self._objection(1):
+            await self._begin_resize(min(idle, most), at_least=1)
+        return super().snapshot().job(self._job).grows > grows
 
     def _say(self, reason: str) -> None:
         self._reason = reason

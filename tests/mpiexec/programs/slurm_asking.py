@@ -17,7 +17,7 @@ def main() -> None:
     apgas.define_malleable_handler(ReleaseNewest())
     print("granted", apgas.request_grow(1).result(600.0), flush=True)
     until_on(["host1", "host2"])
-    # the session is done with an order a moment after the program is
+    # the session is done with an order shortly after the program is
     while (refused := apgas.request_grow(9).result(600.0)) != 0:
         time.sleep(0.02)
     while (granted := apgas.offer_shrink(1).result(600.0)) == 0:

@@ -1,0 +1,151 @@
+"""Nodes that Slurm takes back: from a real one, with a partition whose jobs are preempted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.slurm import Cluster, need_slurm
+
+from scheduler_bridge.backends.slurm import read_loans
+from scheduler_bridge.backends.slurm.harvest import Loan
+from scheduler_bridge.backends.slurm.session import LOANS
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    need_slurm()
+    with Cluster(tmp_path, "--preemption") as cluster:
+        yield cluster
+
+
+def start(cluster: Cluster, options: str = "--max-nodes 3") -> int:
+    """A program on one node that harvests two more; returns the number of its Slurm job when it computes there."""
+    uts = f"{sys.executable} {PROGRAMS / 'uts_again.py'} 1 {cluster.folder / 'end'}"
+    run = f"malleable slurm run --harvest spare --harvest-every 0.5 {options}"
+    job = cluster.submit(1, f"{run} -- {uts}; echo code $?")
+    cluster.until_says(job, "up")
+    return job
+
+
+def loans(cluster: Cluster) -> list[Loan]:
+    return list(read_loans(cluster.folder / "state" / LOANS))
+
+
+def held(cluster: Cluster) -> list[str]:
+    """The nodes that are lent now."""
+    return [loan.node for loan in loans(cluster) if loan.to_s is None]
+
+
+def end(cluster: Cluster, job: int) -> str:
+    """Let the program end; return what it has said, its result and exit code among it."""
+    (cluster.folder / "end").touch()
+    said = cluster.until_over(job)
+    assert "wrong counts [], on host1" in said
+    assert said.endswith("code 0\n")
+    return said
+
+
+def test_a_node_is_left_before_it_is_taken_and_comes_back(cluster: Cluster) -> None:
+    job = start(cluster)
+    cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent")
+    cluster.until_says(job, "Slurm gives")
+    wanted = held(cluster)[0]
+    other = cluster.submit(1, "sleep 600", f"--nodelist={wanted}")
+    cluster.until(lambda: cluster.held().get(other) == (wanted,), "it has the node")
+    taken = [loan for loan in loans(cluster) if loan.warned_s is not None]
+    assert [loan.node for loan in taken] == [wanted]
+    assert taken[0].left_s is not None
+    # another one is idle, and takes its place
+    cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent again")
+    said = cluster.run("malleable", "slurm", "at", str(job), "explain", str(job))
+    assert "taken back 1 node, 1 of them left within" in " ".join(said.split())
+    cluster.run("scancel", str(other))
+    end(cluster, job)
+    assert not any(loan.lost for loan in loans(cluster))
+
+
+@pytest.mark.parametrize("how", ["cancelled", "set down", "killed"])
+def test_a_companion_that_goes_costs_its_node_and_nothing_else(cluster: Cluster, how: str) -> None:
+    """Of ``scancel`` Slurm warns; a node that is set down, or whose processes are killed, is lost."""
+    job = start(cluster)
+    cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent")
+    cluster.until(lambda: "grew by 2" in explained(cluster, job), "the program is there")
+    lent = loans(cluster)[0]
+    if how == "cancelled":
+        refused = cluster.run("scontrol", "requeue", str(lent.companion), code=1)
+        assert "disabled" in refused
+        cluster.run("scancel", str(lent.companion))
+    elif how == "set down":
+        cluster.run("scontrol", "update", f"NodeName={lent.node}", "State=down", "Reason=test")
+    else:
+        for pid in places(cluster, lent.node):
+            os.kill(pid, signal.SIGKILL)
+
+    def ended() -> bool:
+        return loans(cluster)[0].to_s is not None
+
+    cluster.until(ended, "the loan is over")
+    assert not loans(cluster)[0].lost or how != "cancelled"
+    cluster.until(lambda: len(held(cluster)) == 2, "another node has come")
+    said = end(cluster, job)
+    # Slurm ends the processes of a node that is set down by TERM, too: it may be left a little before it is lost
+    assert f"lost {lent.node}" in said or how != "killed"
+
+
+@pytest.mark.slow
+def test_a_node_whose_slurmd_is_dead_is_lost_when_slurm_says_so(cluster: Cluster) -> None:
+    """Until then it is used: its processes run, and Slurm waits whether the daemon comes back."""
+    cluster.run("sh", "-c", "sed -i s/SlurmdTimeout=60/SlurmdTimeout=10/ $SLURM_CONF && scontrol reconfigure")
+    job = start(cluster)
+    cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent")
+    cluster.until(lambda: "grew by 2" in explained(cluster, job), "the program is there")
+    lent = loans(cluster)[0]
+    (daemon,) = (pid for pid in processes(cluster, b"slurmd\0-D\0-N\0" + lent.node.encode()))
+    os.kill(daemon, signal.SIGKILL)
+    cluster.until(lambda: loans(cluster)[0].to_s is not None, "the loan is over")
+    assert f"lost {lent.node}" in end(cluster, job)
+
+
+def test_a_program_that_survives_no_loss_is_refused(cluster: Cluster) -> None:
+    script = "APGAS_RESILIENT=0 malleable slurm run --harvest spare -- true; echo code $?"
+    assert "nodes harvested from spare can be lost at any time" in cluster.until_over(cluster.submit(1, script))
+    for options, why in (
+        ("--harvest nowhere", "Slurm has no partition nowhere that you may use"),
+        ("--harvest spare --grow-by expand", "nodes that become part of the job cannot be taken back"),
+    ):
+        said = cluster.until_over(cluster.submit(1, f"malleable slurm run {options} -- true; echo code $?"))
+        assert why in " ".join(said.split())
+        assert said.endswith("code 1\n")
+
+
+def explained(cluster: Cluster, job: int) -> str:
+    return " ".join(cluster.run("malleable", "slurm", "at", str(job), "explain", str(job)).split())
+
+
+def places(cluster: Cluster, node: str) -> list[int]:
+    """The places on a node."""
+    return [pid for pid in processes(cluster, b"python") if f"PMI_HOSTNAME={node}\0".encode() in environ(pid)]
+
+
+def processes(cluster: Cluster, words: bytes) -> list[int]:
+    """The processes of the cluster whose command line has ``words``."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        try:
+            if words in (folder / "cmdline").read_bytes() and cluster.mark.encode() in environ(pid):
+                found.append(pid)
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def environ(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()

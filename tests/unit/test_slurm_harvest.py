@@ -1,0 +1,76 @@
+"""When to ask for nodes that can be taken back, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_bridge.backends.slurm import Harvest, JobInfo
+from scheduler_bridge.backends.slurm.harvest import Loan, Regrowth, summary
+
+HARVEST = Harvest("spare", every_s=1.0)
+
+
+def test_looks_in_vain_become_rare_and_nodes_make_them_frequent_again() -> None:
+    regrowth, now_s, pauses = Regrowth(HARVEST, 100.0), 100.0, []
+    assert regrowth.due_s == 100.0
+    for _ in range(8):
+        regrowth.in_vain(now_s)
+        pauses.append(regrowth.due_s - now_s)
+        now_s = regrowth.due_s
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+    for _ in range(7):
+        regrowth.came(now_s)
+        pauses.append(regrowth.due_s - now_s)
+        now_s = regrowth.due_s
+    assert pauses[8:] == [30, 15, 7.5, 3.75, 1.875, 1, 1]
+
+
+def test_nodes_that_are_taken_back_together_count_once() -> None:
+    regrowth = Regrowth(HARVEST, 0.0)
+    regrowth.came(0.0)
+    for now_s in (10.0, 10.1, 10.2):
+        regrowth.taken_back(now_s)
+    assert (regrowth.pause_s, regrowth.due_s) == (2.0, 12.2)
+    regrowth.came(12.2)
+    assert regrowth.pause_s == 1.0
+    regrowth.taken_back(13.0)
+    assert regrowth.due_s == 15.0
+
+
+def test_nodes_that_are_taken_back_each_time_are_left_to_others_for_longer() -> None:
+    """They come at the end of a pause, half of which is forgiven then; a look in vain is not forgiven."""
+    regrowth, now_s = Regrowth(HARVEST, 0.0), 0.0
+    for _ in range(20):
+        regrowth.taken_back(now_s)
+        regrowth.in_vain(regrowth.due_s)
+        now_s = regrowth.due_s
+        regrowth.came(now_s)
+    assert regrowth.pause_s == 30.0
+
+
+@pytest.mark.parametrize(
+    ("harvest", "partition", "qos", "said"),
+    [
+        (Harvest("spare"), "spare", "high", "spare"),
+        (Harvest(qos="scavenger"), "gpu", "scavenger", "QOS scavenger"),
+        (Harvest("spare", "low"), "spare", "low", "spare and QOS low"),
+    ],
+)
+def test_companions_are_as_the_job_but_for_where_they_are_preempted(
+    harvest: Harvest, partition: str, qos: str, said: str
+) -> None:
+    info = JobInfo(7, "RUNNING", ("a",), partition="gpu", account="physics", qos="high", comment="thesis")
+    like = harvest.applied(info)
+    assert (like.partition, like.qos, like.account, like.comment, like.job) == (partition, qos, "physics", "thesis", 7)
+    assert str(harvest) == said
+
+
+def test_the_books_in_words() -> None:
+    kept, back = Loan(2, "a", 0.0), Loan(3, "b", 0.0, 1800.0, left_s=1800.0)
+    assert summary((kept, back), 3600.0) == "2 loans so far, 1 of them now, 1.50 node-hours"
+    left, late = Loan(4, "c", 0.0, 100.0, 99.0, 99.4), Loan(5, "d", 0.0, 100.0, 90.0)
+    lost = Loan(6, "e", 0.0, 100.0)
+    assert summary((kept, back, left, late, lost), 3600.0) == (
+        "5 loans so far, 1 of them now, 1.58 node-hours; taken back 3 nodes, 1 of them left within 0.4 s, 2 lost"
+    )
+    assert [loan.lost for loan in (kept, back, left, late, lost)] == [False, False, False, True, True]

@@ -36,6 +36,15 @@ def write_whole(path: Path | str, content: bytes, mode: int = 0o666) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
+def synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _is_special(path: Path | str) -> bool:
     try:
         mode = Path(path).stat().st_mode

@@ -47,7 +47,7 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
 
 
 def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
-    """Tell the mates of a feasible decision to make room for the newcomer."""
+    """Order the mates of a feasible decision to make room for the newcomer."""
     job, mates = state.queue.pop(decision.job_id), [state.jobs[mate] for mate in decision.mates]
     state.reservations.pop(decision.job_id, None)
     job_id = decision.job_id
@@ -72,7 +72,6 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
 
 
 def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason: Reason) -> list[Effect]:
-    """Tell a job to take or give cores."""
     job_id, all_cores = job.spec.job_id, state.sharing.stacks.all_cores
     nodes, core_ids = by_node(state, job, changes)
     cores = _counts(core_ids)

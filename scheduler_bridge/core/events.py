@@ -223,10 +223,10 @@ class StartJob(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Tell the job to resize, or to use other numbers of cores; answered by completed, failed, or deferred and one.
+    """Order the job to resize, or to use other numbers of cores; answered by completed, failed, or deferred and one.
 
     Attributes:
-        job_id: Whom to tell.
+        job_id: The job.
         order: Unique number of the order.
         kind: Grow, shrink, or workers: use ``cores`` of the nodes from now on.
         nodes: Grow: the nodes to use, held for the job from now on. Shrink: the nodes that the scheduler would like

@@ -130,7 +130,6 @@ class Histories:
             self._add(job_id, Moment(now, 0, f"waits: {explain(spec, reservation)}", found))
 
     def _among(self, job_ids: Iterable[int]) -> Iterable[int]:
-        """Those of ``job_ids`` that are remembered."""
         if self.remembered == "all":
             return job_ids
         if not self.remembered:

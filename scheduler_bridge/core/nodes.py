@@ -346,7 +346,6 @@ class NodePool:
             self._free_count += 1
 
     def _add(self, node: str) -> None:
-        """Let a new node be the last one."""
         if self._numbered is not None:
             self._ranks = {name: rank for rank, name in enumerate(self._numbered)}
             self._names, self._numbered = list(self._numbered), None

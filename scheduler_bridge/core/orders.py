@@ -107,7 +107,7 @@ def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> Tr
 
 
 def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason) -> list[Effect]:
-    """Hold the first ``count`` free nodes for the job and tell it to use them."""
+    """Hold the first ``count`` free nodes for the job and order it to use them."""
     ranks = state.pool.take(job.spec.job_id, count)
     job.allocation = job.allocation.plus(ranks)
     nodes = state.pool.name(Allocation((ranks,)))
@@ -117,7 +117,7 @@ def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason
 def send_shrink(
     state: SchedulerState, job: TrackedJob, count: int, reason: Reason, ranks: int | None = None
 ) -> list[Effect]:
-    """Tell the job to release ``count`` nodes, those of ``ranks`` by preference.
+    """Order the job to release ``count`` nodes, those of ``ranks`` by preference.
 
     [D] Otherwise wished are those that it got last: place 0 sits on the first.
     """

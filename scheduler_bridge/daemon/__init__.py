@@ -20,7 +20,7 @@ From a program without asyncio (every method may be called from any thread)::
 
 A job's standard output and error are ``job-<id>.out`` and ``job-<id>.err`` in the state folder
 (``daemon.output(job_id)`` and ``daemon.errors(job_id)`` are the paths). The job's command is run as
-``mpiexec -launcher fork -hosts node1,node2 -n 2 COMMAND`` (``JobRequest.launch``: "auto", "mpiexec" or "direct"), so
+``python -m apgas.launch --hosts node1,node2 -n 2 COMMAND`` (``JobRequest.launch``: "auto", "mpiexec" or "direct"), so
 ``node1`` and so on need not exist: they are names that the places see (emulated nodes).
 
 ``runs(folder)``, ``read_run(folder, number)`` and ``read_runs(folder)`` read the log of a state folder.

@@ -65,7 +65,7 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Admission:
     """What is to become of a job that was kept back: it is ``admitted`` now, or never, because of ``reason``."""
 
     job: JobFacts
@@ -100,17 +100,19 @@ def crowded(request: JobRequest, counts: Mapping[str, int], user_jobs: int | Non
     return f"its user has {count} jobs waiting or running, the most allowed"
 
 
-def verdicts(kept: Iterable[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None) -> list[Verdict]:
+def admissions(
+    kept: Iterable[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None
+) -> list[Admission]:
     """Judge the ``kept`` jobs; those that stay so are left out."""
     found = []
     waiting = sorted((jobs[job_id] for job_id in kept), key=lambda job: (-job.priority, job.spec.job_id))
     counts = admitted(jobs.values() if waiting and user_jobs is not None else ())
     for job in waiting:
         if reason := hopeless(job, ended):
-            found.append(Verdict(job, admitted=False, reason=reason))
+            found.append(Admission(job, admitted=False, reason=reason))
         elif not blocked(job, ended) and not crowded(job.request, counts, user_jobs):
             counts[job.request.user] += 1
-            found.append(Verdict(job, admitted=True))
+            found.append(Admission(job, admitted=True))
     return found
 
 

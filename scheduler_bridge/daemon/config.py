@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from apgas.malleability.core_ids import listed
 
-EMULATED: Final = ("-launcher", "fork")
+EMULATED: Final = "fork"
 """How the launcher reaches nodes that are this machine."""
 _NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
 NodeName = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -48,6 +48,8 @@ class Limits(msgspec.Struct, frozen=True):
     burst_requests: int = 2000
     """Of one connection of an operator, and of all connections of another user, like the following."""
     requests_per_s: float = 1000.0
+    burst_bytes: int = 64 * 1024 * 1024
+    bytes_per_s: float = 4e6
     user_connections: int = 64
     """Of one user who is no operator."""
     user_share: float = 0.25
@@ -91,8 +93,9 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
         resize_deadline_s: Time for a job to carry an order out; then the order is withdrawn.
         withdraw_s: Time for a job to answer a withdrawal; then the resize counts as failed.
         grace_s: Time between TERM and KILL when a job is ended.
-        mpiexec: The launcher; None: the one beside the running Python.
-        reach: The launcher's options for reaching nodes; by default they are names on this machine.
+        mpiexec: Starts the jobs. None: ``apgas.launch`` does, and the mpiexec beside the running Python those jobs that
+            want mpiexec.
+        reach: The program that launchers call like ssh to reach nodes; by default they are names on this machine.
         ailing: Nodes that do not answer when the daemon begins, and what they failed with: they get no jobs yet.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
         doors: Where users come in who are not the daemon's own: ``unix:PATH``; see ``access.Door``.
@@ -112,7 +115,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
     withdraw_s: Seconds = 5.0
     grace_s: Seconds = 2.0
     mpiexec: Path | None = None
-    reach: tuple[str, ...] = EMULATED
+    reach: str = EMULATED
     ailing: dict[str, str] = {}
     user_jobs: Count | None = None
     doors: tuple[str, ...] = ()

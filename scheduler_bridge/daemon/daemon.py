@@ -47,7 +47,7 @@ from scheduler_bridge.daemon.requests import (
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.restore import Restored, restore
-from scheduler_bridge.daemon.storage.salvage import salvage
+from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.daemon.storage.store import Store, StoreError
 from scheduler_bridge.record import RunRecord
@@ -100,6 +100,7 @@ class Daemon:
         policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)
         try:
+            finish_salvage(self._folder.path)
             for line in salvage(self._folder.path) if self.config.salvage else ():
                 _logger.error("%s", line)
             self._store = self._open_store(self._folder.path)
@@ -131,7 +132,7 @@ class Daemon:
         self._restored = restored = self._restore(folder, store)
         journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
         self._driver = Driver(
-            self.config, restored.ledger, journal, folder, restored.origin_s,
+            self.config, restored.log_state, journal, folder, restored.origin_s,
             self._broke, self._make_executor, self._timed,
         )  # fmt: skip
         await self._driver.job_orders.server.start(self.config.host, folder.last_port())
@@ -140,10 +141,12 @@ class Daemon:
             self._driver.begin(self.config)
         else:
             self._driver.resume(self.config, restored.rows)
+        await self._driver.durable()  # who sees it serve may rely on the settings of this start being on disk
+        await self._driver.job_orders.server.serve()
         await self._control.serve()
         folder.publish(
             jobs=self.endpoint, control=str(folder.control_socket), pid=os.getpid(), policy=self.config.policy,
-            nodes=self.config.nodes, started_at=restored.ledger.recorder.record().started_at,
+            nodes=self.config.nodes, started_at=restored.log_state.recorder.record().started_at,
         )  # fmt: skip
 
     async def stop(self) -> None:
@@ -168,7 +171,7 @@ class Daemon:
         """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
         if driver.is_idle() and driver.is_written():
             try:
-                store.end_era(restored.number, restored.ledger.next_job_id, restored.ledger.core.past_use)
+                store.end_era(restored.number, restored.log_state.next_job_id, restored.log_state.core.past_use)
             except StoreError as error:
                 _logger.error("%s: %s", store.path, error.strerror)
 
@@ -261,7 +264,7 @@ class Daemon:
         """Return the record of the run so far; also after the end."""
         if self._restored is None:
             raise DaemonError("the daemon was never started")
-        return self._restored.ledger.recorder.record()
+        return self._restored.log_state.recorder.record()
 
     def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
         """Let another policy decide from now on.
@@ -340,7 +343,7 @@ class Daemon:
         """Return what is open in the record, and what has reached beyond ``since_s``; to be used at once."""
         if self._restored is None:
             raise DaemonError("the daemon was never started")
-        return self._restored.ledger.recorder.recent(since_s)
+        return self._restored.log_state.recorder.recent(since_s)
 
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run."""
@@ -379,6 +382,8 @@ class Daemon:
             return
         await asyncio.sleep(_LAST_WORD_S)
         await self.durable()
+        if self._store is not None:
+            self._store.settle()
         self._folder.leave()
         self._leave()
 

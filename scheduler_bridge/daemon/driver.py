@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
@@ -29,6 +29,7 @@ from scheduler_bridge.core.events import (
     StartJob,
     WakeAt,
 )
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.access import Standing
 from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, snapshot
@@ -40,15 +41,15 @@ from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
 from scheduler_bridge.daemon.requests import Snapshot
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
-from scheduler_bridge.daemon.storage.ledger import (
+from scheduler_bridge.daemon.storage.log_entries import Entry
+from scheduler_bridge.daemon.storage.log_state import (
     VERSION,
     Held,
-    Ledger,
+    LogState,
     configured,
     configured_limits,
     configured_nodes,
 )
-from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.model import wording
@@ -59,6 +60,8 @@ ExecutorMaker: TypeAlias = Callable[[Setup], Executor]
 
 _FAREWELL_S: Final = 3.5
 """When the scheduler ends, jobs have this long at most, whatever grace they asked for: it is gone within 5 s."""
+_LOOK_AGAIN_S: Final = 2.0
+"""So often it is looked whether attempts are over that the log does not know."""
 _FREEZE_EVERY_ROWS: Final = 5000
 """How many rows a restarted daemon reads at most, while states are small."""
 _ROWS_PER_S: Final = 50_000
@@ -70,7 +73,7 @@ class Driver:
 
     Args:
         config: Settings.
-        ledger: What decides and remembers.
+        log_state: What decides and remembers.
         journal: Where that is written.
         folder: Where notes and output go.
         origin_s: Where the scheduler's clock began, on the event loop's.
@@ -82,7 +85,7 @@ class Driver:
     def __init__(
         self,
         config: DaemonConfig,
-        ledger: Ledger,
+        log_state: LogState,
         journal: Journal,
         folder: StateFolder,
         origin_s: float,
@@ -91,7 +94,7 @@ class Driver:
         timed: Timed = untimed,
     ) -> None:
         self._timed = timed
-        self._ledger = ledger
+        self._log_state = log_state
         self._journal = journal
         self._folder = folder
         self._broke = broke
@@ -101,18 +104,19 @@ class Driver:
         self._freeze_rows = _FREEZE_EVERY_ROWS
         self._doomed: dict[int, str] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        self._awaiting: asyncio.Task[None] | None = None
         self._closing = False
         self._broken = False
         self._change = asyncio.Event()
         self._tail = QueueTail()
-        self.health = Health(ledger, self.handle)
-        self.job_orders = JobOrders(config, ledger.jobs, self.handle, self._up, self._doom, timed)
+        self.health = Health(log_state, self.handle)
+        self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
-        cores = ledger.core.cores_per_node
+        cores = log_state.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
         self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
         self.submissions = Submissions(
-            ledger,
+            log_state,
             self.handle,
             self.now_s,
             config.limits,
@@ -125,7 +129,7 @@ class Driver:
 
     def now_s(self) -> float:
         """Seconds since this driver began; never goes back."""
-        return max(self._ledger.at_s, self._loop.time() - self._origin_s)
+        return max(self._log_state.at_s, self._loop.time() - self._origin_s)
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a malleable job grow or shrink as if it had asked for it; return the change that is ordered.
@@ -135,7 +139,7 @@ class Driver:
             ValueError: It cannot be resized so now.
         """
         self.submissions.require_open(job_id)
-        if not self._ledger.jobs[job_id].admitted:
+        if not self._log_state.jobs[job_id].admitted:
             raise ValueError(f"job {job_id} is not resized: it waits")
         ordered, reason = self.job_orders.request(job_id, delta)
         if not ordered:
@@ -144,7 +148,7 @@ class Driver:
 
     def standing(self, job_id: int) -> Standing | None:
         """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
-        facts = self._ledger.jobs.get(job_id)
+        facts = self._log_state.jobs.get(job_id)
         return None if facts is None else Standing(facts.request.user, facts.held_by)
 
     def explain(self, job_id: int) -> Explanation:
@@ -163,22 +167,22 @@ class Driver:
         """Say what runs and waits."""
         began_s = perf_counter()
         now_s = self.now_s()
-        ledger = self._ledger
-        picture = ledger.core.snapshot(NEAR_JOBS)
-        tail = self._tail.of(ledger.core.waiting, ledger.jobs)
-        since_s = now_s - ledger.at_s
-        held_node_s = ledger.busy_node_s + ledger.core.held_nodes * since_s
-        node_s = ledger.node_s + len(picture.nodes) * since_s
+        log_state = self._log_state
+        picture = log_state.core.snapshot(NEAR_JOBS)
+        tail = self._tail.of(log_state.core.waiting, log_state.jobs)
+        since_s = now_s - log_state.at_s
+        held_node_s = log_state.busy_node_s + log_state.core.held_nodes * since_s
+        node_s = log_state.node_s + len(picture.nodes) * since_s
         kept = self.submissions.why_kept()
         seen = snapshot(
             picture,
             now_s,
             (held_node_s, node_s),
             self.job_orders.progress,
-            ledger.jobs,
+            log_state.jobs,
             kept,
-            ledger.core.waiting,
-            ledger.ailing,
+            log_state.core.waiting,
+            log_state.ailing,
             tail,
             self._journal.behind,
         )
@@ -187,7 +191,7 @@ class Driver:
 
     def reservations(self) -> tuple[ReservationStatus, ...]:
         """The advance reservations that are not over, the next one first."""
-        return self._ledger.core.advance()
+        return self._log_state.core.advance()
 
     async def durable(self) -> str:
         """Wait until the log has everything so far on disk; return why it has not, empty if it has."""
@@ -200,11 +204,11 @@ class Driver:
     @property
     def nodes(self) -> Sequence[str]:
         """All nodes, those out of service included."""
-        return self._ledger.core.nodes
+        return self._log_state.core.nodes
 
     def is_idle(self) -> bool:
         """Whether no job waits or runs."""
-        return not self._ledger.jobs
+        return not self._log_state.jobs
 
     def is_written(self) -> bool:
         """Whether the log has everything on disk."""
@@ -216,18 +220,19 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return job_id in self._ledger.jobs or self._ledger.core.ended(job_id) is None
+        return job_id in self._log_state.jobs or self._log_state.core.ended(job_id) is None
 
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
         self._closing = True
+        self._await_no_strangers()
         self.submissions.close()
         # In one batch, so that no waiting job is started on nodes that a running one gives up.
-        events = [event for job_id in sorted(self._ledger.jobs) for event in self.submissions.cancelled(job_id)]
+        events = [event for job_id in sorted(self._log_state.jobs) for event in self.submissions.cancelled(job_id)]
         if events and not self._broken:
             self.handle(*events)
         await self._journal.settled()
-        for job_id in sorted(self._ledger.jobs):  # The core asked for it already, unless it is broken.
+        for job_id in sorted(self._log_state.jobs):  # The core asked for it already, unless it is broken.
             self.executor.end(job_id)
         await self.executor.finish(_FAREWELL_S)
         for timer in self._timers:
@@ -240,6 +245,7 @@ class Driver:
     async def abandon(self) -> None:
         """Stop before it has served; what is decided is written first."""
         self._closing = True
+        self._await_no_strangers()
         for timer in self._timers:
             timer.cancel()
         self.job_orders.close()
@@ -247,9 +253,8 @@ class Driver:
 
     def begin(self, config: DaemonConfig) -> None:
         """Begin with no jobs."""
-        self._settle_strangers((), config)
-        ailing, why = self.health.first(config.ailing)
-        before = self._ledger.configured
+        ailing, why = self.health.first(config.ailing, self._settle_strangers((), config, config.nodes))
+        before = self._log_state.configured
         events: list[ev.Event] = [*configured_limits(before, config), *ailing]
         facts = [*configured(before, config), *why]
         if events or facts:
@@ -265,27 +270,57 @@ class Driver:
             thaw_rows: How many rows of the log were read.
         """
         self._thaw_rows = thaw_rows
-        held = self._ledger.held()
-        self._settle_strangers([_key(job) for job in held], config)
-        for job in held:
-            self._take_up(job)
-        before, nodes = self._ledger.configured, self._ledger.core.nodes
+        held = self._log_state.held()
+        before, nodes = self._log_state.configured, self._log_state.core.nodes
         changes = configured_nodes(before, config, nodes)
         known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
-        ailing, why = self.health.first({node: why for node, why in config.ailing.items() if node in known})
+        occupied = self._settle_strangers([_key(job.facts) for job in held], config, known)
+        for job in held:
+            self._take_up(job)
+        silent = {node: why for node, why in config.ailing.items() if node in known}
+        ailing, why = self.health.first(silent, occupied)
         events: list[ev.Event] = [*changes, *configured_limits(before, config), *ailing, ev.WakeUp()]
         self.handle(*events, facts=[*configured(before, config), *why])
 
-    def _settle_strangers(self, known: Iterable[str], config: DaemonConfig) -> None:
-        """See to attempts that the log does not have."""
-        for key in self._folder.settle_strangers(known, end=config.end_unknown):
+    def _settle_strangers(self, known: Iterable[str], config: DaemonConfig, nodes: Collection[str]) -> dict[str, str]:
+        """See to attempts that the log does not know; return which of them runs on which of the ``nodes``."""
+        over, running = self._folder.settle_strangers(known, end=config.end_unknown)
+        for key in over:
             self.executor.retire(key)
+        for key, used in running.items():
+            self.job_orders.tolerate(_job_of(key), used, self._folder.token(key))
+        if running:
+            self._awaiting = self._loop.create_task(self._await_strangers(set(running)))
+        return {node: key for key, used in running.items() for node in used if node in nodes}
+
+    async def _await_strangers(self, running: set[str]) -> None:
+        while running:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            for key in sorted(running):
+                if await asyncio.to_thread(self._folder.processes_of, key):
+                    continue
+                _logger.warning("attempt %s, of which the log does not know, is over", key)
+                running.remove(key)
+                self.job_orders.tolerate_no_more(_job_of(key))
+                if not self._is_next(key):  # else it is found when the job's turn comes, which then has run already
+                    await asyncio.to_thread(self._folder.end_stranger, key)
+                    self.executor.retire(key)
+                self.health.vacate(key)
+
+    def _is_next(self, key: str) -> bool:
+        """Whether an attempt is what a job that waits is started as next, or has been since."""
+        facts = self._log_state.jobs.get(_job_of(key))
+        return facts is not None and key in (_key(facts), attempt_key(facts.spec.job_id, facts.attempt + 1))
+
+    def _await_no_strangers(self) -> None:
+        if self._awaiting is not None:
+            self._awaiting.cancel()
 
     def _take_up(self, job: Held) -> None:
-        job_id, key = job.facts.spec.job_id, _key(job)
+        job_id, key = job.facts.spec.job_id, _key(job.facts)
         _logger.info("job %d, %s, is taken up again", job_id, job.state)
         self.job_orders.resume(job, self._folder.token(key))
-        self.executor.start(self._attempt(job_id, job.nodes, self._ledger.core.core_ids(job_id)))
+        self.executor.start(self._attempt(job_id, job.nodes, self._log_state.core.core_ids(job_id)))
         if job.state is JobState.ENDING:
             self.executor.end(job_id)
 
@@ -312,14 +347,14 @@ class Driver:
         draft = log_entries.draft(entry)
         began_s = perf_counter()
         try:
-            effects = self._ledger.take(entry)
+            effects = self._log_state.take(entry)
         except Exception as error:
             self._broken = True
             self._broke(error)
             raise
         self._timed("decision", perf_counter() - began_s)
         actions = [partial(self._carry_out, effect) for effect in effects]
-        self._journal.next_job = self._ledger.next_job_id
+        self._journal.next_job = self._log_state.next_job_id
         self._journal.add(draft.row(effects), actions if then is None else [*actions, then], after)
         self._freeze()
         self._change.set()
@@ -337,7 +372,7 @@ class Driver:
         # On the event loop, because the state changes with the next event. A large state therefore delays all else; the
         # longer it takes, the more rows come before the next one.
         began_s = self._loop.time()
-        self._journal.freeze(VERSION, self._ledger.freeze())
+        self._journal.freeze(VERSION, self._log_state.freeze())
         self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
 
     def _carry_out(self, effect: Effect) -> None:
@@ -374,7 +409,7 @@ class Driver:
         self.executor.start(attempt)
 
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
-        facts = self._ledger.jobs[job_id]
+        facts = self._log_state.jobs[job_id]
         return Attempt(job_id, facts.attempt, facts.alone(), nodes, self.job_orders.server.endpoint, core_ids)
 
     def _wake_at(self, time_s: float) -> None:
@@ -389,7 +424,7 @@ class Driver:
     # what the processes do ------------------------------------------------------------------------------------------
 
     def _started(self, job_id: int) -> None:
-        if self._ledger.core.state(job_id) is JobState.STARTING:  # An earlier daemon may have said so.
+        if self._log_state.core.state(job_id) is JobState.STARTING:  # An earlier daemon may have said so.
             self.handle(ev.JobStarted(job_id))
 
     def _ended(self, job_id: int, ending: Ending) -> None:
@@ -403,7 +438,7 @@ class Driver:
             event = ev.JobEnded(job_id, "lost", ending.reason)
         else:
             event = ev.JobEnded(job_id, "failed", ending.reason)
-        key = attempt_key(job_id, self._ledger.jobs[job_id].attempt)
+        key = attempt_key(job_id, self._log_state.jobs[job_id].attempt)
         found = result_of(key, self._folder)
         facts = () if found is None else (log_entries.Result(job_id, found),)
 
@@ -412,17 +447,21 @@ class Driver:
             self._folder.drop_result(key)
 
         self.handle(event, facts=facts, after=logged)
-        _logger.info("%s", self._ledger.core.explain(job_id))
+        _logger.info("%s", self._log_state.core.explain(job_id))
 
     def _up(self, job_id: int) -> None:
         self.executor.note_segments(job_id)
 
     def _doom(self, job_id: int, reason: str) -> None:
-        """End a job that runs where it must not."""
         _logger.warning("job %d is ended: %s", job_id, reason)
         self._doomed[job_id] = f"ended by the scheduler: {reason}"
         self.executor.end(job_id)
 
 
-def _key(job: Held) -> str:
-    return attempt_key(job.facts.spec.job_id, job.facts.attempt)
+def _job_of(key: str) -> int:
+    job = key.partition(".")[0]
+    return int(job) if job.isdecimal() else 0
+
+
+def _key(facts: JobFacts) -> str:
+    return attempt_key(facts.spec.job_id, facts.attempt)

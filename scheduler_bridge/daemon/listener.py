@@ -31,8 +31,8 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = Counted(_logger)
 
-    async def start(self, host: str, port: int, limit: int = 64 * 1024) -> int:
-        """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes.
+    async def start(self, host: str, port: int, limit: int = 64 * 1024, *, serving: bool = True) -> int:
+        """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes; or from ``serve`` on.
 
         Returns:
             The port.
@@ -40,7 +40,7 @@ class Listener:
         Raises:
             OSError: The address is not to be had.
         """
-        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit)
+        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit, start_serving=serving)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def start_unix(self, bound: socket.socket, limit: int) -> None:

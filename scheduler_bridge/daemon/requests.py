@@ -49,8 +49,9 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         walltime_s: The job is ended after this many seconds of running.
         cwd: Folder in which the command runs; empty: the daemon's.
         environment: Variables in addition to the daemon's.
-        launch: "mpiexec" prepends the launcher, "direct" does not, "auto" prepends it unless the command is itself an
-            MPI launcher or has a placeholder.
+        launch: "direct" executes the command as it is; "auto" prepends a launcher, unless the command is one itself or
+            has a placeholder: ``apgas.launch``, unless the daemon has an mpiexec for its jobs; "mpiexec" prepends that
+            in any case.
         protocol: What the program speaks: "v2" (nothing, if it is rigid), or "v1", the published Java system's text.
         hold: Keep it back until it is released, as its user's own hold.
         priority: Jobs with a higher one are considered first.

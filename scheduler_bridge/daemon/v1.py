@@ -125,7 +125,6 @@ class AdminServer:
         raise ScriptError(f"{line[:60]!r} is none of FILE.sh, Add Node a,b and shutdown")
 
     def _script(self, name: str) -> Path:
-        """Return the script's path, links followed."""
         folder = self._config.scripts.resolve()
         try:
             path = (folder / name).resolve()

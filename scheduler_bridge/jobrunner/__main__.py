@@ -12,7 +12,7 @@ OTHER_RUNNER = 3
 """Exit status: another runner has taken the attempt."""
 
 
-def _tell(word: str) -> None:
+def _report(word: str) -> None:
     with contextlib.suppress(OSError):  # The scheduler may be gone; it reads the notes when it is back.
         os.write(1, f"{word}\n".encode())
 
@@ -21,9 +21,9 @@ def main() -> int:
     """Run the job that standard input describes."""
     launch = Launch.decode(sys.stdin.buffer.read())
     try:
-        return 0 if JobRun(launch, _tell).run() else OTHER_RUNNER
+        return 0 if JobRun(launch, _report).run() else OTHER_RUNNER
     except OSError as error:  # The claim or the end could not be noted.
-        _tell(f"failed {error}")
+        _report(f"failed {error}")
         return 1
 
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.atomic_write import synchronise
+
 _TEXT_BYTES: Final = 1000
 """A link's target may have 4095 bytes."""
 _KINDS: Final = ("claim", "start", "end")
@@ -104,11 +106,7 @@ class Notes:
             os.symlink(short, self._path(kind))  # noqa: PTH211 - the text is no path
         except FileExistsError:
             return False
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synchronise(self.folder)
         return True
 
 

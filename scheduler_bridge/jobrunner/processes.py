@@ -89,9 +89,12 @@ def signal_group(pid: int, number: signal.Signals) -> None:
 # found in ``/proc/*/environ``. The mark is no secret and stands for nothing else.
 
 ENV_MARK: Final = "MALLEABLE_MARK"
+ENV_NODES: Final = "MALLEABLE_NODES"
+"""Says to a job on which nodes it is started, commas between."""
+_ENV_OWN_NODE: Final = "PMI_HOSTNAME"
 
 _SHARED_MEMORY = Path("/dev/shm")
-_SEGMENT = re.compile(r"/dev/shm/(mpich_shm_[A-Za-z0-9_.\-]+)")
+_SEGMENT = re.compile(r"/dev/shm/(mpich_shm_[A-Za-z0-9_.\-]+|[0-9]+:[0-9]+:[0-9]+(?::[0-9]+)?)")
 _PAUSE_S = 0.02
 
 
@@ -103,6 +106,20 @@ def new_mark() -> str:
 def marked_processes(mark: str) -> list[int]:
     """Return the ids of the living processes that carry ``mark`` (zombies and this process excepted)."""
     return [pid for pid in _processes() if pid != os.getpid() and _carries(pid, mark)]
+
+
+def nodes_of(mark: str) -> set[str]:
+    """Return the names of the nodes on which processes that carry ``mark`` were started, as far as they know them.
+
+    A process of an MPI job knows its own node, also one that the job has grown on, all others those of the job's start.
+    """
+    found: set[str] = set()
+    for pid in marked_processes(mark):
+        if not _is_ours(pid):  # the mark is no secret, and names files of the job
+            continue
+        named = dict(entry.split("=", 1) for entry in _environment(pid) if "=" in entry)
+        found.update((named.get(_ENV_OWN_NODE) or named.get(ENV_NODES, "")).split(","))
+    return found - {""}
 
 
 def end_marked(mark: str, patience_s: float) -> list[int]:
@@ -153,11 +170,20 @@ def _processes() -> list[int]:
 
 
 def _carries(pid: int, mark: str) -> bool:
+    return f"{ENV_MARK}={mark}" in _environment(pid)
+
+
+def _is_ours(pid: int) -> bool:
+    with contextlib.suppress(OSError):  # gone meanwhile
+        return (_PROC / str(pid)).stat().st_uid == os.geteuid()
+    return False
+
+
+def _environment(pid: int) -> list[str]:
     try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
+        return (_PROC / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
     except OSError:  # Gone meanwhile, or someone else's.
-        return False
-    return f"{ENV_MARK}={mark}".encode() in environment.split(b"\0")
+        return []
 
 
 def _mapped_segments(pid: int) -> set[str]:

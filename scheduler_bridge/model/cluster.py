@@ -33,7 +33,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
         cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
         neighbours: The most other jobs on one of its nodes.
         is_host: Whether it was the first on all its nodes.
-        kept_nodes: Those of its nodes that others still hold when it ends, as far as one can tell.
+        kept_nodes: Those of its nodes that others still hold when it ends, as far as is known.
         may_share: Whether all its nodes are among those that the policy lets jobs share.
     """
 

@@ -296,7 +296,7 @@ class Plan:
         Args:
             spec: The job.
             nodes: Nodes that there are.
-            at: The fewest that it will run on, which tells its end; by default those that it asked for.
+            at: The fewest that it will run on, which determines its end; by default those that it asked for.
         """
         return self.room_until(self.now + self.view.walltime_s(spec, at or spec.nodes), nodes)
 

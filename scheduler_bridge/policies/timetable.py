@@ -215,7 +215,6 @@ def left(start_s: float, end_s: float, taken_s: float, until_s: float) -> list[S
 
 
 def _last(queue: Sequence[JobSpec], count: int) -> list[JobSpec]:
-    """The last jobs of the queue, in its order."""
     return list(islice(reversed(queue), max(0, count)))[::-1]
 
 

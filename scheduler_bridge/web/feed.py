@@ -147,9 +147,9 @@ class Feed:
     def _renew(self) -> None:
         before, self._document = self._document, self.document()
         if self._watchers and self._document is not before:
-            self._tell(_event("change", change(before, self._document)))
+            self._send(_event("change", change(before, self._document)))
 
-    def _tell(self, event: bytes) -> None:
+    def _send(self, event: bytes) -> None:
         for queue in tuple(self._watchers):
             try:
                 queue.put_nowait(event)
@@ -207,7 +207,7 @@ class Paced(Generic[_T]):
 # The document: the cluster as it is, and what has changed from one to the next ---------------------------------------
 #
 # Nodes are numbered in the order of their names in the document, and a job's nodes are ranges of such numbers, so that
-# a job on many nodes is short to tell. Times are seconds on the daemon's clock.
+# a job on many nodes takes few bytes. Times are seconds on the daemon's clock.
 
 Document: TypeAlias = dict[str, Any]
 
@@ -237,7 +237,7 @@ def document(
     records = {job.job_id: job for job in record.jobs}
     shared = lanes(record.jobs)
     shown = [job for job in snapshot.jobs if job.end_s is None or (job.job in records and job.end_s > since_s)]
-    shown, untold = _first(shown)
+    shown, unlisted = _first(shown)
     states = {node.name: node.state for node in snapshot.nodes}
     return {
         "now_s": round(snapshot.now_s, 2),
@@ -274,7 +274,7 @@ def document(
             for kept in record.advance
             if kept.from_s < snapshot.now_s
         ],
-        "untold": untold,
+        "unlisted": unlisted,
         "jobs": {str(job.job): _job(job, records.get(job.job), numbers, shared, why) for job in shown},
     }
 

@@ -120,7 +120,7 @@ class Metrics:
 
     Args:
         daemon: What is measured.
-        watchers: Tells how many follow the page.
+        watchers: Returns how many follow the page.
     """
 
     def __init__(self, daemon: Watched, watchers: Callable[[], int]) -> None:

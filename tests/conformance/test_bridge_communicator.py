@@ -19,25 +19,25 @@ TOKEN = "t" * 32
 
 
 class Listener:
-    """Notes what it is told, for a test to take."""
+    """Keeps what it receives, for a test to take."""
 
     def __init__(self) -> None:
-        self.told: queue.Queue[object] = queue.Queue()
+        self.received: queue.Queue[object] = queue.Queue()
 
     def order(self, order: wire.Order) -> None:
-        self.told.put(order)
+        self.received.put(order)
 
     def withdraw(self, order: wire.Withdraw) -> None:
-        self.told.put(order)
+        self.received.put(order)
 
     def answer(self, answer: wire.Answer) -> None:
-        self.told.put(answer)
+        self.received.put(answer)
 
     def scheduler_lost(self, reason: str) -> None:
-        self.told.put(f"lost: {reason}")
+        self.received.put(f"lost: {reason}")
 
     def next(self) -> object:
-        return self.told.get(timeout=PATIENCE_S)
+        return self.received.get(timeout=PATIENCE_S)
 
 
 class Peer:
@@ -147,10 +147,10 @@ def test_close_delivers_what_is_pending_and_is_idempotent(scheduler: Scheduler, 
         assert [job.peer.read() for _ in sent] == sent
         assert job.peer.at_end()
         job.communicator.send(wire.Disable())
-    assert listener.told.empty()
+    assert listener.received.empty()
 
 
-def test_a_refused_job_is_told_why(scheduler: Scheduler, listener: Listener) -> None:
+def test_a_refused_job_gets_the_reason(scheduler: Scheduler, listener: Listener) -> None:
     acceptor = threading.Thread(target=lambda: scheduler.accept(wire.Refused(reason="wrong token")))
     acceptor.start()
     communicator = SocketCommunicator(f"127.0.0.1:{scheduler.port}", 3, TOKEN)
@@ -186,7 +186,7 @@ def test_somebody_else_there_is_an_error_too(listener: Listener) -> None:
 
 def test_a_job_may_start_before_its_scheduler_is_back(listener: Listener) -> None:
     reserved = socket.socket()
-    reserved.bind(("127.0.0.1", 0))  # Not listening: whoever connects is refused.
+    reserved.bind(("127.0.0.1", 0))  # Not listening: connections are refused.
     port = reserved.getsockname()[1]
     communicator = SocketCommunicator(f"127.0.0.1:{port}", 3, TOKEN, "reconnect:60")
     communicator.start(listener)
@@ -206,11 +206,11 @@ def test_a_lost_scheduler_ends_the_job(scheduler: Scheduler, listener: Listener,
     with Connected(scheduler, listener) as job:
         job.peer.write_raw(last_words)
         job.peer.close()
-        told = listener.next()
-        assert isinstance(told, str)
-        assert told.startswith("lost: ")
+        lost = listener.next()
+        assert isinstance(lost, str)
+        assert lost.startswith("lost: ")
         job.communicator.send(wire.Disable())
-    assert listener.told.empty()
+    assert listener.received.empty()
 
 
 def test_a_reconnected_job_says_again_what_holds(scheduler: Scheduler, listener: Listener) -> None:
@@ -283,7 +283,7 @@ def test_messages_of_a_lost_connection_are_kept(scheduler: Scheduler, listener: 
             assert [peer.read(), peer.read()] == [kept, wire.Progress(done=99.0)]
         finally:
             successor.close()
-    assert listener.told.empty()
+    assert listener.received.empty()
 
 
 def test_a_disabled_job_says_disable_again_and_not_ready(scheduler: Scheduler, listener: Listener) -> None:
@@ -302,7 +302,7 @@ def test_reconnection_is_given_up_in_the_end(scheduler: Scheduler, listener: Lis
     with Connected(scheduler, listener, "reconnect:0.2"):
         scheduler.close()
         assert str(listener.next()).startswith("lost: ")
-    assert listener.told.empty()
+    assert listener.received.empty()
 
 
 def test_a_refusal_ends_the_reconnection(scheduler: Scheduler, listener: Listener) -> None:

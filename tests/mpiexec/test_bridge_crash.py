@@ -6,10 +6,12 @@ import os
 import random
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from support import PATIENCE_S
@@ -19,6 +21,9 @@ from support.killed import Cluster, batch, batches, serving, steady, writes
 from scheduler_bridge.daemon import ControlClient, ControlError, DaemonConfig, JobRequest
 from scheduler_bridge.daemon.control.access import Door
 from scheduler_bridge.daemon.requests import ChangeNode, Hold, LimitUsers
+from scheduler_bridge.daemon.storage.log_entries import Entry, Requested, encode
+from scheduler_bridge.daemon.storage.restore import restore
+from scheduler_bridge.daemon.storage.store import Store
 
 BATCHES = 24
 
@@ -54,6 +59,89 @@ def test_running_and_waiting_jobs_survive_the_scheduler(cluster: Cluster, tmp_pa
     cluster.stop(second)
     assert [job.state for job in cluster.record().jobs] == ["failed", "completed"]
     assert (tmp_path / "out").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize("launch", ["direct", "auto"])
+def test_nodes_of_a_job_that_the_log_has_lost_are_not_given_away_while_it_runs(
+    cluster: Cluster, tmp_path: Path, launch: Literal["direct", "auto"]
+) -> None:
+    go = tmp_path / "go"
+    script = f"until [ -e {go} ]; do sleep 0.05; done"
+    cluster.serve()
+    request = JobRequest(name="waits", command=("/bin/sh", "-c", script), nodes=2, launch=launch)
+    running = cluster.client.submit(request)
+    while cluster.client.snapshot().job(running).state != "running":
+        time.sleep(0.02)
+    for number in range(2):
+        cluster.schedulers[-1].kill()
+        cluster.schedulers[-1].wait()
+        if not number:
+            for file in cluster.config.state_dir.glob("scheduler.*"):
+                file.unlink()
+        cluster.serve()
+        assert [node.state for node in cluster.client.snapshot().nodes] == ["down", "down", "idle"]
+        assert {node.reason for node in cluster.client.snapshot().nodes[:2]} == {
+            "attempt 1.1 runs there, and the log does not know of it"
+        }
+        writer = cluster.client.submit(writes(tmp_path / f"out-{number}", nodes=1))
+        while cluster.client.snapshot().job(writer).state != "completed":
+            time.sleep(0.02)
+    wide = cluster.client.submit(writes(tmp_path / "wide", nodes=3))
+    assert "only 1 in service" in cluster.client.explain(wide).text
+    go.touch()
+    assert cluster.await_all(3).job(wide).state == "completed"
+    cluster.stop(cluster.schedulers[-1])
+
+
+def test_a_malleable_job_that_the_log_has_lost_may_connect_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
+    """It was refused as a stranger, and ended for that."""
+    file, program = tmp_path / "said", Path(__file__).parent / "programs" / "unknown.py"
+    command = (sys.executable, str(program), "{hosts}", str(file))
+    request = JobRequest(name="unknown", command=command, job_class="malleable", nodes=1, max_nodes=2, launch="direct")
+    cluster.serve()
+    job_id = cluster.client.submit(request)
+    while cluster.client.snapshot().job(job_id).state != "running":
+        time.sleep(0.02)
+    cluster.schedulers[-1].kill()
+    cluster.schedulers[-1].wait()
+    for log in cluster.config.state_dir.glob("scheduler.*"):
+        log.unlink()
+    cluster.serve()
+    file.with_suffix(".ask").touch()
+    while not file.exists():
+        time.sleep(0.02)
+    assert file.read_text() == "the scheduler's log does not know this job\n"
+    assert "down" in [node.state for node in cluster.client.snapshot().nodes]
+    file.with_suffix(".go").touch()
+    while "down" in [node.state for node in cluster.client.snapshot().nodes]:
+        time.sleep(0.05)
+    assert file.read_text() == "the scheduler's log does not know this job\n"
+    cluster.stop(cluster.schedulers[-1])
+
+
+def test_a_job_whose_start_the_log_has_lost_runs_once(cluster: Cluster, tmp_path: Path) -> None:
+    script = f"echo ran >> {tmp_path}/ran; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    request = JobRequest(name="waits", command=("/bin/sh", "-c", script), nodes=3, launch="direct")
+    cluster.serve()
+    assert cluster.client.submit(request) == 1
+    while cluster.client.snapshot().job(1).state != "running":
+        time.sleep(0.02)
+    cluster.schedulers[-1].kill()
+    cluster.schedulers[-1].wait()
+    for file in cluster.config.state_dir.glob("scheduler.*"):
+        file.unlink()
+    store = Store(cluster.config.state_dir)
+    log_state = restore(store, cluster.config, 1).log_state
+    submitted = Entry(1.0, (), (Requested(1, replace_request(request, hold=True)),))
+    store.append(1, 1, [encode(submitted, log_state.take(submitted))])
+    store.close()
+    cluster.serve()
+    assert [node.state for node in cluster.client.snapshot().nodes] == ["down"] * 3
+    cluster.client.manage(Hold(job=1, held=False))
+    (tmp_path / "go").touch()
+    assert cluster.await_all(1).job(1).state == "completed"
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    cluster.stop(cluster.schedulers[-1])
 
 
 def test_a_job_that_ends_while_nobody_schedules_is_not_lost(cluster: Cluster, tmp_path: Path) -> None:
@@ -172,8 +260,8 @@ def _hold_at_the_door(cluster: Cluster, door: str) -> None:
     second = cluster.serve(0, "--door", door)
     with pytest.raises(ControlError, match=f"job {kept} is not released: an operator holds it"):
         anna.manage(Hold(job=kept, held=False))
-    told = {job.job: (job.state, job.reason) for job in anna.snapshot().jobs}
-    assert told == {kept: ("held", "an operator holds it"), hers: ("held", "its user holds it")}
+    states = {job.job: (job.state, job.reason) for job in anna.snapshot().jobs}
+    assert states == {kept: ("held", "an operator holds it"), hers: ("held", "its user holds it")}
     assert anna.explain(kept).text == "an operator holds it"
     anna.manage(Hold(job=hers, held=False))
     cluster.client.manage(Hold(job=kept, held=False))
@@ -194,7 +282,7 @@ def test_a_batch_survives_a_scheduler_that_dies_at_every_point(config: DaemonCon
 
 @pytest.mark.parametrize("seconds", [0.0, pytest.param(240.0, marks=pytest.mark.slow)])
 def test_batches_survive_schedulers_that_die_all_the_time(seconds: float, config: DaemonConfig, tmp_path: Path) -> None:
-    """So many batches, or for so long; where their schedulers die is drawn from a seed."""
+    """That many batches, or for that long; where their schedulers die is drawn from a seed."""
     rng = random.Random(7)
     until = time.monotonic() + seconds
 

@@ -25,7 +25,7 @@ FAKE = str(Path(__file__).with_name("fake_job.py"))
 
 
 def fake(answer: str, low: int = 1, high: int = 3, orders: int = 1) -> JobRequest:
-    """A malleable fake; the launcher is spelled out because the job is told its nodes as an argument."""
+    """A malleable fake; the launcher is spelled out because the job gets its nodes as an argument."""
     launcher = str(Path(sys.prefix) / "bin" / "mpiexec")
     words = (launcher, "-launcher", "fork", "-hosts", "{hosts}", "-n", "{count}", sys.executable, FAKE, "{hosts}")
     return JobRequest(

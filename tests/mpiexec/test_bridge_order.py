@@ -39,10 +39,10 @@ def test_jobs_come_in_the_order_that_is_wished(config: DaemonConfig, tmp_path: P
         states = {job.job: (job.state, job.reason) for job in daemon.snapshot().jobs}
         assert (states[held], states[late]) == (("held", "its user holds it"), ("held", "an operator holds it"))
         assert daemon.explain(held).text == "its user holds it"  # the core has never heard of it
-        told = daemon.explain(late)
-        assert (told.state, told.text, told.nodes) == ("queued", "an operator holds it", ())
-        assert told.moments[0].text == "submitted"
-        assert daemon.snapshot().now_s >= told.now_s > 0
+        explanation = daemon.explain(late)
+        assert (explanation.state, explanation.text, explanation.nodes) == ("queued", "an operator holds it", ())
+        assert explanation.moments[0].text == "submitted"
+        assert daemon.snapshot().now_s >= explanation.now_s > 0
         with pytest.raises(ValueError, match="does not wait"):
             daemon.manage(Hold(job=blocker))
         daemon.manage(Hold(job=held, held=False))

@@ -147,8 +147,8 @@ def test_a_full_disk_stops_no_job_but_none_is_taken(config: DaemonConfig, caplog
         assert (await daemon.ended(job_id)).job(job_id).state == "completed"
 
     perform(config, play)
-    told = [line for line in caplog.messages if "complete" in line and "scheduler.db" in line]
-    assert told == [
+    logged = [line for line in caplog.messages if "complete" in line and "scheduler.db" in line]
+    assert logged == [
         f"{config.state_dir}/scheduler.db is incomplete from now on: database or disk is full",
         f"{config.state_dir}/scheduler.db is complete again",
     ]
@@ -264,9 +264,9 @@ def test_an_attempt_that_the_log_lacks_does_not_end_the_next_one(
     """A daemon whose disk was full started job 1 and was killed; the log has that it was submitted, and not more."""
     folder = StateFolder(config.state_dir)
     store = Store(config.state_dir)
-    ledger = restore(store, config, 1).ledger
+    log_state = restore(store, config, 1).log_state
     entry = Entry(1.0, (), (Requested(1, msgspec.structs.replace(rigid(1, "/bin/true"), hold=True)),))
-    store.append(1, 1, [encode(entry, ledger.take(entry))])
+    store.append(1, 1, [encode(entry, log_state.take(entry))])
     store.close()
     folder.notes("1.1").claim("1.1.another-boot")
     folder._lock.close()

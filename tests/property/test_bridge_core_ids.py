@@ -42,14 +42,14 @@ def test_what_is_no_list_is_refused(text: str) -> None:
 @given(st.lists(sets, min_size=1, max_size=5))
 def test_each_node_has_as_many_cores_as_threads_and_only_those_that_are_the_jobs(cores: list[int]) -> None:
     nodes = [f"n{number}" for number in range(len(cores))]
-    told = core_lists(nodes, cores)
+    lists = core_lists(nodes, cores)
     fewest = min(bits.bit_count() for bits in cores)
-    message = wire.Workers(order=1, count=fewest, core_ids=told.everywhere, core_ids_of=told.by_node)
+    message = wire.Workers(order=1, count=fewest, core_ids=lists.everywhere, core_ids_of=lists.by_node)
     read = wire.decode_to_job(wire.encode(message))
     assert isinstance(read, wire.Workers)
     found = words.read(read.core_ids, read.core_ids_of, bind=False)
     assert found is not None
-    assert words.from_environment({words.ENV_CORE_IDS: str(told)}) == found
+    assert words.from_environment({words.ENV_CORE_IDS: str(lists)}) == found
     for node, bits in zip(nodes, cores, strict=True):
         assert len(found.on(node)) >= fewest
         assert set(found.on(node)) <= set(ids(bits))

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import random
 import shutil
+import signal
+import sqlite3
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest
-from scheduler_bridge.daemon.storage import restore
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, JobRequest
+from scheduler_bridge.daemon.storage import chain, restore
 from scheduler_bridge.daemon.storage.chain import MARK
-from scheduler_bridge.daemon.storage.ledger import VERSION, Ledger
+from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, Noted, Requested, encode
-from scheduler_bridge.daemon.storage.salvage import salvage
+from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
+from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
 from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, StoreError
 
 DAMAGES = 2000
@@ -44,14 +53,14 @@ def happenings(rng: random.Random, jobs: int, first: int = 1) -> list[Entry]:
 def write(store: Store, folder: Path, entries: list[Entry], *, freeze_at: int = -1) -> None:
     """Write entries, and what the jobs that start do, as a daemon would."""
     restored = restore.restore(store, config(folder), 1)
-    seq, ledger = restored.next_seq, restored.ledger
+    seq, log_state = restored.next_seq, restored.log_state
     for number, entry in enumerate(entries):
         batch = [entry]
         while batch:
             happened = batch.pop()
-            effects = ledger.take(happened)
-            frozen = Frozen(seq, VERSION, ledger.freeze()) if number == freeze_at and happened is entry else None
-            store.append(restored.number, seq, [encode(happened, effects)], frozen, ledger.next_job_id)
+            effects = log_state.take(happened)
+            frozen = Frozen(seq, VERSION, log_state.freeze()) if number == freeze_at and happened is entry else None
+            store.append(restored.number, seq, [encode(happened, effects)], frozen, log_state.next_job_id)
             seq += 1
             for effect in effects:
                 if isinstance(effect, ev.StartJob) and effect.job_id % 3:  # the others are still starting
@@ -101,10 +110,11 @@ def state(folder: Path) -> tuple[Any, ...]:
     store = Store(folder)
     try:
         restored = restore.restore(store, config(folder), 1)
-        ledger: Ledger = restored.ledger
+        log_state: LogState = restored.log_state
         return (
-            restored.number, restored.next_seq, restored.origin_s, ledger.next_job_id, ledger.jobs, ledger.kept,
-            ledger.core.snapshot(), ledger.recorder.record(),
+            restored.number, restored.next_seq, restored.origin_s,
+            log_state.next_job_id, log_state.jobs, log_state.kept,
+            log_state.core.snapshot(), log_state.recorder.record(),
         )  # fmt: skip
     finally:
         store.close()
@@ -171,28 +181,66 @@ def test_no_damage_is_read_as_something_else(memory: Path) -> None:
         place = rng.randrange(len(before))
         shutil.copytree(before[place], folder)
         what = damage(rng, folder)
-        told = f"damage {number}, of {what} of image {place}"
+        case = f"damage {number}, of {what} of image {place}"
         try:
-            assert restore.read_run(folder) == known[place][1], told
+            assert restore.read_run(folder) == known[place][1], case
         except DaemonError:
             outcomes["report refused"] += 1
         why = ""
         try:
-            assert state(folder) == known[place][0], told
+            assert state(folder) == known[place][0], case
             outcomes["harmless"] += 1
         except DaemonError as error:
             why = str(error)
             outcomes["row named" if "row " in why else "refused"] += 1
         except Exception as error:
-            error.add_note(told)
+            error.add_note(case)
             raise
         if why and number % 4 == 0:
-            assert "scheduler" in salvage(folder)[0], told
-            assert is_beginning(state(folder), known[place][0]), told
-            assert not salvage(folder), told
+            assert "scheduler" in salvage(folder)[0], case
+            assert is_beginning(state(folder), known[place][0]), case
+            assert not salvage(folder), case
         shutil.rmtree(folder)
     assert outcomes["harmless"] + outcomes["row named"] + outcomes["refused"] == DAMAGES
     assert min(outcomes.values()) > 50, outcomes
+
+
+def test_no_power_loss_after_a_quiet_second_hides_a_cut(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark is written with each row, but of those that come at once only the first one has it on the disk."""
+    folder, image = memory / "live", memory / "image"
+    folder.mkdir()
+    on_disk = b""
+
+    def fdatasync(file: int) -> None:
+        nonlocal on_disk
+        on_disk = os.pread(file, 10_000, 0)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    monkeypatch.setattr(chain, "SYNC_S", 1e9)  # no row comes a second after the one before
+
+    async def play() -> None:
+        restored = restore.restore(store, config(folder), 1)
+        journal = Journal(store, restored.number, restored.next_seq, lambda _: None)
+        for entry in happenings(random.Random(1), 9):
+            journal.add(encode(entry, restored.log_state.take(entry)))
+            assert not await journal.settled()
+        async with asyncio.timeout(PATIENCE_S):
+            while on_disk != (folder / MARK).read_bytes():
+                await asyncio.sleep(0.01)
+        shutil.copytree(folder, image)
+        await journal.close()
+
+    store = Store(folder)
+    asyncio.run(play())
+    store.close()
+    (image / MARK).write_bytes(on_disk)
+    log = (image / f"{DATABASE}-wal").read_bytes()
+    for cut in range(0, len(log), 997):
+        shutil.copytree(image, memory / "cut")
+        (memory / "cut" / f"{DATABASE}-wal").write_bytes(log[:cut])
+        with pytest.raises(DaemonError, match=r"missing|lacks|empty"):
+            state(memory / "cut")
+        shutil.rmtree(memory / "cut")
 
 
 def test_what_is_lost_is_listed(tmp_path: Path) -> None:
@@ -221,6 +269,21 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
     assert salvage(folder) == []
 
 
+def test_what_a_restart_does_not_read_costs_nothing_else(tmp_path: Path) -> None:
+    """A row before the snapshot is damaged, and one behind it."""
+    folder = images(tmp_path)[2]
+    store = Store(folder)
+    frozen = store.snapshot(1)
+    assert frozen is not None
+    assert 2 < frozen.seq < store.last_seq() - 1
+    last = store.last_seq()
+    store.close()
+    with contextlib.closing(sqlite3.connect(folder / DATABASE, isolation_level=None)) as base:
+        base.execute("UPDATE entries SET at_s = at_s + 1 WHERE seq IN (2, ?)", (last,))
+    assert salvage(folder)[2] == f"rows {last} to {last} are lost"
+    assert state(folder)[1] == last
+
+
 def test_the_damaged_files_are_kept_as_they_were_found(tmp_path: Path) -> None:
     folder = images(tmp_path)[0]
     log = folder / "scheduler.db-wal"
@@ -230,6 +293,91 @@ def test_the_damaged_files_are_kept_as_they_were_found(tmp_path: Path) -> None:
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".db-shm"}
     assert salvage(folder)
     assert {name: (folder / "damaged-1" / name).read_bytes() for name in files} == files
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the log's files as they are, but for SQLite's index of its write-ahead log, which it makes anew."""
+    return {name: path.read_bytes() for name in FILES if (path := folder / name).exists() and "shm" not in name}
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_log_that_is_refused_stays_as_it_is(tmp_path: Path, place: int) -> None:
+    image, folder = images(tmp_path)[place], tmp_path / "refused"
+    for number in range(40):
+        shutil.copytree(image, folder)
+        damage(random.Random(number), folder)
+        before = contents(folder)
+        with contextlib.suppress(DaemonError):
+            state(folder)
+            shutil.rmtree(folder)
+            continue
+        assert contents(folder) == before, number
+        shutil.rmtree(folder)
+
+
+def test_a_daemon_that_refuses_a_log_leaves_all_that_could_be_salvaged(tmp_path: Path) -> None:
+    folder = images(tmp_path)[0]
+    log = folder / "scheduler.db-wal"
+    damaged = bytearray(log.read_bytes())
+    damaged[len(damaged) * 3 // 4] ^= 1
+    log.write_bytes(damaged)
+    before = contents(folder)
+    shutil.copytree(folder, tmp_path / "other")
+    for _ in range(2):
+        with pytest.raises(DaemonError, match=r"row .* is missing"):
+            Daemon.start_in_thread(config(folder))
+        assert contents(folder) == before
+    assert salvage(folder)[2:] == salvage(tmp_path / "other")[2:]
+
+
+def deadly(step: int, folder: Path) -> int:
+    """Salvage in a process that is killed before its ``step``-th call that is about a file; return its status."""
+    if child := os.fork():
+        return os.waitpid(child, 0)[1]
+    left = step
+
+    def die(event: str, _: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.copyfile", "open", "sqlite3.connect"):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        sys.addaudithook(die)
+        salvage(folder)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def test_a_salvage_that_is_killed_at_any_step_leaves_the_old_log_or_the_new_one(memory: Path) -> None:
+    image, folder, whole = images(memory)[1], memory / "killed", memory / "whole"
+    log = image / "scheduler.db-wal"
+    log.write_bytes(log.read_bytes()[: log.stat().st_size * 3 // 4])
+    before = contents(image)
+    shutil.copytree(image, whole)
+    lost, new = salvage(whole)[2:], state(whole)
+    found: Counter[str] = Counter()
+    for step in count(1):
+        shutil.copytree(image, folder)
+        status = deadly(step, folder)
+        if not status:
+            break
+        assert status == signal.SIGKILL
+        finish_salvage(folder)  # as each daemon begins
+        if contents(folder) == before:
+            with pytest.raises(DaemonError, match=r"row .* is missing"):
+                state(folder)
+            assert salvage(folder)[2:] == lost, step
+            found["old"] += 1
+        else:
+            found["new"] += 1
+        assert state(folder)[:2] + state(folder)[3:] == new[:2] + new[3:], step
+        assert contents(folder / "damaged-1") == before
+        assert {path.name for path in folder.iterdir()} <= {*FILES, "damaged-1", "damaged-2"}
+        shutil.rmtree(folder)
+    assert min(found["old"], found["new"]) > 5, found
 
 
 def test_ids_do_not_go_back_with_a_log_that_could_not_be_written(tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ POLICIES = ("malleable", "easy", "pref")
 
 
 def nothing_lost_or_twice(world: World, seed: str) -> int:
-    """See that every job has ended as it had to, after so many attempts as it had to; return the further attempts."""
+    """See that every job has ended as it had to, after as many attempts as it had to; return the further attempts."""
     assert len(world.retired) == len(set(world.retired)), f"{seed}: run twice"
-    attempts = {row.job: 0 for row in world.ledger.core.snapshot().jobs}
+    attempts = {row.job: 0 for row in world.log_state.core.snapshot().jobs}
     for key in world.retired:
         job_id, attempt = (int(part) for part in key.split("."))
         assert attempt == attempts[job_id] + 1, f"{seed}: {key} after {attempts[job_id]} attempts"
         attempts[job_id] = attempt
-    for row in world.ledger.core.snapshot().jobs:
+    for row in world.log_state.core.snapshot().jobs:
         count = attempts[row.job]
         last = world.endings.get(f"{row.job}.{count}")
         requeue = world.requests[row.job].requeue
@@ -67,23 +67,23 @@ def test_a_scheduler_may_die_at_any_step(
         monkeypatch.setattr(journal, "crash_point", point)
         asyncio.run(live_through(world))
         crashes += world.crashes
-        rows = world.ledger.core.snapshot().jobs
+        rows = world.log_state.core.snapshot().jobs
         assert sorted(row.job for row in rows) == list(range(1, JOBS + 1)), f"seed {seed}"
-        world.ledger.core.check()
-        assert world.ledger.kept == {job_id for job_id, job in world.ledger.jobs.items() if not job.admitted}
-        assert world.ledger.core.held_nodes == 0
-        assert all(not job.admitted for job in world.ledger.jobs.values())
+        world.log_state.core.check()
+        assert world.log_state.kept == {job_id for job_id, job in world.log_state.jobs.items() if not job.admitted}
+        assert world.log_state.core.held_nodes == 0
+        assert all(not job.admitted for job in world.log_state.jobs.values())
         again += nothing_lost_or_twice(world, f"seed {seed}")
         held += world.still_held
         losses += sum(row.events.count("NodesLost") for row in world.disk.log)
-        kept += len(world.ledger.recorder.record().advance)
+        kept += len(world.log_state.recorder.record().advance)
         orders += sum(row.grows + row.shrinks for row in rows)
         world.disk.frozen = None
         assert world.disk.era is not None
         store: Any = world.disk
-        replayed = restore._go_on(store, 1, world.disk.era).ledger
-        assert replayed.core.snapshot() == world.ledger.core.snapshot(), f"seed {seed}"
-        assert replayed.recorder.record() == world.ledger.recorder.record(), f"seed {seed}"
+        replayed = restore._go_on(store, 1, world.disk.era).log_state
+        assert replayed.core.snapshot() == world.log_state.core.snapshot(), f"seed {seed}"
+        assert replayed.recorder.record() == world.log_state.recorder.record(), f"seed {seed}"
     assert "a snapshot of the state cannot be used" not in caplog.text
     assert crashes > 10 * seeds
     assert min(kept, held, losses) > seeds // 2

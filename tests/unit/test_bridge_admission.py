@@ -8,19 +8,19 @@ from unittest.mock import Mock
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.daemon import JobRequest
 from scheduler_bridge.daemon.admission import (
+    Admission,
     JobFacts,
-    Verdict,
+    admissions,
     admitted,
     ahead_of,
     blocked,
     crowded,
     hopeless,
-    verdicts,
 )
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.requests import HeldBy
-from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import Era
 
 
@@ -49,12 +49,14 @@ def test_a_job_that_comes_after_a_failure_never_starts() -> None:
     assert hopeless(job(9, after_ok=(1, 2)), ENDED.get) == "job 2 did not complete"
     assert hopeless(job(9, after_ok=(1,), after_any=(2,)), ENDED.get) == ""
     kept = job(9, after_ok=(2,))
-    assert verdicts([9], {9: kept}, ENDED.get, None) == [Verdict(kept, admitted=False, reason="job 2 did not complete")]
+    assert admissions([9], {9: kept}, ENDED.get, None) == [
+        Admission(kept, admitted=False, reason="job 2 did not complete")
+    ]
 
 
 def test_users_have_so_many_jobs_at_most() -> None:
     jobs = {1: job(1, admitted=True), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
-    found = [verdict.job.spec.job_id for verdict in verdicts([2, 3, 4], jobs, ENDED.get, 2)]
+    found = [admission.job.spec.job_id for admission in admissions([2, 3, 4], jobs, ENDED.get, 2)]
     assert found == [3, 4]
     counts = admitted(jobs.values())
     assert crowded(jobs[2].request, counts, 1).startswith("its user has 1 jobs")
@@ -64,7 +66,7 @@ def test_users_have_so_many_jobs_at_most() -> None:
 
 def test_the_users_jobs_are_counted_once_for_all_that_are_kept() -> None:
     """Not once for each: ten thousand times ten thousand jobs keep a scheduler from everything else."""
-    ledger = Ledger(Era(
+    log_state = LogState(Era(
         nodes=("a",), policy="easy", parameters={}, first_job=1, started_at="", wall_s=0.0, boot="", monotonic_s=0.0
     ))  # fmt: skip
     looked = 0
@@ -75,9 +77,9 @@ def test_the_users_jobs_are_counted_once_for_all_that_are_kept() -> None:
             looked += 1
             return super().values()
 
-    ledger.jobs = Counted({number: job(number, admitted=number == 1) for number in range(1, 100)})
-    ledger.kept = set(range(2, 100))
-    submissions = Submissions(ledger, Mock(), lambda: 0.0, Limits(), 1)
+    log_state.jobs = Counted({number: job(number, admitted=number == 1) for number in range(1, 100)})
+    log_state.kept = set(range(2, 100))
+    submissions = Submissions(log_state, Mock(), lambda: 0.0, Limits(), 1)
     assert submissions.why_kept() == dict.fromkeys(
         range(2, 100), "its user has 1 jobs waiting or running, the most allowed"
     )

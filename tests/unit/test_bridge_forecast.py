@@ -16,7 +16,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, expected_starts, snapshot
 from scheduler_bridge.daemon.requests import JobRequest
-from scheduler_bridge.daemon.storage.ledger import spec_of
+from scheduler_bridge.daemon.storage.log_state import spec_of
 from scheduler_bridge.model import AdvanceReservation, JobSpec
 
 
@@ -40,9 +40,9 @@ def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
         facts[number] = JobFacts(request, spec_of(number, request, 0.0))
         core.handle(JobSubmitted(facts[number].spec), 0.0)
     tail = QueueTail()
-    told = tail.of(core.waiting, facts)
-    assert list(told) == [NEAR_JOBS + number for number in range(1, 5)], "job 0 runs"
-    shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, (1.5, 2.0), {}, facts, {}, core.waiting, {}, told)
+    forecasts = tail.of(core.waiting, facts)
+    assert list(forecasts) == [NEAR_JOBS + number for number in range(1, 5)], "job 0 runs"
+    shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, (1.5, 2.0), {}, facts, {}, core.waiting, {}, forecasts)
     assert [job.job for job in shown.jobs] == list(facts)
     assert [job.state for job in shown.jobs] == ["starting"] + ["waiting"] * (NEAR_JOBS + 4)
     assert (shown.held_node_s, shown.utilization) == (1.5, 0.75)
@@ -50,8 +50,8 @@ def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
     assert "reserved for job 1" in shown.jobs[NEAR_JOBS].reason
     core.handle(JobEnded(0, "completed"), 2.0)
     again = tail.of(core.waiting, facts)
-    assert list(again) == list(told)[1:]
-    assert all(again[job_id] is told[job_id] for job_id in again), "they are not made again"
+    assert list(again) == list(forecasts)[1:]
+    assert all(again[job_id] is forecasts[job_id] for job_id in again), "they are not made again"
 
 
 def test_reserved_nodes_are_expected_for_the_jobs_of_the_reservation_only() -> None:

@@ -16,18 +16,18 @@ from scheduler_bridge.daemon.storage.restore import restore
 from scheduler_bridge.daemon.storage.store import Store, StoreError
 
 
-def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> None:
+def test_an_action_that_fails_is_reported_once_and_ends_no_wait(tmp_path: Path) -> None:
     """Those who wait for the log are users, and the scheduler's own end, which has jobs to end."""
     store = Store(tmp_path)
     number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
-    told: list[Exception] = []
+    reported: list[Exception] = []
     done: list[str] = []
 
     def fail() -> None:
         raise ValueError("no")
 
     async def play() -> None:
-        journal = Journal(store, number, 1, told.append)
+        journal = Journal(store, number, 1, reported.append)
         journal.add(encode(Entry(1.0), []), [fail])
         await journal.settled()
         journal.add(encode(Entry(2.0), []), [lambda: done.append("acted")])
@@ -35,7 +35,7 @@ def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> N
         assert journal.complete
 
     asyncio.run(play())
-    assert [str(error) for error in told] == ["no"]
+    assert [str(error) for error in reported] == ["no"]
     assert done == ["acted"]
     assert store.last_seq() == 2
     store.close()

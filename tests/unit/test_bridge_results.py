@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.daemon.jobs.template import result_of
 from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending
 
 
@@ -60,8 +64,23 @@ def test_an_attempt_that_the_log_lacks_leaves_no_result_to_the_next_one_of_its_n
         for key in ("1.1", "2.1"):
             folder.notes(key).end(Ending(0))
             folder.result(key).write_text('{"result": 5, "verified": true}')
-        assert folder.settle_strangers(["2.1"], end=False) == {"1.1"}
+        assert folder.settle_strangers(["2.1"], end=False) == ({"1.1"}, {})
         assert result_of("1.1", folder) is None
         assert result_of("2.1", folder) == {"result": 5, "verified": True}
     finally:
+        folder.close()
+
+
+def test_the_runner_of_an_attempt_that_the_log_lacks_is_ended_although_it_has_no_mark(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    runner = subprocess.Popen(["/bin/sleep", "1000"])
+    try:
+        folder.notes("1.1").claim(processes.identity(runner.pid))
+        assert folder.settle_strangers([], end=False) == (set(), {"1.1": set()})
+        assert folder.processes_of("1.1") == [runner.pid]
+        assert folder.settle_strangers([], end=True) == ({"1.1"}, {})
+        assert runner.wait(PATIENCE_S) == -signal.SIGKILL
+    finally:
+        runner.kill()
+        runner.wait()
         folder.close()

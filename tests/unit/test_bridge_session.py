@@ -205,7 +205,7 @@ def test_a_job_that_ended_is_not_listened_to() -> None:
     assert "ended" in closing(session, say(session, wire.Progress(done=1.0)))
 
 
-def test_a_job_that_asks_for_the_ids_of_cores_is_told_them() -> None:
+def test_a_job_that_asks_for_the_ids_of_cores_gets_them() -> None:
     session, link = make()
     say(session, wire.Hello(version=2, job=7, token=TOKEN, core_ids=True))
     link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), Lists("2-3"))

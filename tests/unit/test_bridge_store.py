@@ -12,9 +12,9 @@ import pytest
 from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, runs
-from scheduler_bridge.daemon.storage import ledger, log_entries, restore
-from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.daemon.storage import log_entries, log_state, restore
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode, encode
+from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, StoreError
 
 REQUEST = JobRequest(name="j", command=("x",), environment={"A": "ü"})
@@ -27,14 +27,14 @@ def config(tmp_path: Path) -> DaemonConfig:
     return DaemonConfig(("a", "b"), state_dir=tmp_path, policy="easy")
 
 
-def written(config: DaemonConfig, *entries_: Entry) -> Ledger:
+def written(config: DaemonConfig, *entries_: Entry) -> LogState:
     """Write a log as a daemon would that is killed then."""
     store = Store(config.state_dir)
     restored = restore.restore(store, config, 1)
-    rows = [encode(entry, restored.ledger.take(entry)) for entry in entries_]
+    rows = [encode(entry, restored.log_state.take(entry)) for entry in entries_]
     store.append(restored.number, restored.next_seq, rows)
     store.close()
-    return restored.ledger
+    return restored.log_state
 
 
 def damaged(config: DaemonConfig, statement: str) -> None:
@@ -74,10 +74,10 @@ def test_a_log_adds_up_to_the_same_state(config: DaemonConfig) -> None:
     before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
     restored = again(config)
     assert (restored.rows, restored.next_seq) == (2, 3)
-    assert restored.ledger.core.snapshot() == before.core.snapshot()
-    assert restored.ledger.recorder.record() == before.recorder.record()
-    assert restored.ledger.jobs == before.jobs
-    (held,) = restored.ledger.held()
+    assert restored.log_state.core.snapshot() == before.core.snapshot()
+    assert restored.log_state.recorder.record() == before.recorder.record()
+    assert restored.log_state.jobs == before.jobs
+    (held,) = restored.log_state.held()
     assert (held.nodes, held.facts.attempt, held.facts.request) == (("a",), 1, REQUEST)
 
 
@@ -89,19 +89,19 @@ def test_a_log_says_whose_a_hold_is(config: DaemonConfig) -> None:
         Entry(2.0, (), (log_entries.Requested(2, REQUEST), log_entries.Held(2, held=True, by="user"))),
         Entry(3.0, (), (log_entries.Requested(3, waits),)),
     )
-    held_by = {job_id: job.held_by for job_id, job in again(config).ledger.jobs.items()}
+    held_by = {job_id: job.held_by for job_id, job in again(config).log_state.jobs.items()}
     assert held_by == {1: "operator", 2: "user", 3: "user"}
 
 
 def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
     before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
     store = Store(config.state_dir)
-    store.append(1, 3, [encode(Entry(3.0), [])], Frozen(2, ledger.VERSION, before.freeze()))
+    store.append(1, 3, [encode(Entry(3.0), [])], Frozen(2, log_state.VERSION, before.freeze()))
     store.close()
     damaged(config, "UPDATE entries SET events = 'unreadable' WHERE seq = 1")
     restored = again(config)
     assert restored.rows == 1
-    assert restored.ledger.core.snapshot() == before.core.snapshot()
+    assert restored.log_state.core.snapshot() == before.core.snapshot()
     damaged(config, "UPDATE snapshots SET version = 'another'")
     with pytest.raises(DaemonError, match=r"row 1 of .* is damaged: it is not what was written"):
         again(config)
@@ -111,10 +111,10 @@ def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
 def test_a_snapshot_that_cannot_be_read_is_not_needed(config: DaemonConfig, state: bytes) -> None:
     before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
     store = Store(config.state_dir)
-    store.append(1, 3, [encode(Entry(3.0), [])], Frozen(2, ledger.VERSION, state))
+    store.append(1, 3, [encode(Entry(3.0), [])], Frozen(2, log_state.VERSION, state))
     store.close()
     restored = again(config)
-    assert (restored.rows, restored.ledger.jobs) == (3, before.jobs)
+    assert (restored.rows, restored.log_state.jobs) == (3, before.jobs)
 
 
 def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> None:
@@ -123,7 +123,7 @@ def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> 
     store.end_era(1, 8)
     store.close()
     restored = again(config)
-    assert (restored.number, restored.rows, restored.ledger.next_job_id) == (2, None, 8)
+    assert (restored.number, restored.rows, restored.log_state.next_job_id) == (2, None, 8)
     assert [(run.run, run.jobs, run.ended) for run in runs(config.state_dir)] == [(1, 1, True), (2, 0, False)]
 
 
@@ -178,6 +178,7 @@ def test_a_log_that_is_damaged_behind_an_era_that_ended_is_refused(config: Daemo
 def test_what_finds_no_room_leaves_nothing_behind(config: DaemonConfig) -> None:
     written(config)
     store = Store(config.state_dir)
+    store.append(1, 1, [])  # from now on it is open for writing
     store._base.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError, match="full"):
         store.append(1, 1, [Row(0.0, "x" * 100_000, "[]", "[]")])
@@ -198,3 +199,10 @@ def test_the_clock_goes_on_over_a_boot_and_never_back(config: DaemonConfig) -> N
         now_s = time.monotonic() - origin_s
         assert least_s <= now_s < least_s + 60.0
     store.close()
+
+
+def test_a_store_that_is_closed_has_its_database_closed(config: DaemonConfig) -> None:
+    store = Store(config.state_dir)
+    store.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        store._base.execute("SELECT 1")

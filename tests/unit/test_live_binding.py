@@ -29,6 +29,4 @@ def test_cores_that_jobs_cannot_be_bound_to_are_refused(
 
 
 def test_cores_of_hosts_are_for_their_places_to_see(tmp_path: Path) -> None:
-    DaemonConfig(
-        ("a", "b"), state_dir=tmp_path, cores_per_node=HERE[-1] + 3, bind_cores=True, reach=("-launcher", "ssh")
-    )
+    DaemonConfig(("a", "b"), state_dir=tmp_path, cores_per_node=HERE[-1] + 3, bind_cores=True, reach="/state/reach")

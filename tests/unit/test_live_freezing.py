@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scheduler_bridge.core import JobState
 from scheduler_bridge.daemon.requests import JobRequest
-from scheduler_bridge.daemon.storage import ledger
+from scheduler_bridge.daemon.storage import log_state
 from scheduler_bridge.model import JobSpec
 
 
@@ -48,18 +48,18 @@ def test_all_kinds_come_back_equal_and_shared_objects_stay_shared() -> None:
     state = [shared, Pair(shared, Single(shared)), Plain(shared, deque([spec])), JobState.QUEUED, Single(())]
     state += [JobState, Pair, len]
     state.append(JobRequest(name="a", command=("true",), environment={"A": "b"}))
-    back = pickle.loads(ledger.pickled(state))
+    back = pickle.loads(log_state.pickled(state))
     assert back == state
     assert back[1].left is back[0]
     assert back[1].right.only is back[0]
 
 
 def test_a_class_that_says_itself_what_is_kept_is_asked() -> None:
-    assert pickle.loads(ledger.pickled(Own(3, 4))) == Own(3, 0)
+    assert pickle.loads(log_state.pickled(Own(3, 4))) == Own(3, 0)
 
 
 def test_the_fields_of_a_class_are_looked_up_once() -> None:
-    reducers = ledger._Reducers()
+    reducers = log_state._Reducers()
     assert reducers[Pair](Pair(1, 2))[2] == (1, 2)
     assert reducers[Pair] is reducers[Pair]
     for thing in (Single(1), Own(1, 2), Plain(1, 2)):
@@ -68,5 +68,5 @@ def test_the_fields_of_a_class_are_looked_up_once() -> None:
 
 def test_garbage_is_collected_afterwards_as_before() -> None:
     assert gc.isenabled()
-    ledger.pickled([Pair(1, 2)])
+    log_state.pickled([Pair(1, 2)])
     assert gc.isenabled()

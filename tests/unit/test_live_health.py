@@ -13,8 +13,8 @@ from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
 from scheduler_bridge.daemon.storage.log_entries import Entry, decode, encode
+from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import Era
 
 ERA = Era(
@@ -24,18 +24,18 @@ ERA = Era(
 
 
 class Log:
-    """A ledger, and what was written about it."""
+    """A log_state, and what was written about it."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(ERA)
+        self.log_state = LogState(ERA)
         self.rows: list[log_entries.Row] = []
-        self.health = Health(self.ledger, self.handle)
+        self.health = Health(self.log_state, self.handle)
 
     def handle(
         self, *events: ev.Event, facts: Sequence[log_entries.AnyFact] = (), then: Callable[[], None] | None = None
     ) -> list[Effect]:
         entry = Entry(float(len(self.rows)), events, tuple(facts))
-        effects = self.ledger.take(entry)
+        effects = self.log_state.take(entry)
         self.rows.append(encode(entry, effects))
         return effects
 
@@ -51,12 +51,12 @@ class Log:
         """The jobs that the last entry ended."""
         return [effect.job_id for effect in decode(self.rows[-1])[1] if isinstance(effect, KillJob)]
 
-    def again(self) -> Ledger:
+    def again(self) -> LogState:
         """What another scheduler reads."""
-        ledger = Ledger(ERA)
+        log_state = LogState(ERA)
         for row in self.rows:
-            ledger.replay(*decode(row))
-        return ledger
+            log_state.replay(*decode(row))
+        return log_state
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def test_a_lost_node_loses_its_job_with_the_reason_and_comes_back(log: Log) -> N
     log.health.lose("b", "no route to b", spare=True)
     assert log.kills() == [1]
     log.handle(ev.JobEnded(1, "failed"))
-    assert log.ledger.core.ended(1) == ("lost", "node b is out of service: no route to b")
+    assert log.log_state.core.ended(1) == ("lost", "node b is out of service: no route to b")
     assert log.again().ailing == {"b": "no route to b"}
-    assert Ledger.thaw(ERA, log.ledger.freeze()).ailing == {"b": "no route to b"}
+    assert LogState.thaw(ERA, log.log_state.freeze()).ailing == {"b": "no route to b"}
     log.health.regain("b")
     assert log.health.standing("b") is Standing.SERVING
     assert log.again().ailing == {}
@@ -96,7 +96,7 @@ def test_a_drained_node_that_dies_loses_its_job_and_stays_out(log: Log) -> None:
     assert log.health.standing("b") is Standing.OUT
     log.health.lose("b", "no route", spare=True)
     assert log.kills() == [1]
-    assert log.ledger.ailing == {}
+    assert log.log_state.ailing == {}
 
 
 @pytest.mark.parametrize(("node", "resilient", "killed"), [("b", True, []), ("a", True, [1]), ("b", False, [1])])
@@ -112,18 +112,42 @@ def test_a_job_that_can_go_on_without_a_node_is_spared(log: Log, node: str, resi
 def test_nodes_that_do_not_answer_at_the_beginning_get_no_jobs_but_keep_them(log: Log) -> None:
     log.run_job(1, 1)
     log.handle(ev.NodeDrained("c"))
-    events, facts = log.health.first({"a": "no route", "c": "no route", "new": "no route"})
+    events, facts = log.health.first({"a": "no route", "c": "no route", "new": "no route"}, {})
     log.handle(ev.NodeUp("new"), *events, facts=facts)
     assert log.kills() == []
-    assert sorted(log.ledger.ailing) == ["a", "new"]
+    assert sorted(log.log_state.ailing) == ["a", "new"]
     assert log.health.standing("c") is Standing.AWAY
+
+
+def test_nodes_on_which_an_unknown_attempt_runs_get_no_jobs_until_it_is_over(log: Log) -> None:
+    events, facts = log.health.first({"c": "no route"}, {"a": "7.1", "b": "7.1"})
+    log.handle(*events, facts=facts)
+    log.health.regain("a")  # it answers
+    log.health.lose("b", "no route", spare=False)
+    log.health.regain("b")
+    for log_state in (log.log_state, log.again(), LogState.thaw(ERA, log.log_state.freeze())):
+        assert sorted(log_state.ailing) == ["a", "b", "c"]
+        assert log_state.ailing["a"] == "attempt 7.1 runs there, and the log does not know of it"
+        assert log_state.occupied == {"a": "7.1", "b": "7.1"}
+    log.health.vacate("8.1")
+    assert log.health.standing("a") is Standing.AILING
+    log.health.vacate("7.1")
+    assert [log.health.standing(node) for node in "abc"] == [Standing.SERVING, Standing.SERVING, Standing.AILING]
+
+
+def test_a_restart_puts_back_the_nodes_whose_unknown_attempt_is_over(log: Log) -> None:
+    events, facts = log.health.first({}, {"a": "7.1", "b": "8.1", "c": "9.1"})
+    log.handle(*events, facts=facts)
+    log.handle(ev.NodeUp("c"))  # an operator wants it so
+    events, facts = log.health.first({}, {"b": "8.1"})
+    assert (events, facts) == ([ev.NodeUp("a")], [])
 
 
 def test_a_node_that_there_cannot_be_is_not_added(log: Log) -> None:
     submissions = Submissions(
-        log.ledger, log.handle, lambda: 0.0, Limits(), None, lambda node: "" if node == "d" else "who is that?"
+        log.log_state, log.handle, lambda: 0.0, Limits(), None, lambda node: "" if node == "d" else "who is that?"
     )
     with pytest.raises(ValueError, match=r"node e is not added: who is that\?"):
         submissions.change_node("e", "add")
     submissions.change_node("d", "add")
-    assert list(log.ledger.core.nodes) == ["a", "b", "c", "d"]
+    assert list(log.log_state.core.nodes) == ["a", "b", "c", "d"]

@@ -26,7 +26,7 @@ def request(cwd: Path, **wishes: Any) -> JobRequest:
     return JobRequest(name="job", command=("true",), cwd=str(cwd), **wishes)
 
 
-def test_the_scheduler_keeps_it_unless_told_otherwise(folder: StateFolder, tmp_path: Path) -> None:
+def test_the_scheduler_keeps_it_unless_asked_otherwise(folder: StateFolder, tmp_path: Path) -> None:
     assert output_files(request(tmp_path), 7, folder) == (folder.output(7), folder.errors(7))
 
 

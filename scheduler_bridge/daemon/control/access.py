@@ -186,6 +186,11 @@ class Door:
             DaemonError: It cannot be had.
         """
         try:
+            folder = self.path.parent.stat()
+            if folder.st_uid not in (os.geteuid(), 0) or (folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX):
+                raise OSError(
+                    0, "other users could put a door of their own in its place, for they may write into its folder"
+                )
             if self.path.exists():
                 if not stat.S_ISSOCK(self.path.stat().st_mode) or not self._is_left():
                     raise OSError(0, "it is there already")
@@ -224,11 +229,16 @@ Know: TypeAlias = Callable[[asyncio.StreamWriter], Caller | Failure]
 """Finds out who calls, or what to say to one who is not let in."""
 
 
+def peer_of(connection: socket.socket) -> int:
+    """The user at the other end of a Unix socket, as the kernel noted it when that connected, or began to listen."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[1])
+
+
 def any_user(writer: asyncio.StreamWriter) -> Caller:
     """The user at the other end of a Unix socket, as the kernel noted it when it connected."""
     peer = writer.get_extra_info("socket")
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid = int(_CREDENTIALS.unpack(credentials)[1])
+    uid = peer_of(peer)
     name = f"uid{uid}"
     with contextlib.suppress(KeyError):  # it has no name, as in some containers
         name = pwd.getpwuid(uid).pw_name

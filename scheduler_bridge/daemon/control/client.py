@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler_bridge.core import Explanation, ReservationStatus
-from scheduler_bridge.daemon.control.access import Door
+from scheduler_bridge.daemon.control.access import Door, peer_of
 from scheduler_bridge.daemon.requests import (
     REPLIES,
     AnyReply,
@@ -216,6 +216,12 @@ class ControlClient:
                 connection.connect(str(self._where.path))
             else:
                 connect_in(self._where, connection)
+                # a user who makes the folder first could else have the jobs of others, with what these may do and know
+                if (uid := peer_of(connection)) != os.geteuid() != 0:
+                    raise ControlError(
+                        f"user {uid} serves {self._where}, not you",
+                        "choose another folder with --state, or a door: unix:PATH",
+                    )
         except BaseException:
             connection.close()
             raise

@@ -119,6 +119,7 @@ class _User:
     def __init__(self, limits: Limits, now: float) -> None:
         self.connections = 0
         self.requests = Allowance(limits.burst_requests, limits.requests_per_s, now)
+        self.bytes = Allowance(limits.burst_bytes, limits.bytes_per_s, now)
         self._seconds = Allowance(1.0, limits.user_share, now)
 
     async def turn(self) -> None:
@@ -188,7 +189,7 @@ class ControlServer:
         self._listeners: list[Listener] = []
         self._users: dict[str, _User] = {}
         self._log = Counted(_logger)
-        self._status = _Shared(lambda: _encode(scheduler.snapshot()))
+        self._status = _Shared(lambda: _encode(self._answered(Status(), "all users")))
         self.doors: list[Door] = []
 
     async def start(self, folder: Path) -> None:
@@ -261,14 +262,15 @@ class ControlServer:
             except asyncio.LimitOverrunError:
                 too_long = Failure(reason=f"a request may have at most {REQUEST_MOST_BYTES} bytes")
                 return await _finish(reader, writer, too_long)
-            if not user.requests.take(loop.time()):
-                flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
-                return await _finish(reader, writer, flood)
+            if not (user.requests.take(loop.time()) and user.bytes.take(loop.time(), len(line))):
+                limits = self._limits
+                most = f"{limits.requests_per_s:g} requests a second, or {limits.bytes_per_s:.0f} bytes of them"
+                return await _finish(reader, writer, Failure(reason=f"more than {most}"))
             if not caller.operator:
                 await user.turn()
             with user.at_work():
                 request = _permitted(line, caller, self._scheduler.standing)
-                reply: AnyReply | bytes = b"" if isinstance(request, Status) else self._answered(request, caller)
+                reply: AnyReply | bytes = b"" if isinstance(request, Status) else self._answered(request, caller.name)
             if isinstance(request, Status):
                 reply = await self._status.get()
             # What is answered holds, whatever happens next.
@@ -292,17 +294,19 @@ class ControlServer:
             return Done(text=f"{reply.text}; {unwritten}")
         return reply
 
-    def _answered(self, request: _Alone | Failure, caller: Caller) -> AnyReply:
+    def _answered(self, request: _Alone | Failure | Status, who: str) -> AnyReply:
         try:
             return self._reply(request)
         except Exception as error:  # noqa: BLE001 - one who asks for what was not foreseen is answered, too
-            self._log.log(logging.ERROR, "a request of %s cannot be answered: %r", caller.name, error)
+            self._log.log(logging.ERROR, "a request of %s cannot be answered: %r", who, error)
             return Failure(reason=f"the scheduler cannot answer this: {type(error).__name__}: {error}")
 
-    def _reply(self, request: _Alone | Failure) -> AnyReply:
+    def _reply(self, request: _Alone | Failure | Status) -> AnyReply:
         match request:
             case Failure():
                 return request
+            case Status():
+                return self._scheduler.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
             case GetRecord():
@@ -319,7 +323,6 @@ class ControlServer:
                 return self._schedule(request)
 
     def _schedule(self, request: Submit | Manage | Reserve | Shutdown) -> AnyReply:
-        """Carry out what takes a scheduler."""
         match request:
             case Submit(job=job, array=array):
                 try:
@@ -356,7 +359,6 @@ class ControlServer:
             return Failure(reason=str(error))
 
     def _concern(self, request: Cancel | Resize | Explain) -> AnyReply:
-        """Carry out what is about one job."""
         try:
             if isinstance(request, Explain):
                 return Explained(explanation=self._scheduler.explain(request.job))

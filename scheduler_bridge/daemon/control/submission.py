@@ -12,7 +12,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Refuse, RefuseReservation
-from scheduler_bridge.daemon.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
+from scheduler_bridge.daemon.admission import Admission, JobFacts, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.orders import Handle
 from scheduler_bridge.daemon.jobs.template import check_command
@@ -26,7 +26,7 @@ from scheduler_bridge.daemon.requests import (
     array_job,
 )
 from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
 
 
@@ -34,7 +34,7 @@ class Submissions:
     """Takes what users and operators ask for: checks it, and has the core or the log take it as events and facts.
 
     Args:
-        ledger: What is known.
+        log_state: What is known.
         handle: Reports events.
         now_s: The scheduler's clock.
         limits: How many jobs wait and run at most, and what one user's requests take.
@@ -45,7 +45,7 @@ class Submissions:
 
     def __init__(
         self,
-        ledger: Ledger,
+        log_state: LogState,
         handle: Handle,
         now_s: Callable[[], float],
         limits: Limits,
@@ -53,7 +53,7 @@ class Submissions:
         lacks: Callable[[str], str] = lambda _: "",
         log_behind: Callable[[], str] = lambda: "",
     ) -> None:
-        self._ledger = ledger
+        self._log_state = log_state
         self._lacks = lacks
         self._log_behind = log_behind
         self._limits = limits
@@ -77,7 +77,7 @@ class Submissions:
             raise SubmitError("the scheduler is ending")
         self._check_log()
         # The jobs of an array ask for the same: what is right for the first one is right for all.
-        first = self._ledger.next_job_id
+        first = self._log_state.next_job_id
         asked = log_entries.Requested(first, request, tuple(array))
         ids = [job_id for job_id, _ in asked.jobs()]
         self._check_room(asked, len(ids))
@@ -94,7 +94,7 @@ class Submissions:
 
     def retract(self, job_ids: Sequence[int]) -> None:
         """End jobs that were taken, but whose submission could not be written; their user gets an error."""
-        events = [event for job_id in job_ids if job_id in self._ledger.jobs for event in self.cancelled(job_id)]
+        events = [event for job_id in job_ids if job_id in self._log_state.jobs for event in self.cancelled(job_id)]
         if events:
             self._handle(*events)
 
@@ -104,7 +104,7 @@ class Submissions:
 
     def _check_room(self, asked: log_entries.Requested, jobs: int) -> None:
         """See that a request is of a size that is kept, for ``jobs`` jobs, beside those that wait or run."""
-        open_jobs, limits = len(self._ledger.jobs), self._limits
+        open_jobs, limits = len(self._log_state.jobs), self._limits
         if open_jobs + jobs > limits.open_jobs:
             more = f", {jobs} more are asked for" if asked.array else ""
             raise SubmitError(f"{open_jobs} jobs wait or run{more}", why=f"{limits.open_jobs} are taken")
@@ -114,7 +114,7 @@ class Submissions:
                 why="the log keeps command and environment of each job",
                 hint="give large input to the job in a file",
             )
-        if (taken := self._ledger.request_bytes[asked.request.user]) + size > limits.user_bytes:
+        if (taken := self._log_state.request_bytes[asked.request.user]) + size > limits.user_bytes:
             raise SubmitError(
                 f"the requests of {asked.request.user or 'a user without a name'} have {taken} bytes, this one {size}",
                 why=f"{limits.user_bytes} bytes are kept of a user's jobs that wait or run",
@@ -126,13 +126,13 @@ class Submissions:
             spec = spec_of(job_id, request, self._now_s())
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None
-        if spec.min_nodes > (nodes := self._ledger.core.staying):
+        if spec.min_nodes > (nodes := self._log_state.core.staying):
             raise SubmitError(
                 f"job {job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {nodes}",
                 field="min_nodes" if spec.is_malleable else "nodes",
                 hint="ask for fewer nodes",
             )
-        if (most := self._ledger.core.user_nodes) is not None and spec.min_nodes > most:
+        if (most := self._log_state.core.user_nodes) is not None and spec.min_nodes > most:
             raise SubmitError(
                 f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}",
                 field="min_nodes" if spec.is_malleable else "nodes",
@@ -145,7 +145,7 @@ class Submissions:
     def _check_reservation(self, spec: JobSpec) -> None:
         """See that a job can run as the reservation's that it asks for."""
         name = spec.reservation
-        kept = self._ledger.core.reservation(name)
+        kept = self._log_state.core.reservation(name)
         if kept is None:
             raise SubmitError(
                 f"there is no reservation {name}",
@@ -187,7 +187,7 @@ class Submissions:
                 raise ValueError(f"{text!r} cannot be printed")
         nodes = request.nodes if request.nodes is not None else len(request.named)
         start_s = self._now_s() + request.in_s
-        name = request.name or self._ledger.new_reservation()
+        name = request.name or self._log_state.new_reservation()
         wanted = AdvanceReservation(
             name, start_s, start_s + request.duration_s, nodes, request.named, request.users, request.jobs
         )
@@ -202,7 +202,7 @@ class Submissions:
         Raises:
             ValueError: There is none of this name.
         """
-        if self._ledger.core.reservation(name) is None:
+        if self._log_state.core.reservation(name) is None:
             raise ValueError(f"there is no reservation {name}")
         self._handle(ev.ReservationCancelled(name))
 
@@ -210,7 +210,7 @@ class Submissions:
         """Return how many of ``jobs`` jobs the core is to hear of at once; raises if it never could of any."""
         for field, others in (("after_ok", request.after_ok), ("after_any", request.after_any)):
             for other in others:
-                if other not in self._ledger.jobs and self._ledger.ended(other) is None:
+                if other not in self._log_state.jobs and self._log_state.ended(other) is None:
                     raise SubmitError(f"there is no job {other} to come after", field=field)
         if request.hold or request.after_ok or request.after_any:
             return 0
@@ -220,29 +220,31 @@ class Submissions:
 
     def _placed(self, job: JobFacts) -> int | None:
         """Return the waiting job, one of lower priority, before which a job comes into the queue; None: it is last."""
-        if not (self._ledger.prioritised or job.priority):
+        if not (self._log_state.prioritised or job.priority):
             return None
-        return ahead_of(job, self._ledger.core.waiting, self._ledger.jobs)
+        return ahead_of(job, self._log_state.core.waiting, self._log_state.jobs)
 
     def judge(self) -> None:
         """Let jobs that were kept back into the queue, or end them, where that is due."""
-        if self._closing or self._judging:  # What a verdict leads to is judged when all of its time are carried out.
+        if (
+            self._closing or self._judging
+        ):  # What an admission leads to is decided when all of its time are carried out.
             return
         self._judging = True
         try:
-            while verdicts := self._ledger.verdicts(self._user_jobs):
-                for verdict in verdicts:
-                    self._carry_out(verdict)
+            while admissions := self._log_state.admissions(self._user_jobs):
+                for admission in admissions:
+                    self._carry_out(admission)
         finally:
             self._judging = False
 
-    def _carry_out(self, verdict: Verdict) -> None:
-        submitted = ev.JobSubmitted(verdict.job.spec)
-        if verdict.admitted:
-            ahead = self._placed(verdict.job)
-            self._handle(submitted, *([] if ahead is None else [ev.JobMoved(verdict.job.spec.job_id, ahead)]))
+    def _carry_out(self, admission: Admission) -> None:
+        submitted = ev.JobSubmitted(admission.job.spec)
+        if admission.admitted:
+            ahead = self._placed(admission.job)
+            self._handle(submitted, *([] if ahead is None else [ev.JobMoved(admission.job.spec.job_id, ahead)]))
         else:
-            self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
+            self._handle(submitted, ev.CancelJob(admission.job.spec.job_id, admission.reason))
 
     def hold(self, job_id: int, held: bool, by: HeldBy = "operator") -> None:
         """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's.
@@ -266,7 +268,7 @@ class Submissions:
         events: list[ev.Event] = []
         if job.admitted:
             moved = dataclasses.replace(job, priority=priority)
-            events = [ev.JobMoved(job_id, ahead_of(moved, self._ledger.core.waiting, self._ledger.jobs))]
+            events = [ev.JobMoved(job_id, ahead_of(moved, self._log_state.core.waiting, self._log_state.jobs))]
         self._handle(*events, facts=[log_entries.Prioritised(job_id, priority)])
 
     def change_node(self, node: str, to: NodeChange) -> None:
@@ -275,7 +277,7 @@ class Submissions:
         Raises:
             ValueError: There is such a node already, there is or can be none, or no other one would be left.
         """
-        core = self._ledger.core
+        core = self._log_state.core
         if (node in core.nodes) == (to == "add"):
             raise ValueError(f"there is a node {node} already" if to == "add" else f"there is no node {node}")
         if to == "add" and (why := self._lacks(node)):
@@ -302,9 +304,9 @@ class Submissions:
 
     def _waiting(self, job_id: int) -> JobFacts:
         self.require_open(job_id)
-        job = self._ledger.jobs[job_id]
-        if job.admitted and self._ledger.core.state(job_id) is not JobState.QUEUED:
-            raise ValueError(f"job {job_id} does not wait any more, it is {self._ledger.core.state(job_id)}")
+        job = self._log_state.jobs[job_id]
+        if job.admitted and self._log_state.core.state(job_id) is not JobState.QUEUED:
+            raise ValueError(f"job {job_id} does not wait any more, it is {self._log_state.core.state(job_id)}")
         return job
 
     def cancel(self, job_id: int) -> None:
@@ -319,7 +321,7 @@ class Submissions:
 
     def cancelled(self, job_id: int) -> list[ev.Event]:
         """The events that end a job."""
-        job = self._ledger.jobs[job_id]
+        job = self._log_state.jobs[job_id]
         submitted = [] if job.admitted else [ev.JobSubmitted(job.spec)]  # So that the record has it.
         return [*submitted, ev.CancelJob(job_id)]
 
@@ -330,13 +332,13 @@ class Submissions:
             KeyError: There never was such a job.
             ValueError: It has.
         """
-        if job_id not in self._ledger.jobs and (ended := self._ledger.core.ended(job_id)) is not None:
+        if job_id not in self._log_state.jobs and (ended := self._log_state.core.ended(job_id)) is not None:
             raise ValueError(f"job {job_id} has ended already ({ended[0]})")
 
     def why_kept(self) -> dict[int, str]:
         """Say of each job that does not reach the core yet why that is."""
         counts = self._admitted()
-        return {job_id: self._why_kept(self._ledger.jobs[job_id], counts) for job_id in self._ledger.kept}
+        return {job_id: self._why_kept(self._log_state.jobs[job_id], counts) for job_id in self._log_state.kept}
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about, at the time of the last decision.
@@ -344,20 +346,20 @@ class Submissions:
         Raises:
             KeyError: There never was such a job.
         """
-        core = self._ledger.core
-        if job_id not in self._ledger.kept:
+        core = self._log_state.core
+        if job_id not in self._log_state.kept:
             return core.explanation(job_id)
-        job = self._ledger.jobs[job_id]
+        job = self._log_state.jobs[job_id]
         why = self._why_kept(job, self._admitted())
         moments = core.moments(job_id)
-        return Explanation(job_id, job.spec.name, JobState.QUEUED, self._ledger.at_s, why, (), None, (), moments)
+        return Explanation(job_id, job.spec.name, JobState.QUEUED, self._log_state.at_s, why, (), None, (), moments)
 
     def _why_kept(self, job: JobFacts, counts: Mapping[str, int]) -> str:
-        return blocked(job, self._ledger.ended) or crowded(job.request, counts, self._user_jobs)
+        return blocked(job, self._log_state.ended) or crowded(job.request, counts, self._user_jobs)
 
     def _admitted(self) -> Mapping[str, int]:
         """How many jobs each user has in the queue and running, if that counts: counting takes a look at every job."""
-        return {} if self._user_jobs is None else admitted(self._ledger.jobs.values())
+        return {} if self._user_jobs is None else admitted(self._log_state.jobs.values())
 
     def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
         """Let another policy decide from now on.

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,14 +18,17 @@ from apgas.malleability import communicator
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
-from scheduler_bridge.daemon.jobs.session import core_lists
+from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
 from scheduler_bridge.daemon.jobs.template import (
     ENV_RESILIENT,
     ENV_RESULT,
     launch_command,
     lookup_environment,
+    mpiexec_words,
     output_files,
+    own_words,
     starts_launcher,
+    starts_mpiexec,
 )
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage import journal
@@ -60,7 +63,7 @@ class Setup:
 
     Attributes:
         folder: Where output and notes go.
-        mpiexec: The MPI launcher.
+        mpiexec: MPI's launcher.
         config: How jobs are ended, nodes reached, and cores bound.
         started: Called with the job's id when its processes run.
         ended: Called with the job's id when nothing of it is left.
@@ -108,22 +111,27 @@ class Executor:
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
         core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
+        by_mpiexec = starts_mpiexec(request, self._config)
+        grace_s = self._config.grace_s if request.grace_s is None else request.grace_s
+        reach = self._config.reach
+        words = mpiexec_words(request, self._setup.mpiexec, reach) if by_mpiexec else own_words(grace_s, reach)
         cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
         return Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._setup.mpiexec, self._config.reach, cores, listed),
+            command=launch_command(request, nodes, words, cores, listed),
             cwd=request.cwd or str(Path.cwd()),
-            environment=lookup_environment(self._config.reach)
+            environment=lookup_environment(reach)
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
             | {ENV_CORES: str(cores), ENV_CORE_IDS: listed, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
-            | {ENV_RESULT: str(self._folder.result(key).absolute())},
+            | {ENV_RESULT: str(self._folder.result(key).absolute())}
+            | _nodes_variable(nodes),
             mark=mark,
             output=str(output),
             errors=str(errors),
             scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
-            grace_s=self._config.grace_s if request.grace_s is None else request.grace_s,
+            grace_s=grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
             limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
@@ -395,6 +403,12 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         wire.ENV_TOKEN: token,
         processes.ENV_MARK: mark,
     }
+
+
+def _nodes_variable(nodes: Sequence[str]) -> dict[str, str]:
+    """The nodes, for the job and a scheduler that does not know it; the system takes no variable that is longer."""
+    text = ",".join(nodes)
+    return {processes.ENV_NODES: text if len(text) <= MOST_CHARACTERS else ""}
 
 
 def _signal_name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Nodes that do not answer: out of service until they do, unless an operator decides otherwise."""
+"""Nodes that do not answer, or are in use unknown to the log: out of service meanwhile, unless an operator decides."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.jobs.orders import Handle
 from scheduler_bridge.daemon.jobs.template import is_resilient
 from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.ledger import Ledger
+from scheduler_bridge.daemon.storage.log_state import LogState
 
 
 class Standing(StrEnum):
-    """How a node stands: in service, out of it for not answering, or because an operator wants that.
+    """How a node stands: in service, out of it for not answering or being in use, or because an operator wants that.
 
     One that an operator has taken out may still have jobs; one that is away has none, and one that has left
     the cluster is gone.
@@ -31,20 +31,20 @@ class Health:
     """Takes nodes out of service that do not answer, and puts them back.
 
     Args:
-        ledger: What is known.
+        log_state: What is known.
         handle: Reports events.
     """
 
-    def __init__(self, ledger: Ledger, handle: Handle) -> None:
-        self._ledger = ledger
+    def __init__(self, log_state: LogState, handle: Handle) -> None:
+        self._log_state = log_state
         self._handle = handle
 
     def standing(self, node: str) -> Standing:
         """How a node stands."""
-        if node in self._ledger.ailing:
+        if node in self._log_state.ailing:
             return Standing.AILING
         try:
-            state = self._ledger.core.node_state(node)
+            state = self._log_state.core.node_state(node)
         except KeyError:
             return Standing.GONE
         if state is NodeState.LOST:
@@ -56,7 +56,7 @@ class Health:
 
     def nodes_of(self, job_id: int) -> tuple[str, ...]:
         """Return the nodes of a job that is not being ended; none if there is no such job."""
-        core = self._ledger.core
+        core = self._log_state.core
         try:
             return core.nodes_of(job_id) if core.state(job_id) is not JobState.ENDING else ()
         except KeyError:
@@ -74,24 +74,44 @@ class Health:
             self._take_out(ev.NodeDown(node, reason), reason)
 
     def regain(self, node: str) -> None:
-        """Put a node back into service."""
-        self._handle(ev.NodeUp(node))
+        """Put a node back into service, unless an unknown attempt runs there."""
+        if node not in self._log_state.occupied:
+            self._handle(ev.NodeUp(node))
 
-    def first(self, reasons: Mapping[str, str]) -> tuple[list[ev.Event], list[log_entries.AnyFact]]:
-        """What there is to say of nodes that do not answer when the scheduler begins."""
-        known = self._ledger.core.nodes
+    def first(
+        self, silent: Mapping[str, str], occupied: Mapping[str, str]
+    ) -> tuple[list[ev.Event], list[log_entries.AnyFact]]:
+        """What there is to say of nodes when the scheduler begins.
+
+        Args:
+            silent: Those that do not answer, and what they failed with.
+            occupied: Those on which attempts run that the log does not know, and these.
+        """
+        known = self._log_state.core.nodes
+        reasons = {
+            **silent,
+            **{node: f"attempt {key} runs there, and the log does not know of it" for node, key in occupied.items()},
+        }
         nodes = [node for node in reasons if node not in known or self.standing(node) is Standing.SERVING]
-        return [ev.NodeDrained(node) for node in nodes], [log_entries.Ailing(node, reasons[node]) for node in nodes]
+        again = [node for node in self._log_state.occupied if node not in reasons]
+        facts = [log_entries.Ailing(node, reasons[node], occupied.get(node, "")) for node in nodes]
+        return [*map(ev.NodeUp, again), *map(ev.NodeDrained, nodes)], [*facts]
+
+    def vacate(self, attempt: str) -> None:
+        """Put the nodes of an attempt back into service that the log does not know and that is over."""
+        if nodes := [node for node, key in self._log_state.occupied.items() if key == attempt]:
+            self._handle(*map(ev.NodeUp, nodes))
 
     def _take_out(self, event: ev.NodeDown | ev.NodeDrained, reason: str) -> None:
         by_wish = self._is_out(event.node)
-        self._handle(event, facts=[] if by_wish else [log_entries.Ailing(event.node, reason)])
+        attempt = self._log_state.occupied.get(event.node, "")
+        self._handle(event, facts=[] if by_wish else [log_entries.Ailing(event.node, reason, attempt)])
 
     def _can_do_without(self, node: str) -> bool:
         """Whether all jobs on a node were started such that they survive the loss of it."""
-        core = self._ledger.core
+        core = self._log_state.core
         return all(
-            is_resilient(self._ledger.jobs[job_id].request)
+            is_resilient(self._log_state.jobs[job_id].request)
             and core.nodes_of(job_id)[0] != node  # where place 0 is
             and core.state(job_id) not in (JobState.CLAIMING, JobState.STARTING)
             for job_id in core.holders(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Protocol, TypeAlias, assert_never
@@ -18,7 +18,7 @@ from scheduler_bridge.daemon.jobs.server import JobServer
 from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Trespassed, core_lists
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Timed, untimed
-from scheduler_bridge.daemon.storage.ledger import Held
+from scheduler_bridge.daemon.storage.log_state import Held
 
 _logger = logging.getLogger(__name__)
 
@@ -80,12 +80,25 @@ class JobOrders:
         self._doom = doom
         self._deadlines: dict[int, asyncio.TimerHandle] = {}
         self._malleable: set[int] = set()
+        self._unknown: set[int] = set()
         self.server = JobServer(self._hear, config.limits)
         self.progress: dict[int, wire.Progress] = {}
         self.supplier: Supplier | None = None
 
+    def tolerate(self, job_id: int, nodes: Collection[str], token: str) -> None:
+        """Let a job connect that the log does not know: refused, it would end. What it says changes nothing."""
+        self._unknown.add(job_id)
+        self.server.admit(JobLink(job_id, token, frozenset(nodes)))
+
+    def tolerate_no_more(self, job_id: int) -> None:
+        """Such a job is over, or is known now: then it has to connect anew."""
+        if job_id in self._unknown:
+            self._unknown.discard(job_id)
+            self.server.dismiss(job_id)
+
     def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
         """Let a job that is about to start on ``nodes`` connect with ``token``."""
+        self.tolerate_no_more(job_id)
         if malleable:
             self._malleable.add(job_id)
         self.server.admit(JobLink(job_id, token, frozenset(nodes)))
@@ -94,6 +107,7 @@ class JobOrders:
         """Let a job of an earlier daemon reconnect; an order that it has not answered is said again then."""
         facts, order = held.facts, held.order
         job_id = facts.spec.job_id
+        self.tolerate_no_more(job_id)
         link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses)
         link.phase = facts.phase
         if facts.spec.is_malleable:
@@ -156,7 +170,11 @@ class JobOrders:
 
     def _hear(self, heard: Heard | Trespassed) -> None:
         began_s = perf_counter()
-        self._heard(heard)
+        if heard.job_id not in self._unknown:
+            self._heard(heard)
+        elif isinstance(heard, Heard) and isinstance(heard.message, wire.Evolving):
+            why = "the scheduler's log does not know this job"
+            self.server.send(heard.job_id, wire.Answer(request=heard.message.request, granted=0, reason=why))
         self._timed("message", perf_counter() - began_s)
 
     def _heard(self, heard: Heard | Trespassed) -> None:

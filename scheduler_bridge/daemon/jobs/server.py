@@ -48,15 +48,19 @@ class JobServer:
         self.endpoint = ""
 
     async def start(self, host: str, port: int = 0) -> None:
-        """Listen on ``port`` of ``host`` (0: a free one); ``endpoint`` says where."""
+        """Have ``port`` of ``host`` (0: a free one); ``endpoint`` says where. Jobs can connect after ``serve``."""
         try:
-            port = await self._listener.start(host, port, wire.MAX_LINE_BYTES)
+            port = await self._listener.start(host, port, wire.MAX_LINE_BYTES, serving=False)
         except OSError as error:
             if port == 0:
                 raise
             _logger.error("port %d is taken, jobs that knew it do not come back: %s", port, error.strerror)
-            port = await self._listener.start(host, 0, wire.MAX_LINE_BYTES)
+            port = await self._listener.start(host, 0, wire.MAX_LINE_BYTES, serving=False)
         self.endpoint = f"{host}:{port}"
+
+    async def serve(self) -> None:
+        """Let jobs connect: those are known by now that an earlier scheduler had, and would be refused before."""
+        await self._listener.serve()
 
     async def stop(self) -> None:
         """Close every connection and the listening socket."""

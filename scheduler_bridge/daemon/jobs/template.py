@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from scheduler_bridge.daemon.config import EMULATED, DaemonError
+from scheduler_bridge.daemon.config import EMULATED, DaemonConfig, DaemonError
 from scheduler_bridge.daemon.requests import ENV_INDEX, JobRequest, SubmitError
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.printable import lines_of
@@ -23,15 +25,16 @@ ENV_RESILIENT: Final = "APGAS_RESILIENT"
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LONG_PATH: Final = 200
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
+_OWN_LAUNCHERS = frozenset({("-m", "apgas.launch"), ("-m", "apgas.survive")})
 
 
-def lookup_environment(reach: Sequence[str]) -> dict[str, str]:
+def lookup_environment(reach: str) -> dict[str, str]:
     """Variables by which a launcher that reaches nodes so looks their names up.
 
     MPICH's looks every node up, also one that this machine only emulates and that no name server knows. One that drops
     a question, as some do where many come at once, would cost the glibc's 5 s and a second question for each.
     """
-    return {"RES_OPTIONS": "timeout:1 attempts:1"} if tuple(reach) == EMULATED else {}
+    return {"RES_OPTIONS": "timeout:1 attempts:1"} if reach == EMULATED else {}
 
 
 def find_mpiexec(configured: Path | None = None) -> Path:
@@ -66,26 +69,31 @@ def starts_launcher(request: JobRequest) -> bool:
     return wants_launcher(request) or (request.protocol != "v1" and _names_launcher(request))
 
 
+def starts_mpiexec(request: JobRequest, config: DaemonConfig) -> bool:
+    """Whether mpiexec is to be prepended, and not ``apgas.launch``."""
+    return wants_launcher(request) and (config.mpiexec is not None or request.launch == "mpiexec")
+
+
 def is_resilient(request: JobRequest) -> bool:
     """Whether the job's program goes on when a node is lost."""
     return request.resilient or request.environment.get(ENV_RESILIENT) == "1"
 
 
 def _names_launcher(request: JobRequest) -> bool:
-    return Path(request.command[0]).name in _LAUNCHERS
+    words = request.command
+    return Path(words[0]).name in _LAUNCHERS or not _OWN_LAUNCHERS.isdisjoint(pairwise(words))
 
 
 def launch_command(
     request: JobRequest,
     nodes: tuple[str, ...],
-    mpiexec: Path,
-    reach: tuple[str, ...] = EMULATED,
+    launcher: Sequence[str],
     cores: int = 1,
     core_ids: str = "",
 ) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
 
-    ``reach`` has the launcher's options by which it reaches them; the job may use ``cores`` of each, ``core_ids``.
+    ``launcher`` stands before the nodes if it is wanted; the job may use ``cores`` of each, ``core_ids``.
 
     If the job's environment says how many places share a node, each node gets as many.
     """
@@ -98,10 +106,23 @@ def launch_command(
         return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--nodes", ",".join(nodes), "--", *words)
     if not wants_launcher(request):
         return words
+    return (*launcher, hosts, "-n", count, *words)
+
+
+def mpiexec_words(request: JobRequest, mpiexec: Path, reach: str) -> tuple[str, ...]:
+    """Return the words of mpiexec before the names of the nodes; ``reach`` is as for ``DaemonConfig``."""
     launcher: tuple[str, ...] = (str(mpiexec),)
     if is_resilient(request):
         launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
-    return (*launcher, *reach, "-hosts", hosts, "-n", count, *words)
+    options = ("fork",) if reach == EMULATED else ("ssh", "-launcher-exec", reach)
+    return (*launcher, "-launcher", *options, "-hosts")
+
+
+def own_words(grace_s: float, reach: str) -> tuple[str, ...]:
+    """Return the same of the launcher that no other user reaches; ``grace_s`` is as for ``Launch``."""
+    # -E and -P: the paths of the job, and the folder in which it runs, may hold modules of any name
+    launcher = (sys.executable, "-EP", "-m", "apgas.launch", "--launcher", shlex.quote(reach))
+    return (*launcher, "--as-is", "--grace", f"{grace_s:g}", "--hosts")
 
 
 def _filled(word: str, stands_for: Mapping[str, str]) -> str:

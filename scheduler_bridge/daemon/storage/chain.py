@@ -7,7 +7,6 @@ digest are in a file of their own, the mark. It is written after the rows, and s
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import time
@@ -27,9 +26,9 @@ _logger = logging.getLogger(__name__)
 _DIGEST_BYTES: Final = 16
 _HEAD: Final = Struct("<qqdqqq")
 _MARK_BYTES: Final = 256
-_SYNC_S: Final = 1.0
-"""The mark goes to the disk so often: more would double the time of a write to the log. Within this time a power loss
-must come together with damage to the end of the log for the damage to stay unnoticed."""
+SYNC_S: Final = 1.0
+"""The mark goes to the disk so often, with a write to the log or, if none follows, by itself: more would double the
+time of a write. A power loss within it must come with damage to the end of the log for the damage to stay unnoticed."""
 
 
 class DamagedError(DaemonError):
@@ -114,6 +113,7 @@ class MarkFile:
         self._path = folder / MARK if folder is not None else None
         self._file = -1  # opened when it is written: those who only look may not
         self._synced_s = 0.0
+        self._synced = True
         self._failed = False
 
     def move(self, *, sync: bool = False, **changes: int | str) -> None:
@@ -130,19 +130,33 @@ class MarkFile:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(self._file, content, 0)
-            if sync or time.monotonic() > self._synced_s + _SYNC_S:
-                os.fdatasync(self._file)
-                self._synced_s = time.monotonic()
+            self._synced = False
+            if sync or time.monotonic() > self._synced_s + SYNC_S:
+                self._to_disk()
             self._failed = False
         except OSError as error:
-            if not self._failed:
-                _logger.error("%s cannot be written: %s", self._path, error.strerror)
-            self._failed = True
+            self._fail(error)
+
+    def settle(self) -> None:
+        """Have on the disk what was written."""
+        try:
+            if not self._synced:
+                self._to_disk()
+        except OSError as error:
+            self._fail(error)
+
+    def _to_disk(self) -> None:
+        os.fdatasync(self._file)
+        self._synced, self._synced_s = True, time.monotonic()
+
+    def _fail(self, error: OSError) -> None:
+        if not self._failed:
+            _logger.error("%s cannot be written: %s", self._path, error.strerror)
+        self._failed = True
 
     def close(self) -> None:
-        """Have it on the disk."""
+        """Write nothing more."""
+        self.settle()
         if self._file >= 0:
-            with contextlib.suppress(OSError):  # has been said, or will be seen when it is read
-                os.fdatasync(self._file)
             os.close(self._file)
             self._file = -1

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
+from scheduler_bridge.daemon.storage.chain import SYNC_S
 from scheduler_bridge.daemon.storage.log_entries import Row
 from scheduler_bridge.daemon.storage.store import Frozen, Store, StoreError
 
@@ -80,6 +81,7 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="malleable-log")
         self._writing: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._settling: asyncio.TimerHandle | None = None
         self.next_job = 1
         """Least id that no job was given yet."""
         self.behind = ""
@@ -138,8 +140,9 @@ class Journal:
         if self._waiting:
             self._begin()
             await self._quiet()
-        if self._retry is not None:
-            self._retry.cancel()
+        for timer in (self._retry, self._settling):
+            if timer is not None:
+                timer.cancel()
         self._thread.shutdown()
 
     def _begin(self) -> None:
@@ -176,6 +179,8 @@ class Journal:
             self._caught_up()
             del self._waiting[: len(batch)]
             self._next_seq += len(batch)
+            if self._settling is None:
+                self._settling = loop.call_later(SYNC_S, self._settle)
             for waiting in batch:
                 waiting.written = True
                 if waiting.after is not None:
@@ -190,6 +195,10 @@ class Journal:
                     crash_point()
                     action()
         crash_point()
+
+    def _settle(self) -> None:
+        self._settling = None
+        self._thread.submit(self._store.settle)
 
     def _lag(self, error: StoreError) -> None:
         if not self.behind:

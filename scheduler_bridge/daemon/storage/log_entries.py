@@ -89,10 +89,14 @@ class Loss(Fact, frozen=True, tag="loss"):
 
 
 class Ailing(Fact, frozen=True, tag="ailing"):
-    """The node is out of service because it does not answer; it comes back when it does."""
+    """The node is out of service because it does not answer, or since an attempt runs there that the log does not know.
+
+    It comes back when it answers, or that attempt is over.
+    """
 
     node: str
     reason: str
+    attempt: str = ""
 
 
 class Noted(Fact, frozen=True, tag="noted"):

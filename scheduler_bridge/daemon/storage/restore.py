@@ -1,4 +1,4 @@
-"""Restores a ledger from the log: of a new era, of one that a killed daemon left, or of a run that is over."""
+"""Restores the state from the log: of a new era, of one that a killed daemon left, or of a run that is over."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 
 from scheduler_bridge import policies
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
-from scheduler_bridge.daemon.storage.ledger import VERSION, DivergedError, Ledger
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, decode
+from scheduler_bridge.daemon.storage.log_state import VERSION, DivergedError, LogState
 from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store, StoredEra, StoreError
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.record import RunRecord
@@ -28,14 +28,14 @@ class Restored:
 
     Attributes:
         number: The era's number.
-        ledger: Its state.
+        log_state: Its state.
         next_seq: Number of the next row.
         origin_s: Where the scheduler's clock began, on the machine's monotonic clock.
         rows: How many rows were read; None for a new era.
     """
 
     number: int
-    ledger: Ledger
+    log_state: LogState
     next_seq: int
     origin_s: float
     rows: int | None
@@ -63,7 +63,7 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         policies.get(config.policy, **config.parameters)
         store.check()
         restored = _go_on(store, last.number, last.era)
-        restored.ledger.next_job_id = max(restored.ledger.next_job_id, first_job)
+        restored.log_state.next_job_id = max(restored.log_state.next_job_id, first_job)
         return restored
     except StoreError as error:
         raise DaemonError(f"cannot write {store.path}: {error.strerror}", "make room, or choose --state") from None
@@ -83,16 +83,16 @@ def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra |
         monotonic_s=origin_s,
         past_use=last.era.use_at_end if last is not None else {},
     )
-    ledger = Ledger(era)
-    return Restored(store.begin_era(era), ledger, store.last_seq() + 1, origin_s, None)
+    log_state = LogState(era)
+    return Restored(store.begin_era(era), log_state, store.last_seq() + 1, origin_s, None)
 
 
 def _go_on(store: Store, number: int, era: Era) -> Restored:
-    ledger, after, chain = _thawed(store, number, era)
+    log_state, after, chain = _thawed(store, number, era)
     rows = 0
     for seq, row in store.rows(number, after, chain):
         try:
-            ledger.replay(*decode(row))
+            log_state.replay(*decode(row))
         except BadEntryError as error:
             raise DaemonError(
                 f"row {seq} of {store.path} cannot be read: {error}", "it was changed, or the disk is damaged"
@@ -103,23 +103,23 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
                 "end the scheduler with the version that started it (malleable serve, then malleable shutdown)",
             ) from None
         rows += 1
-    if rows or ledger.jobs:
-        _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(ledger.jobs))
-    now = _on_this_clock(era, ledger.at_s)
+    if rows or log_state.jobs:
+        _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(log_state.jobs))
+    now = _on_this_clock(era, log_state.at_s)
     if now is not era:
         store.rewrite_era(number, now)
         era = now
-    return Restored(number, ledger, store.last_seq() + 1, era.monotonic_s, rows)
+    return Restored(number, log_state, store.last_seq() + 1, era.monotonic_s, rows)
 
 
-def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int, bytes]:
+def _thawed(store: Store, number: int, era: Era) -> tuple[LogState, int, bytes]:
     # A snapshot only spares time: the log alone has the state, so one that is damaged or of another version is left
     # unused rather than refused. The log is different: a row that leads elsewhere than it did ends the start, because
     # jobs run by the old decision.
     frozen = store.snapshot(number)
     if frozen is not None and frozen.version == VERSION:
         try:
-            return Ledger.thaw(era, frozen.state), frozen.seq, frozen.chain
+            return LogState.thaw(era, frozen.state), frozen.seq, frozen.chain
         except (
             pickle.UnpicklingError,
             AttributeError,
@@ -130,7 +130,7 @@ def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int, bytes]:
             ImportError,
         ) as error:
             _logger.warning("a snapshot of the state cannot be used, the whole log is read: %s", error)
-    return Ledger(era), 0, b""
+    return LogState(era), 0, b""
 
 
 def _on_this_clock(era: Era, at_s: float) -> Era:
@@ -147,14 +147,14 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
     Raises:
         DaemonError: The log is damaged.
     """
-    ledger = Ledger(era)
+    log_state = LogState(era)
     for seq, row in store.rows(number):
         try:
             entry, _ = decode(row)
         except BadEntryError as error:
             raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
-        ledger.take(entry)
-    return ledger.recorder.record()
+        log_state.take(entry)
+    return log_state.recorder.record()
 
 
 # Runs in the log of a state folder, whether or not a scheduler serves it ---------------------------------------------

@@ -12,16 +12,19 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_bridge.atomic_write import synchronise
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.storage.chain import MARK, DamagedError, Mark, MarkFile, digest, read_mark, seed
-from scheduler_bridge.daemon.storage.ledger import VERSION
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Requested, Row, decode
+from scheduler_bridge.daemon.storage.log_state import VERSION
 from scheduler_bridge.daemon.storage.store import DATABASE, Store, is_linked
 
 _FILES: Final = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", MARK)
 _COLUMNS: Final = (int, int, float, str, str, str, bytes)
 _SHOWN: Final = 50
+_MAKING: Final = "salvaging"
+_MADE: Final = "salvaged"
 
 
 def salvage(folder: Path) -> list[str]:
@@ -38,31 +41,55 @@ def salvage(folder: Path) -> list[str]:
         return []
     try:
         kept = next(path for number in count(1) if not (path := folder / f"damaged-{number}").exists())
-        kept.mkdir(mode=0o700)
+        making = folder / _MAKING
+        old, new = making / "old", making / "new"
+        for made in (making, old, new):
+            made.mkdir(mode=0o700)
         for name in _FILES:
             if (folder / name).exists():
-                shutil.copy2(folder / name, kept / name)
-        fresh = folder / "salvaged"
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(mode=0o700)
-        lines = _rebuild(kept, fresh)
-        for name in _FILES[1:3]:
-            (folder / name).unlink(missing_ok=True)
-        for name in (DATABASE, MARK):
-            (fresh / name).replace(folder / name)
-        shutil.rmtree(fresh)
+                shutil.copy2(folder / name, old / name)
+        lines = _rebuild(old, new)
+        for path in (*old.iterdir(), old, *new.iterdir(), new):
+            synchronise(path)
+        old.rename(kept)
+        new.rename(folder / _MADE)
+        synchronise(folder)
     except OSError as error:
         raise DaemonError(f"the log cannot be salvaged: {error}", "make room where the state folder is") from None
+    finish_salvage(folder)
     return [damaged, f"the damaged log is kept in {kept}", *lines]
+
+
+def finish_salvage(folder: Path) -> None:
+    """Put a log in its place that ``salvage`` has made, also one that was killed before all of it was there.
+
+    The files are several, which cannot be replaced at once. What is made is complete from when it has its name on.
+
+    Raises:
+        DaemonError: It cannot be moved.
+    """
+    shutil.rmtree(folder / _MAKING, ignore_errors=True)
+    made = folder / _MADE
+    if not made.exists():
+        return
+    try:
+        for name in _FILES[1:3]:  # those of the damaged database
+            (folder / name).unlink(missing_ok=True)
+        for name in (DATABASE, MARK):
+            if (made / name).exists():
+                (made / name).replace(folder / name)
+        synchronise(folder)
+        shutil.rmtree(made)
+    except OSError as error:
+        raise DaemonError(f"the log that was salvaged cannot be moved out of {made}: {error.strerror}") from None
 
 
 def _damage(folder: Path) -> str | None:
     """Say what is wrong with the log; None if nothing is that a restart needs."""
-    if not any((folder / name).exists() for name in (DATABASE, MARK)):
+    if not any((folder / name).exists() for name in _FILES):
         return None
     try:
-        # only looked at: to close a database that may be written merges its write-ahead log, of which a copy is kept
-        store = Store(folder, read_only=True)
+        store = Store(folder)
         try:
             store.check()
             store.check_end()
@@ -86,7 +113,8 @@ def _rebuild(old: Path, new: Path) -> list[str]:
     except DamagedError:
         mark = None
     sound = Store(new)
-    base = sqlite3.connect(f"{(old / DATABASE).as_uri()}?mode=ro", uri=True)  # it is to stay as it is
+    name = f"{(old / DATABASE).as_uri()}?mode=ro" if (old / DATABASE).exists() else ":memory:"
+    base = sqlite3.connect(name, uri=True)
     base.text_factory = lambda text: text.decode(errors="replace")
     try:
         eras = [

@@ -135,32 +135,43 @@ class StateFolder:
         """What the processes of an attempt carry in their environment."""
         return self._derive("mark", key)[:32]
 
-    def settle_strangers(self, known: Iterable[str], *, end: bool) -> set[str]:
+    def settle_strangers(self, known: Iterable[str], *, end: bool) -> tuple[set[str], dict[str, set[str]]]:
         """See to attempts other than the ``known`` ones, which the log does not have; each is named.
 
         What runs of them may be the work of a user: it goes on, unless it is to ``end``.
 
         Returns:
-            The keys of those that are over.
+            The keys of those that are over, and the nodes of the others by key; none, if they cannot be found out.
         """
-        over = set()
+        over, running = set(), {}
         for key in sorted(keys(self.runs) - set(known)):
-            who, ended = self.notes(key).claimed, self.notes(key).ended is not None
-            runs = [who.partition(".")[0]] if processes.lives(who) else []
-            runs += map(str, processes.marked_processes(self.mark(key)))
-            if runs and not ended and not end:
+            runs = self.processes_of(key)
+            if runs and self.notes(key).ended is None and not end:
+                nodes = running[key] = processes.nodes_of(self.mark(key))
+                uses = f"jobs get no {', '.join(sorted(nodes))} meanwhile" if nodes else "uses nodes that jobs may get"
                 _logger.error(
-                    "attempt %s runs (processes %s), and the log does not know of it: it goes on, and uses nodes that "
-                    "jobs may be given; malleable serve --end-unknown ends it",
-                    key, ", ".join(runs[:5]) + (" ..." if len(runs) > 5 else ""),
+                    "attempt %s runs (processes %s), and the log does not know of it: it goes on, and %s; "
+                    "malleable serve --end-unknown ends it",
+                    key, ", ".join(map(str, runs[:5])) + (" ..." if len(runs) > 5 else ""),
+                    uses,
                 )  # fmt: skip
                 continue
             _logger.error("attempt %s, of which the log does not know, %s", key, "is ended" if runs else "is over")
-            processes.send(who, signal.SIGKILL)
-            self.end_remains(key)
-            self.drop_result(key)  # the next attempt may have the same name
+            self.end_stranger(key)
             over.add(key)
-        return over
+        return over, running
+
+    def processes_of(self, key: str) -> list[int]:
+        """Return the processes that there are of an attempt, its runner first."""
+        who = self.notes(key).claimed
+        runner = [int(who.partition(".")[0])] if processes.lives(who) else []
+        return runner + processes.marked_processes(self.mark(key))
+
+    def end_stranger(self, key: str) -> None:
+        """End what there is of an attempt; the next one may have the same name."""
+        processes.send(self.notes(key).claimed, signal.SIGKILL)
+        self.end_remains(key)
+        self.drop_result(key)
 
     def end_remains(self, key: str) -> list[int]:
         """End the processes of an attempt that has no runner; return those that could not be ended."""

@@ -139,7 +139,10 @@ class StoreError(OSError):
 
 
 class Store:
-    """The database of one state folder.
+    """The database of one state folder, which is opened for writing when it is first written.
+
+    Until then its files stay as they are: to close a database that may be written folds its write-ahead log into it,
+    and of a log that is damaged less could be salvaged afterwards.
 
     Args:
         folder: The state folder; a database is made if there is none. None: it is in memory, and ends with this object.
@@ -156,8 +159,14 @@ class Store:
         self._marking = MarkFile(folder, self.mark)
         self._tip = (0, 0, b"")
         self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._only_reads = read_only
+        made = self._on_disk and self.path.exists() and self.path.stat().st_size > 0
+        # a log has no journal: it was left while the database was made
+        self._writes = not read_only and not (made and not Path(f"{self.path}-journal").exists())
+        if self._writes and self._on_disk and (self.mark is not None or Path(f"{self.path}-wal").exists()):
+            raise DamagedError(f"{self.path} is missing or empty, but rows were written")
         try:
-            self._base = self._open(self.path, read_only=read_only)
+            self._base = self._open(self.path, read_only=not self._writes)
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
@@ -165,7 +174,7 @@ class Store:
         try:
             return self._connect(path, read_only=read_only)
         except sqlite3.OperationalError:
-            if not read_only or self._copy is not None or os.access(path.parent, os.W_OK, effective_ids=True):
+            if not self._only_reads or self._copy is not None or os.access(path.parent, os.W_OK, effective_ids=True):
                 raise
         # SQLite wants to make files beside a database that has a write-ahead log, also where it only reads it.
         self._copy = tempfile.TemporaryDirectory(prefix="malleable-log-")
@@ -178,6 +187,8 @@ class Store:
         name = _IN_MEMORY
         if self._on_disk:
             name = f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}"
+            if read_only and not self._only_reads and not Path(f"{self.path}-wal").exists():
+                name += "&immutable=1"  # else SQLite makes an empty one, also to read; there is no other who writes
             if not read_only:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for others.
         base = sqlite3.connect(
@@ -287,7 +298,6 @@ class Store:
             self._marking.move(era=era, seq=seq, digest=last.hex(), next_job=next_job)
 
     def _chained_to(self, era: int, seq: int) -> bytes:
-        """Return what the row after ``seq`` of an era is chained to."""
         if self._tip[:2] == (era, seq):
             return self._tip[2]
         first = next(stored.first_seq for stored in self.eras() if stored.number == era)
@@ -356,6 +366,10 @@ class Store:
 
     def _transact(self, *changes: tuple[str, Sequence[tuple[object, ...]]]) -> None:
         try:
+            if not self._writes:
+                self._base.close()
+                self._base = self._open(self.path, read_only=False)
+                self._writes = True
             self._base.execute("BEGIN IMMEDIATE")
             for statement, values in changes:
                 self._base.executemany(statement, values)
@@ -468,6 +482,10 @@ class Store:
         if row is None or row[-1] != digest(*row[:-1]):
             return None
         return Frozen(*row[1:-1])
+
+    def settle(self) -> None:
+        """Have on the disk how far the log has come; the rows are there already."""
+        self._marking.settle()
 
     def close(self) -> None:
         """Close the database; its write-ahead log is folded into it."""

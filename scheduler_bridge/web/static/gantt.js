@@ -14,7 +14,7 @@ export class Gantt {
     this.model = model;
     this.window_s = 900;
     this.boxes = [];
-    this.toldAt = 0;
+    this.describedAt = 0;
     canvas.addEventListener("pointermove", (event) => this.point(event));
     canvas.addEventListener("pointerdown", (event) => this.point(event));
     canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
@@ -51,7 +51,7 @@ export class Gantt {
     this.bars(context, jobs);
     this.utilization(context, jobs, state, known);
     this.waiting(context, jobs, known);
-    this.tell(state);
+    this.describe(state);
   }
 
   x(time_s) {
@@ -231,7 +231,7 @@ export class Gantt {
 
   waiting(context, jobs, known) {
     const { left, right, bottom, now, from } = this.area;
-    const found = waitingSteps(jobs, this.model.state.untold, now);
+    const found = waitingSteps(jobs, this.model.state.unlisted, now);
     const { highest } = measure(found, known, now);
     const base = bottom + GAP + BOTTOM - 8;
     this.strip(context, found, Math.max(1, highest), bottom + GAP + 14, base, this.tones.faint);
@@ -283,9 +283,9 @@ export class Gantt {
   }
 
   // For those who do not see the picture; not more often than can be read out.
-  tell(state) {
-    if (performance.now() - this.toldAt < 10000 && this.toldAt) return;
-    this.toldAt = performance.now();
+  describe(state) {
+    if (performance.now() - this.describedAt < 10000 && this.describedAt) return;
+    this.describedAt = performance.now();
     const { busy, idle, down, running, waiting } = state.totals;
     this.canvas.setAttribute("aria-label", `Nodes over the last ${plural(this.window_s / 60, "minute")}. Now ${busy} busy, ${idle} idle, ${down} down; ${plural(running, "job")} running, ${waiting} waiting. The tables below have the same.`);
   }

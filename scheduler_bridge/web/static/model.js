@@ -1,4 +1,4 @@
-// The cluster as the server tells it, and what can be asked about it. Times are seconds on the daemon's clock.
+// The cluster as the server describes it, and what can be asked about it. Times are seconds on the daemon's clock.
 
 export class Model {
   constructor() {
@@ -64,9 +64,9 @@ export function busySteps(jobs, now) {
   return steps(changes);
 }
 
-// Jobs that were submitted and had not started, likewise; `untold` are waiting ones of which only the numbers are known.
-export function waitingSteps(jobs, untold, now) {
-  const changes = untold.map(([at, count]) => [at, count]);
+// Jobs that were submitted and had not started, likewise; `unlisted` are waiting ones that the server only counts.
+export function waitingSteps(jobs, unlisted, now) {
+  const changes = unlisted.map(([at, count]) => [at, count]);
   for (const job of jobs) {
     const until = job.start_s ?? job.end_s ?? now;
     changes.push([job.submit_s, 1], [until, -1]);

@@ -1,4 +1,4 @@
-// Listens to the server's events and shows what they tell, once a second.
+// Listens to the server's events and shows what they say, once a second.
 
 import { Gantt } from "./gantt.js";
 import { color, PHASES } from "./looks.js";
@@ -69,7 +69,7 @@ function show() {
   const open = jobs.filter((job) => job.end_s === null);
   users = new Set(jobs.map((job) => job.user)).size;
   tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
-  tables.queue.show(open.filter(waits).map((job) => queueRow(job, now)), model.state.untold.reduce((sum, [, count]) => sum + count, 0));
+  tables.queue.show(open.filter(waits).map((job) => queueRow(job, now)), model.state.unlisted.reduce((sum, [, count]) => sum + count, 0));
   tables.resizes.show(model.resizes(jobs).map((resize) => resizeRow(resize, now)));
   tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map((job) => endedRow(job, now)));
   status();

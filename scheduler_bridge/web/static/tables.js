@@ -14,16 +14,16 @@ export class Table {
     this.button.type = "button";
     this.button.addEventListener("click", () => {
       this.limit = this.limit === FEW ? Infinity : FEW;
-      this.show(this.last, this.untold);
+      this.show(this.last, this.unlisted);
     });
     this.more.append(this.button);
   }
 
-  // Shows rows: {key, cells}, where a cell is {as: class, label, say: what tells it from another, title: its tooltip, make: () => nodes}.
-  // `untold` rows more there are, but they are not known here.
-  show(rows, untold = 0) {
+  // Shows rows: {key, cells}, where a cell is {as: class, label, say: what it differs from another by, title: its tooltip, make: () => nodes}.
+  // `unlisted`: how many more rows there are, which are not known here.
+  show(rows, unlisted = 0) {
     this.last = rows;
-    this.untold = untold;
+    this.unlisted = unlisted;
     const shown = rows.slice(0, this.limit);
     const keys = new Set(shown.map((row) => row.key));
     for (const [key, row] of this.rows) {
@@ -36,9 +36,9 @@ export class Table {
       const element = this.row(row);
       if (this.body.children[index] !== element) this.body.insertBefore(element, this.body.children[index] ?? null);
     });
-    this.count.textContent = rows.length ? `${rows.length + untold}` : "none";
+    this.count.textContent = rows.length ? `${rows.length + unlisted}` : "none";
     this.more.hidden = rows.length <= FEW;
-    const all = untold ? `the first ${rows.length}` : `all ${rows.length}`;
+    const all = unlisted ? `the first ${rows.length}` : `all ${rows.length}`;
     const label = this.limit === FEW ? `show ${all}` : `show ${FEW} of ${rows.length}`;
     if (this.button.textContent !== label) this.button.textContent = label;
   }

@@ -40,10 +40,10 @@ export function ago(past_s) {
   return past_s < 0.95 ? "now" : `${seconds(past_s)} ago`;
 }
 
-// A reason, whose times are on the scheduler's clock, with each of them worded otherwise: `tell` gets "at", "before" or
+// A reason, whose times are on the scheduler's clock, with each of them worded otherwise: `put` gets "at", "before" or
 // "until", and the time.
-export function timesIn(words, tell) {
-  return words.replace(/\b(at|before|until) (\d+(?:\.\d+)?) s\b/g, (_, word, number) => tell(word, Number(number)));
+export function timesIn(words, put) {
+  return words.replace(/\b(at|before|until) (\d+(?:\.\d+)?) s\b/g, (_, word, number) => put(word, Number(number)));
 }
 
 // How far away that is; `left_s` is negative if it is over.

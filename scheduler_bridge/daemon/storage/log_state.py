@@ -1,4 +1,4 @@
-"""The sum of the log: the core, the record and what else is known. Pure: the same entries, the same state.
+"""The state that the entries of the log add up to: the core, the record and what else is known. Pure.
 
 The live driver takes every entry in here before it is written, a restarted one takes in what was written; so both have
 the same state, and every effect follows from the log.
@@ -25,7 +25,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, SchedulerCore, Settings, events, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.tracked import PendingOrder
-from scheduler_bridge.daemon.admission import JobFacts, Verdict, verdicts
+from scheduler_bridge.daemon.admission import Admission, JobFacts, admissions
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name
 from scheduler_bridge.daemon.storage import log_entries
@@ -34,7 +34,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/10"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/12"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
@@ -59,8 +59,8 @@ class Held:
     nodes: tuple[str, ...]
 
 
-class Ledger:
-    """The state of one era.
+class LogState:
+    """The state of one era, as its log adds up.
 
     Args:
         era: Its beginning.
@@ -83,7 +83,9 @@ class Ledger:
         self._reservations = 0
         self.prioritised = False
         self.ailing: dict[str, str] = {}
-        """Nodes that are out of service for not answering, and what they failed with."""
+        """Nodes that are out of service for not answering, and what they failed with; also those that are occupied."""
+        self.occupied: dict[str, str] = {}
+        """Nodes on which an attempt runs of which the log knows only that, by the attempt's name."""
         self._admission_due = True
         self.at_s = 0.0
         self.busy_node_s = self.node_s = 0.0
@@ -133,12 +135,12 @@ class Ledger:
         judged = self._judged(job_id)
         return judged.outcome if judged is not None else None
 
-    def verdicts(self, user_jobs: int | None) -> list[Verdict]:
+    def admissions(self, user_jobs: int | None) -> list[Admission]:
         """Return what is to become now of jobs that were kept back."""
         if not self._admission_due:
             return []
         self._admission_due = False
-        return verdicts(self.kept, self.jobs, self.ended, user_jobs)
+        return admissions(self.kept, self.jobs, self.ended, user_jobs)
 
     def new_reservation(self) -> str:
         """Return a name that no reservation of this era has had, unless an operator chose it."""
@@ -155,17 +157,19 @@ class Ledger:
         return pickled((self.core.save(), parts))
 
     @classmethod
-    def thaw(cls, era: Era, state: bytes) -> Ledger:
-        """Return the ledger that was frozen. The bytes come out of the user's own state folder, closed to others.
+    def thaw(cls, era: Era, state: bytes) -> LogState:
+        """Return the state that was frozen. The bytes come out of the user's own state folder, closed to others.
 
         Raises:
             Exception: They are no such state; the log has all of it.
         """
         saved, parts = pickle.loads(state)
-        ledger = cls(era)
-        vars(ledger).update(parts)
-        ledger.core = SchedulerCore.resume(saved, policies.get(ledger.policy.policy, **ledger.policy.parameters))
-        return ledger
+        log_state = cls(era)
+        vars(log_state).update(parts)
+        log_state.core = SchedulerCore.resume(
+            saved, policies.get(log_state.policy.policy, **log_state.policy.parameters)
+        )
+        return log_state
 
     # entries --------------------------------------------------------------------------------------------------------
 
@@ -217,6 +221,7 @@ class Ledger:
         """Keep up with what a job that has not ended says, and with whether the core knows of it."""
         if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained | ev.NodeRemoved):
             self.ailing.pop(event.node, None)
+            self.occupied.pop(event.node, None)
             return
         if isinstance(event, ev.ReservationMade):
             self._reservations += 1
@@ -325,6 +330,8 @@ class Ledger:
                     _learn(job, fact)
             case log_entries.Ailing():
                 self.ailing[fact.node] = fact.reason
+                if fact.attempt:
+                    self.occupied[fact.node] = fact.attempt
             case log_entries.Noted():
                 self.recorder.note(fact.text)
             case log_entries.Result():

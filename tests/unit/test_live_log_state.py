@@ -1,0 +1,168 @@
+"""A log leads to the same effects again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scheduler_bridge.core import events
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.config import DaemonConfig
+from scheduler_bridge.daemon.requests import JobRequest
+from scheduler_bridge.daemon.storage.log_entries import AnyFact, Configured, Entry, Policy, Requested
+from scheduler_bridge.daemon.storage.log_state import DivergedError, LogState, configured, spec_of
+from scheduler_bridge.daemon.storage.store import Era
+from scheduler_bridge.model import AdvanceReservation
+
+ERA = Era(
+    nodes=("a",), policy="sd-policy", parameters={"max_slowdown": "inf"}, first_job=1, started_at="", wall_s=0.0,
+    boot="", monotonic_s=0.0, cores_per_node=4,
+)  # fmt: skip
+
+
+def submitted(number: int, walltime_s: float, at_s: float) -> Entry:
+    request = JobRequest(
+        name="job", command=("x",), job_class="malleable", nodes=1, min_nodes=1, max_nodes=1, walltime_s=walltime_s
+    )
+    spec = spec_of(number, request, at_s)
+    return Entry(at_s, (ev.JobSubmitted(spec),), (Requested(number, request),))
+
+
+ENTRIES = (
+    submitted(1, 1000.0, 0.0),
+    Entry(1.0, (ev.JobStarted(1), ev.MalleableReady(1)), ()),
+    submitted(2, 10.0, 2.0),
+    Entry(3.0, (ev.WorkersChanged(1, 1),), ()),
+)
+
+
+def replayed(change: dict[str, object]) -> list[events.Effect]:
+    """Replay a log that has other effects than what is decided now; returns the last ones of these."""
+    now, again = LogState(ERA), LogState(ERA)
+    effects: list[events.Effect] = []
+    for entry in ENTRIES:
+        effects = now.take(entry)
+        logged = [
+            msgspec.structs.replace(effect, **change) if getattr(effect, "core_ids", ()) else effect
+            for effect in effects
+        ]
+        again.replay(entry, logged)
+    return effects
+
+
+def test_a_log_leads_to_the_same_effects() -> None:
+    assert replayed({}) == [events.StartJob(2, ("a",), (2,), (0b1100,))]
+
+
+def test_a_log_with_other_effects_is_refused() -> None:
+    with pytest.raises(DivergedError):
+        replayed({"core_ids": (0b0110,)})
+
+
+def pauses(log_state: LogState) -> tuple[float | None, float]:
+    settings = log_state.core.save()[0].settings
+    return settings.pass_interval_s, settings.cooldown_s
+
+
+def test_a_grace_after_walltimes_holds_for_jobs_that_run() -> None:
+    # walltime 10 s from 1 s on; before 11 s it is said that jobs have 5 s more, after 16 s it has not been ended
+    log_state = LogState(msgspec.structs.replace(ERA, policy="easy", parameters={}))
+    log_state.take(submitted(1, 10.0, 0.0))
+    log_state.take(Entry(1.0, (ev.JobStarted(1),), ()))
+    given = Configured(("a",), "easy", {}, walltime_grace_s=5.0)
+    log_state.take(Entry(9.0, (ev.WakeUp(),), (given,)))
+    assert not any(isinstance(effect, events.KillJob) for effect in log_state.take(Entry(11.0, (ev.WakeUp(),), ())))
+    assert any(isinstance(effect, events.KillJob) for effect in log_state.take(Entry(16.0, (ev.WakeUp(),), ())))
+
+
+def test_a_shorter_grace_holds_at_once() -> None:
+    log_state = LogState(msgspec.structs.replace(ERA, policy="easy", parameters={}))
+    given = Configured(("a",), "easy", {}, walltime_grace_s=50.0)
+    log_state.take(Entry(0.0, (ev.WakeUp(),), (given,)))
+    log_state.take(submitted(1, 10.0, 0.0))
+    log_state.take(Entry(1.0, (ev.JobStarted(1),), ()))
+    assert not any(isinstance(effect, events.KillJob) for effect in log_state.take(Entry(12.0, (ev.WakeUp(),), ())))
+    none = msgspec.structs.replace(given, walltime_grace_s=0.0)
+    assert events.KillJob(1, "over its walltime of 10 s") in log_state.take(Entry(20.0, (ev.WakeUp(),), (none,)))
+
+
+def test_pauses_are_the_policys_unless_others_are_given() -> None:
+    log_state = LogState(ERA)
+    compat = Policy("malleable-compat", {})
+    as_meant = Configured(("a",), "malleable-compat", {})
+    log: list[tuple[AnyFact, tuple[float | None, float]]] = [
+        (compat, (5.0, 60.0)),
+        (msgspec.structs.replace(as_meant, pass_interval_s=7.0, cooldown_s=0.0), (7.0, 0.0)),
+        (Policy("easy", {}), (7.0, 0.0)),  # chosen at run time
+        (compat, (7.0, 0.0)),
+        (msgspec.structs.replace(as_meant, pass_interval_s=0.0), (None, 60.0)),
+        (as_meant, (5.0, 60.0)),
+    ]
+    for number, (fact, expected) in enumerate(log):
+        log_state.take(Entry(float(number), (ev.WakeUp(),), (fact,)))
+        assert pauses(log_state) == expected, fact
+        assert pauses(LogState.thaw(ERA, log_state.freeze())) == expected
+    assert log_state.core.save()[0].settings.cores_per_node == 4
+    assert log_state.policy == compat
+
+
+def easy(*nodes: str) -> LogState:
+    return LogState(msgspec.structs.replace(ERA, nodes=nodes, policy="easy", parameters={}, cores_per_node=1))
+
+
+def test_ids_and_names_are_given_once_and_handlers_are_followed() -> None:
+    log_state = easy("a", "b")
+    request = JobRequest(name="job", command=("x",), hold=True)
+    log_state.take(Entry(0.0, (), (Requested(1, request),)))
+    assert log_state.next_job_id == 2, "also while a job is kept back"
+    log_state.take(submitted(5, 10.0, 1.0))
+    assert log_state.next_job_id == 6
+    phases = []
+    for event in (ev.JobStarted(5), ev.MalleableReady(5), ev.MalleableEnded(5)):
+        log_state.take(Entry(1.5, (event,), ()))
+        phases.append(log_state.jobs[5].phase)
+    assert phases == ["silent", "ready", "disabled"]
+    assert log_state.new_reservation() == "r1"
+    log_state.take(Entry(2.0, (ev.ReservationMade(AdvanceReservation("r1", 50.0, 60.0, 1)),), ()))
+    log_state.take(Entry(3.0, (ev.ReservationCancelled("r1"),), ()))
+    assert log_state.new_reservation() == "r2"
+
+
+def test_what_jobs_hold_is_added_up_in_seconds_of_nodes() -> None:
+    log_state = easy("a", "b")
+    log_state.take(submitted(1, 100.0, 10.0))
+    log_state.take(Entry(12.0, (ev.JobStarted(1),), ()))
+    log_state.take(Entry(40.0, (ev.JobEnded(1, "completed"),), ()))
+    log_state.take(Entry(50.0, (ev.WakeUp(),), ()))
+    assert (log_state.busy_node_s, log_state.node_s) == (30.0, 100.0)
+    (job,) = log_state.recorder.record().jobs
+    assert (job.state, job.end_s) == ("completed", 40.0)
+
+
+def test_a_job_that_was_kept_back_is_judged_when_another_has_ended() -> None:
+    log_state = easy("a")
+    log_state.take(submitted(1, 100.0, 0.0))
+    assert log_state.jobs[1].admitted
+    after = JobRequest(name="job", command=("x",), after_any=(1,))
+    log_state.take(Entry(1.0, (ev.JobStarted(1),), (Requested(2, after),)))
+    assert log_state.admissions(None) == []
+    log_state.take(Entry(2.0, (ev.JobEnded(1, "failed"),), ()))
+    assert [(admission.job.spec.job_id, admission.admitted) for admission in log_state.admissions(None)] == [(2, True)]
+
+
+def test_a_job_is_judged_when_it_comes() -> None:
+    log_state = easy("a")
+    assert log_state.admissions(None) == []
+    log_state.take(Entry(1.0, (), (Requested(1, JobRequest(name="job", command=("x",))),)))
+    assert [(admission.job.spec.job_id, admission.admitted) for admission in log_state.admissions(None)] == [(1, True)]
+
+
+def test_what_a_restart_changes_is_remembered_and_nothing_else(tmp_path: Path) -> None:
+    config = DaemonConfig(("a", "b"), state_dir=tmp_path, policy="easy")
+    (now,) = configured(Configured(("a",), "easy", {}), config)
+    assert isinstance(now, Configured)
+    assert now.nodes == ("a", "b")
+    assert configured(now, config) == []
+    assert configured(msgspec.structs.replace(now, policy="fcfs"), config) == [now, Policy("easy", {})]

@@ -109,7 +109,7 @@ class Child:
         return marked(self.mark)
 
     def finish(self) -> None:
-        """Tell it that there are no more commands; does not wait."""
+        """Signal the end of the commands; does not wait."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # it has ended
             self._process.stdin.close()
@@ -185,7 +185,7 @@ def _carriers(mark: str) -> list[int]:
 # Processes as Linux shows them: which belong to a contender, what they used ------------------------------------------
 
 MARK: Final = "MALLEABLE_OVERHEADS"
-"""Environment variable by which all processes of a contender are found, whoever their parent is by now."""
+"""Environment variable by which all processes of a contender are found, even if their parent has ended."""
 
 
 def marked(mark: str) -> list[int]:

@@ -104,7 +104,7 @@ class RunProgress:
     """Shows how far a run is; a context manager.
 
     Args:
-        steps: Steps of the whole run, to tell the time left.
+        steps: Steps of the whole run, to estimate the time left.
         quiet: Whether to show nothing.
         stream: Where to; standard error by default.
         clock: Seconds since any moment.

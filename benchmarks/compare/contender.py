@@ -190,7 +190,7 @@ def echo_rate(echo: Callable[[Any], Any], command: Command) -> Answer:
 
 
 class Ends:
-    """Handles on processes, opened while they live: their end is noticed at once, whoever their parent is.
+    """Handles on processes, opened while they live: their end is noticed at once, also of those with another parent.
 
     Args:
         pids: The processes.

@@ -100,6 +100,13 @@ class Sheet:
             table.add_section()
         return table
 
+    def as_markdown(self) -> str:
+        """Return it as Markdown."""
+        rules = ["--:" if align == "r" else "---" for align in self.align]
+        found = [row for section in self.sections for row in section]
+        rows = [self.heads, rules, *found]
+        return "\n".join(f"| {' | '.join(row)} |".replace("\n", "<br>") for row in rows)
+
 
 def show_sheets(title: str, sheets: Iterable[Sheet], remarks: Iterable[str], stream: TextIO | None = None) -> None:
     """Write tables, and remarks below them, to standard output; a line too long is better than one that is cut."""

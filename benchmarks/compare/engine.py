@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import os
 import socket
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TextIO, T
 
 from apgas.provenance import version
 
+from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile, gather_provenance
 from .child import END_S, TERM_S, Child, ContenderFailed, kill_marked
 from .command_line import RunProgress, interruptible
@@ -62,7 +64,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GoalVerdict:
     """What became of a goal.
 
     Attributes:
@@ -83,11 +85,11 @@ class Verdict:
         return f"{'met' if self.met else 'MISSED'}, {reached}"
 
 
-def judge(goal: Goal, medians: Mapping[str, float]) -> Verdict:
+def judge(goal: Goal, medians: Mapping[str, float]) -> GoalVerdict:
     """Judge a goal by the figures of all contenders."""
     ours = medians.get(OURS)
     reached = ours if goal.against is None else ratio(ours, medians.get(goal.against))
-    return Verdict(goal, reached, None if reached is None else bool(_HOLDS[goal.bound](reached, goal.limit)))
+    return GoalVerdict(goal, reached, None if reached is None else bool(_HOLDS[goal.bound](reached, goal.limit)))
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:
@@ -146,7 +148,7 @@ class Line:
         return {name: value for name, value in found.items() if value is not None}
 
     @property
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[GoalVerdict]:
         """What became of the goals."""
         medians = self.medians
         best = {
@@ -326,7 +328,7 @@ class Comparison(ABC):
     @property
     @abstractmethod
     def steps(self) -> int:
-        """How many steps the run has, to tell the time left."""
+        """How many steps the run has, to estimate the time left."""
 
     @abstractmethod
     def measure(self, stage: Stage) -> None:
@@ -399,6 +401,20 @@ class Comparison(ABC):
                 else:
                     self.add(measure, turn.quantities, turn.contender, answer)
 
+    def as_page(self, provenance: Mapping[str, Any], page: Path, figure: Path | None) -> str:
+        """Return the content of a page in Markdown, which shows the picture if that is a file."""
+        versions = ", ".join(f"{name} {known}" for name, known in provenance["versions"].items())
+        machine = f"{provenance['cpu']}, {provenance['cores']} cores, {provenance['mpi']}"
+        parts = [
+            f"# {self.title}",
+            f"`python -m benchmarks.{self.name}` has measured this on {machine}, {versions}.",
+            *(part for sheet in self.sheets() for part in (sheet.name, sheet.as_markdown()) if part),
+        ]
+        if figure is not None:
+            parts.append(f"![{self.title}]({os.path.relpath(figure, page.parent)})")
+        parts.append("\n".join(f"- {remark}" for remark in self.remarks()))
+        return "\n\n".join(parts) + "\n"
+
     def show(self, stream: TextIO | None = None) -> None:
         """Write the tables and the remarks to standard output."""
         show_sheets(self.title, self.sheets(), self.remarks(), stream)
@@ -409,7 +425,9 @@ def medians_of(rounds: int, kind: str = " interleaved") -> str:
     return "medians of 1 round" if rounds == 1 else f"medians of {rounds}{kind} rounds"
 
 
-def carry_out(comparison: Comparison, json: Path | None, quiet: bool, figure: Path | None = None) -> int:
+def carry_out(
+    comparison: Comparison, json: Path | None, quiet: bool, figure: Path | None = None, page: Path | None = None
+) -> int:
     """Measure, and show and write what was found out.
 
     Args:
@@ -417,6 +435,7 @@ def carry_out(comparison: Comparison, json: Path | None, quiet: bool, figure: Pa
         json: Where the result goes, if anywhere.
         quiet: Whether to leave progress out.
         figure: Where the picture goes, if anywhere; its suffix decides the kind of file.
+        page: Where tables, remarks and picture go as Markdown, if anywhere.
 
     Returns:
         The exit code: 0 measured (goals may be missed), 1 something essential could not be measured.
@@ -425,6 +444,8 @@ def carry_out(comparison: Comparison, json: Path | None, quiet: bool, figure: Pa
         BadUsage: A file cannot be written.
     """
     check_picture(figure)
+    if page is not None and not page.parent.is_dir():
+        raise BadUsage(f"--page {page}", "there is no such folder", "give a file in a folder that exists")
     target = ResultFile(json)
     target.reserve()
     with (
@@ -441,12 +462,14 @@ def carry_out(comparison: Comparison, json: Path | None, quiet: bool, figure: Pa
     comparison.show()
     if figure is not None:
         comparison.draw(str(found["cpu"])).savefig(figure, dpi=150)
-    name_files(json, figure)
+    if page is not None:
+        page.write_text(comparison.as_page(found, page, figure), encoding="utf-8")
+    name_files(json, figure, page)
     return 0 if comparison.complete else 1
 
 
-def name_files(json: Path | None, figure: Path | None) -> None:
+def name_files(json: Path | None, figure: Path | None, page: Path | None = None) -> None:
     """Say where the files are."""
-    for name, file in (("result file", json), ("figure", figure)):
+    for name, file in (("result file", json), ("figure", figure), ("page", page)):
         if file is not None:
             sys.stdout.write(f"{name}: {file}\n")

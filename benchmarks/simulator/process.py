@@ -24,9 +24,11 @@ MOST_TIMES: Final = 5.0
 MOST_MB: Final = 600.0
 """The goal for a million jobs."""
 _BARE: Final = Path(__file__).with_name("bare.py")
-_LONE: Final = """
-import json, os, subprocess, sys
-process = subprocess.Popen([sys.executable, *sys.argv[1:]])
+_DEADLINE_S: Final = 3600
+"""After this time a measured process is ended by SIGALRM: an alarm outlasts the start of a program."""
+_LONE: Final = f"""
+import json, os, signal, subprocess, sys
+process = subprocess.Popen([sys.executable, *sys.argv[1:]], preexec_fn=lambda: signal.alarm({_DEADLINE_S}))
 _, status, usage = os.wait4(process.pid, 0)
 print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime, usage.ru_maxrss / 1024]))
 """

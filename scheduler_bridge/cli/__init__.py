@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
-_EXTRA: Final = ("typer", "rich", "platformdirs", "mypy_extensions")
+_EXTRA: Final = ("typer", "rich", "platformdirs")
 """What the extra `bridge` installs."""
 
 

@@ -53,6 +53,9 @@ COMMANDS: Final = {
     "policy": Entry("operations", "Say which policy decides, or let another one decide from now on."),
     "limits": Entry("operations", "Say what users may have at most, or let another limit hold from now on."),
     "simulate": Entry("simulate", "Replay a workload under a policy, on a simulated cluster."),
+    "compare": Entry(
+        "compare", "Simulate a workload under several policies, and say by how much they differ, seed by seed."
+    ),
     "policies": Entry("policies", "List the scheduling policies, their parameters and sources."),
     "experiment": Entry("experiment", "Repeat an experiment of the papers and compare with what they print."),
     "doctor": Entry(

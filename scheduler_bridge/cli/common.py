@@ -134,6 +134,19 @@ def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
         )
 
 
+class FieldOption:
+    """The option that a field is given by: its name, and what ``typer.Option`` takes besides."""
+
+    def __init__(self, name: str, **shown: Any) -> None:
+        self.name = name
+        self._shown = shown
+
+    def info(self) -> OptionInfo:
+        """The option, for one parameter."""
+        info: OptionInfo = typer.Option(self.name, **self._shown)
+        return info
+
+
 @dataclass(frozen=True)
 class FieldsOf:
     """Options for fields of a struct of messages, of which none has a default: what is not given is left out.
@@ -144,7 +157,7 @@ class FieldsOf:
     """
 
     struct: type[msgspec.Struct]
-    options: Mapping[str, OptionInfo]
+    options: Mapping[str, FieldOption]
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """The options, as parameters of a function."""
@@ -152,7 +165,7 @@ class FieldsOf:
         for name, option in self.options.items():
             kind, default = _taken_for(types[name])
             yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, copy(option)]
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option.info()]
             )
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from scheduler_bridge.experiments.sweep import Form
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from scheduler_bridge.experiments.outcome import Outcome
-    from scheduler_bridge.experiments.real_runs.plan import RunKey
+    from scheduler_bridge.experiments.real_runs.campaign import RunKey
+    from scheduler_bridge.experiments.study_report import StudyReport
     from scheduler_bridge.experiments.sweep import Reporter, Standing
     from scheduler_bridge.record import RunRecord
 
@@ -161,48 +161,61 @@ def experiment(
         )
     chosen = EXPERIMENTS[name]
     asked.check(name, chosen)
-    outcome = chosen.run(asked)
-    if as_json:
-        print_json(_plain(outcome))
-    else:
-        _show(outcome, chosen.tables)
-    if asked.out is not None:
-        from scheduler_bridge.experiments.outcome import write_outcome
-
-        for path in write_outcome(outcome, asked.out, reproduce=shlex.join(asked.command(name))):
-            if not as_json:
-                say(f"written: {path}")
-    if chosen.must_pass and not outcome.passed:
+    report = chosen.run(asked)
+    show_report(report, chosen.tables, asked.out, asked.command(name), as_json=as_json)
+    if chosen.must_pass and not report.passed:
         raise typer.Exit(1)
 
 
-def _show(outcome: Outcome, tables: int) -> None:
+def show_report(report: StudyReport, tables: int, out: Path | None, command: list[str], *, as_json: bool) -> None:
+    """Print a report, and write it.
+
+    Args:
+        report: What was found.
+        tables: How many of its tables are printed.
+        out: The folder to which it is written; None: nowhere.
+        command: What leads to the same.
+        as_json: Print JSON.
+    """
+    if as_json:
+        print_json(_plain(report))
+    else:
+        _show(report, tables)
+    if out is not None:
+        from scheduler_bridge.experiments.study_report import write_report
+
+        for path in write_report(report, out, reproduce=shlex.join(command)):
+            if not as_json:
+                say(f"written: {path}")
+
+
+def _show(report: StudyReport, tables: int) -> None:
     from rich import box
     from rich.table import Table
 
-    from scheduler_bridge.experiments.outcome import shown
+    from scheduler_bridge.experiments.study_report import shown
 
-    for data in outcome.tables[:tables]:
+    for data in report.tables[:tables] if report.summary is None else (report.summary,):
         table = Table(title=data.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
         for index, column in enumerate(data.columns[:_COLUMNS]):
             table.add_column(column, justify="right" if index else "left", min_width=5, overflow="fold")
         for row in data.rows:
             table.add_row(*(shown(value) for value in row[:_COLUMNS]))
         print_rich(table)
-    for remark in outcome.remarks:
+    for remark in report.remarks:
         say(f"- {remark}")
-    say(f"\n{outcome.verdict}")
+    say(f"\n{report.verdict}")
 
 
-def _plain(outcome: Outcome) -> dict[str, Any]:
+def _plain(report: StudyReport) -> dict[str, Any]:
     return {
-        "experiment": outcome.name,
-        "verdict": outcome.verdict,
-        "passed": outcome.passed,
-        "remarks": outcome.remarks,
+        "experiment": report.name,
+        "verdict": report.verdict,
+        "passed": report.passed,
+        "remarks": report.remarks,
         "tables": {
             table.name: [dict(zip(_unique(table.columns), row, strict=True)) for row in table.rows]
-            for table in outcome.tables
+            for table in report.tables
         },
     }
 
@@ -235,7 +248,7 @@ def _goes_on(out: Path | None) -> Iterator[None]:
         say(f"interrupted{kept}", err=True)
         raise typer.Exit(130) from None
     except OSError as error:
-        raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at --data and --out") from None
+        raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at the files that are given") from None
 
 
 @contextmanager
@@ -260,49 +273,73 @@ _RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 """One of them is in the environment of a process that mpiexec has started."""
 
 
-def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], Outcome]:
+def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], StudyReport]:
     """Return what runs an experiment whose simulations are a sweep, on the places that are asked for.
-
-    One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
-    it has started, and a scheduler may send more.
 
     Args:
         folder: Of the study, below ``scheduler_bridge.experiments``.
         data: Whether that is given the folder with the reference data.
     """
 
-    def run(asked: StudyOptions) -> Outcome:
-        def simulate() -> Outcome:
-            from scheduler_bridge.experiments.sweep import SweepFileError, Sweeping
+    def run(asked: StudyOptions) -> StudyReport:
+        def simulate(reporter: Reporter) -> StudyReport:
+            from scheduler_bridge.experiments.sweep import Sweeping
 
             study = importlib.import_module(f"scheduler_bridge.experiments.{folder}.study")
-            try:
-                with _goes_on(asked.out), _shown() as tell:
-                    how = Sweeping("full" if asked.scale == "full" else "small", asked.out, tell, asked.rows)
-                    outcome: Outcome = study.run(asked.data, how) if data else study.run(how)
-                    return outcome
-            except SweepFileError as error:
-                raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
+            how = Sweeping("full" if asked.scale == "full" else "small", asked.out, reporter, asked.rows)
+            report: StudyReport = study.run(asked.data, how) if data else study.run(how)
+            return report
 
-        launched = any(name in os.environ for name in _RANKS)
-        if launched and asked.places is not None:
-            what, why = f"--places {asked.places} under mpiexec", "the places are those that it starts"
-            raise CliError(what, why, "give mpiexec -n instead")
-        places = asked.places or len(os.sched_getaffinity(0))
-        if places == 1 and not launched:
-            return simulate()
-        import apgas
-
-        def on_places() -> Outcome:
-            from scheduler_bridge.experiments.simulations import start_places
-
-            if not launched:
-                start_places(places)
-            return simulate()
-
-        return apgas.run(on_places)
+        return on_places(simulate, "--places", asked.places, asked.out)
 
     return run
+
+
+def on_places(
+    simulate: Callable[[Reporter], StudyReport], option: str, places: int | None, out: Path | None
+) -> StudyReport:
+    """Run a sweep on the places that are asked for, and show how far it is.
+
+    One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
+    it has started, and a scheduler may send more.
+
+    Args:
+        simulate: Runs it.
+        option: By which their number was given.
+        places: Their number; None: it was not.
+        out: Where rows are kept.
+
+    Raises:
+        CliError: mpiexec says how many places there are, or the sweep cannot go on with what is there.
+        Exit: It was interrupted.
+    """
+
+    def shown() -> StudyReport:
+        from scheduler_bridge.experiments.sweep import SweepFileError
+
+        try:
+            with _goes_on(out), _shown() as reporter:
+                return simulate(reporter)
+        except SweepFileError as error:
+            raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
+
+    launched = any(name in os.environ for name in _RANKS)
+    if launched and places is not None:
+        what, why = f"{option} {places} under mpiexec", "the places are those that it starts"
+        raise CliError(what, why, "give mpiexec -n instead")
+    count = places or len(os.sched_getaffinity(0))
+    if count == 1 and not launched:
+        return shown()
+    import apgas
+
+    def main() -> StudyReport:
+        from scheduler_bridge.experiments.simulations import start_places
+
+        if not launched:
+            start_places(count)
+        return shown()
+
+    return apgas.run(main)
 
 
 @contextmanager
@@ -325,10 +362,10 @@ def _shown() -> Iterator[Reporter]:
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None, left="")
 
-        def tell(standing: Standing) -> None:
+        def reporter(standing: Standing) -> None:
             bar.update(task, total=standing.cells, completed=standing.done, left=_left(standing))
 
-        yield tell
+        yield reporter
 
 
 def _left(standing: Standing) -> str:
@@ -340,7 +377,7 @@ def _left(standing: Standing) -> str:
     return f"{where}, about {left} left".removeprefix(", ")
 
 
-def _replayed_runs(asked: StudyOptions) -> Outcome:
+def _replayed_runs(asked: StudyOptions) -> StudyReport:
     from scheduler_bridge.experiments.published_runs.study import run
 
     if asked.data is None:
@@ -355,10 +392,10 @@ def _replayed_runs(asked: StudyOptions) -> Outcome:
 # Experiments of real jobs ---------------------------------------------------------------------------------------------
 
 
-def _real_runs(asked: StudyOptions) -> Outcome:
+def _real_runs(asked: StudyOptions) -> StudyReport:
     from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
     from scheduler_bridge.daemon.trial import CalibrationError
-    from scheduler_bridge.experiments.real_runs.plan import HERE, PLANS, Site
+    from scheduler_bridge.experiments.real_runs.campaign import CAMPAIGNS, HERE, Site
     from scheduler_bridge.experiments.real_runs.runner import Again
     from scheduler_bridge.experiments.real_runs.study import report, run
 
@@ -373,18 +410,18 @@ def _real_runs(asked: StudyOptions) -> Outcome:
                 hint = "run it first, without --report-only"
                 raise CliError("there is nothing to report", str(error), hint) from None
         again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
-        with _followed(folder, len(PLANS[asked.scale].at(site).runs())) as (tell, watcher):
-            return run(folder, asked.scale, asked.data, tell=tell, watcher=watcher, again=again, site=site)
+        with _followed(folder, len(CAMPAIGNS[asked.scale].at(site).runs())) as (announce, watcher):
+            return run(folder, asked.scale, asked.data, announce=announce, watcher=watcher, again=again, site=site)
 
 
-def _sd_real(asked: StudyOptions) -> Outcome:
-    from scheduler_bridge.experiments.sd_real.study import PLANS, run
+def _sd_real(asked: StudyOptions) -> StudyReport:
+    from scheduler_bridge.experiments.sd_real.study import CAMPAIGNS, run
 
     folder = asked.folder_for("sd-real")
     if asked.scale == "full":
         raise CliError("sd-real has no scale full", "it has tiny and small", "give --scale small")
-    with _followed(folder, len(PLANS[asked.scale].runs())) as (tell, watcher):
-        return run(folder, asked.scale, tell=tell, watcher=watcher)
+    with _followed(folder, len(CAMPAIGNS[asked.scale].runs())) as (announce, watcher):
+        return run(folder, asked.scale, announce=announce, watcher=watcher)
 
 
 @contextmanager
@@ -478,7 +515,7 @@ class Entry:
     """
 
     summary: str
-    run: Callable[[StudyOptions], Outcome]
+    run: Callable[[StudyOptions], StudyReport]
     tiny: bool = False
     must_pass: bool = False
     tables: int = 3

@@ -56,10 +56,7 @@ def queue(
         typer.echo(f"the log cannot be written: {snapshot.log_behind}; no jobs are taken")
     jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
     if jobs:
-        width = terminal_width()
-        print_rich(Group(*queue_lines(jobs, snapshot.now_s, width).all()))
-        if width is not None and (line := clock_line(jobs, snapshot.now_s)):
-            say(line)
+        print_rich(Group(*queue_lines(jobs, snapshot.now_s, terminal_width()).all()))
     else:
         say("no job waits or runs")
     for kept in snapshot.reservations:
@@ -195,9 +192,9 @@ def _cells(job: JobStatus, now_s: float) -> dict[str, str]:
 
 
 def remark(job: JobStatus, now_s: float) -> str:
-    """How far a job is that runs and tells it; why it waits, or what was last decided about it."""
+    """The progress of a running job that reports it; why it waits, or what was last decided about it."""
     if job.state != "running" or job.progress is None:
-        reason = one_line(job.reason)
+        reason = one_line(words.from_now(job.reason, now_s))
         if job.state == "waiting" and job.expected_start_s is not None:
             return f"{reason}; {_expected(job.expected_start_s - now_s)}"
         return reason
@@ -205,13 +202,6 @@ def remark(job: JobStatus, now_s: float) -> str:
         share = words.percent(job.progress / job.progress_total)
         return one_line(f"{share} of {words.large(job.progress_total)} {job.progress_unit}")
     return one_line(f"{words.large(job.progress)} {job.progress_unit}")
-
-
-def clock_line(jobs: Sequence[JobStatus], now_s: float) -> str:
-    """Say which clock the remarks go by, where one of them tells a time: the scheduler's core knows no other."""
-    if all(job.state != "waiting" or job.expected_start_s is None for job in jobs):
-        return ""
-    return f"times in remarks are those of the scheduler's clock: it is {now_s:.1f} s now"
 
 
 def _expected(in_s: float) -> str:

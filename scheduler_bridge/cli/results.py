@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
     from scheduler_bridge.record import RunRecord
     from scheduler_bridge.report.overview import Course, Window
+    from scheduler_bridge.report.page import Drawn
     from scheduler_bridge.sim import Means, Measures, Replay, Spread
     from scheduler_bridge.workloads import Finding, Workload
 
 # The figures of a simulation, and how far it is -----------------------------------------------------------------------
 
-Tell: TypeAlias = Callable[[float, int], None]
+OnProgress: TypeAlias = Callable[[float, int], None]
 """Takes the time in the simulation, in seconds, and how many jobs are over."""
 
 _MEANS: Final = (
@@ -55,7 +56,7 @@ _MOST_REASONS: Final = 3
 
 
 @contextmanager
-def progress(jobs: int, what: str = "simulating") -> Iterator[Tell]:
+def progress(jobs: int, what: str = "simulating") -> Iterator[OnProgress]:
     """Show on standard error how many of the jobs are over: a bar on a terminal, a line now and then elsewhere."""
     if sys.stderr.isatty():
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -69,18 +70,11 @@ def progress(jobs: int, what: str = "simulating") -> Iterator[Tell]:
         return
     due = due_every()
 
-    def tell(now_s: float, over: int) -> None:
+    def on_progress(now_s: float, over: int) -> None:
         if due():
             say(f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload", err=True)
 
-    yield tell
-
-
-def metrics(measures: Measures) -> dict[str, float | int | None]:
-    """The figures by the names of the contract."""
-    means = ("mean_wait_s", "mean_runtime_s", "mean_turnaround_s", "mean_slowdown", "mean_bounded_slowdown")
-    every = {name: getattr(measures.every, name) for name in (*means, "grows", "shrinks")}
-    return {**every, "utilization": measures.utilization, "makespan_s": measures.makespan_s}
+    yield on_progress
 
 
 def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
@@ -129,29 +123,6 @@ def _reasons(found: Mapping[str, Finding]) -> str:
     return ", ".join([*shown, "others"] if len(ordered) > _MOST_REASONS else shown)
 
 
-def fault_lines(measures: Measures) -> Iterator[str]:
-    """What failures and checkpoints cost; nothing where there were none."""
-    if (faults := measures.faults) is None:
-        return
-    yield (
-        f"of the utilization {measures.useful:.1%} useful, {measures.lost:.1%} lost to failures, "
-        f"{measures.overhead:.1%} spent on checkpoints and restarts"
-    )
-    yield (
-        f"{words.plural(faults.node_failures, 'node failure')}: {faults.job_failures:,} times a job lost a node, "
-        f"{faults.restarts:,} times one was run again"
-    )
-    yield (
-        f"{faults.lost_node_s / 3600:,.1f} node-hours lost, {faults.checkpoint_node_s / 3600:,.1f} for "
-        f"{words.plural(faults.checkpoints, 'checkpoint')}, {faults.restart_node_s / 3600:,.1f} for restarts"
-    )
-    if faults.lost_jobs:
-        yield (
-            f"WARNING: lost for good: {words.plural(faults.lost_jobs, 'job')}, with {faults.lost_jobs_share:.1%} of "
-            "the node-hours asked for; the means are without them, and look better for it"
-        )
-
-
 def _further_lines(measures: Measures, done: Replay) -> Iterator[str]:
     window = measures.window
     yield (
@@ -167,6 +138,8 @@ def _further_lines(measures: Measures, done: Replay) -> Iterator[str]:
     if done.links.honoured or done.links.dropped:
         left_out = ", ".join(f"{count:,} {why}" for why, count in done.links.dropped.items())
         yield f"dependencies: {done.links.honoured:,} honoured" + (f"; left out: {left_out}" if left_out else "")
+    from scheduler_bridge.simulation import fault_lines
+
     yield from fault_lines(measures)
     if measures.refused or measures.unfinished:
         yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"
@@ -231,39 +204,6 @@ WindowOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """What is drawn.
-
-    Attributes:
-        record: What happened to jobs and nodes.
-        whole: Where that is only a part of the run: the course of all of it, and which part.
-    """
-
-    record: RunRecord
-    whole: tuple[Course, Window] | None = None
-
-    def write(self, png: Path | None, html: Path | None) -> None:
-        """Write the picture and the page, those that are asked for.
-
-        Raises:
-            OSError: One cannot be written.
-        """
-        from scheduler_bridge.report import gantt, overview
-        from scheduler_bridge.report.charts import write_png
-        from scheduler_bridge.report.page import write_page
-
-        if png is not None:
-            if self.whole is None:
-                figure = gantt.draw([self.record])
-            else:
-                course, window = self.whole
-                figure = overview.draw(course, self.record, window)
-            write_png(figure, png)
-        if html is not None:
-            write_page([self.record], html, whole=self.whole)
-
-
 def read_window(text: str | None) -> tuple[float, float] | None:
     """From when to when a part of the run is drawn, in seconds since its first submission; None: it is not said.
 
@@ -281,7 +221,7 @@ def read_window(text: str | None) -> tuple[float, float] | None:
     return from_s, to_s
 
 
-def window_of(course: Course, asked: tuple[float, float] | None) -> Window:
+def window_of(course: Course, asked: tuple[float, float]) -> Window:
     """The part of a run that is drawn node by node.
 
     Raises:
@@ -289,8 +229,6 @@ def window_of(course: Course, asked: tuple[float, float] | None) -> Window:
     """
     from scheduler_bridge.report.overview import Window
 
-    if asked is None:
-        return course.busiest()
     if asked[0] >= course.makespan_s:
         raise CliError(
             f"--window from {asked[0]:g} s on: nothing is left to draw",
@@ -307,11 +245,12 @@ def drawn_of(record: RunRecord, asked: tuple[float, float] | None) -> Drawn:
         CliError: The part that is asked for is none of the run.
     """
     from scheduler_bridge.report.overview import Course, cut, is_large, lives_of
+    from scheduler_bridge.report.page import Drawn
 
     if asked is None and not is_large(len(record.jobs), len(record.nodes)):
         return Drawn(record)
     course = Course.of(record.policy, len(record.nodes), lives_of(record), until_s=record.end_s, notes=record.notes)
-    window = window_of(course, asked)
+    window = course.busiest() if asked is None else window_of(course, asked)
     return Drawn(cut(record, window, course.origin_s), (course, window))
 
 

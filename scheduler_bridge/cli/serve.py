@@ -164,7 +164,7 @@ def serve(
     state: StateOption = None,
     mpiexec: Annotated[
         Path | None,
-        typer.Option("--mpiexec", metavar="FILE", help="MPI launcher.", show_default="the one beside this Python"),
+        typer.Option("--mpiexec", metavar="FILE", help="Starts jobs.", show_default="apgas.launch"),
     ] = None,
     salvage: Annotated[
         bool,

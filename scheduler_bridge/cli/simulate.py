@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import re
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
@@ -16,20 +15,16 @@ from scheduler_bridge.cli import results
 from scheduler_bridge.cli.common import CliError, say
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
-from scheduler_bridge.cli.results import Drawn, Output, window_of
+from scheduler_bridge.cli.results import Output, window_of
 from scheduler_bridge.cli.workload import Conversion, MalleableOption, TraceOptions, findings
 from scheduler_bridge.policies.base import jobs_per_node
 
 if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Sequence
-
-    from scheduler_bridge.core.events import Effect, Event
+    from scheduler_bridge.core.events import Event
     from scheduler_bridge.policies import Policy
-    from scheduler_bridge.record import Recorder, RunRecord
-    from scheduler_bridge.report.overview import Course, Window
-    from scheduler_bridge.sim import CheckpointPlan, FaultTolerance, Observer, Replay, ReplayOptions
-    from scheduler_bridge.workloads import TraceJob, Workload
+    from scheduler_bridge.sim import CheckpointPlan, FaultTolerance, Replay, ReplayOptions
+    from scheduler_bridge.simulation import Setup
+    from scheduler_bridge.workloads import Workload
 
 _HOUR_S: Final = 3600.0
 
@@ -41,21 +36,23 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
     """
     output.check()
     load_policies(asked.load)
-    policy = asked.make_policy()
+    asked.check_policy()
     explained = frozenset(output.explain)
     how = asked.replay_options(explained)
     jobs = asked.jobs()
     if unknown := explained - {job.job_id for job in jobs.jobs}:
         raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
-    if asked.system.cores == 1 and jobs_per_node(policy) > 1:
-        name = asked.policy
-        say(f"{name} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
-    if output.draws or output.swf is not None or asked.failing.mtbf_h is not None:
-        done, drawn = _Simulation(asked, how, jobs).run(output)
-    else:  # nothing looks at the jobs again
-        jobs, parted = jobs.parted()
-        with results.progress(len(parted)) as show:
-            done, drawn = _Simulation(asked, how, jobs).replay(None, show, parted), None
+    count, parted = len(jobs), None
+    if not (output.draws or output.swf is not None or asked.failing.mtbf_h is not None):
+        jobs, parted = jobs.parted()  # nothing looks at the jobs again
+    setup, drawn = asked.setup(how, jobs), None
+    with results.progress(count) as show:
+        done = setup.replay(progress=show, jobs=parted)
+    if output.draws:
+        times = output.times()
+        choose = None if times is None else partial(window_of, asked=times)
+        with results.progress(count, "drawing") as show:
+            drawn = setup.drawn(done, choose, show)
     if output.written or output.prints:
         output.write(_document(asked, how, jobs, done), jobs, done, drawn)
     if not output.prints:
@@ -71,7 +68,7 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Conversion(Conversion):
+class SimulatedConversion(Conversion):
     """What becomes of the jobs: nothing, unless it is asked for."""
 
     malleable: MalleableOption = 0.0
@@ -79,12 +76,10 @@ class _Conversion(Conversion):
 
 
 def _seconds(option: str, text: str) -> Any:
-    """An option in seconds."""
     return typer.Option(option, min=0, metavar="SECONDS", help=text)
 
 
 def _hours(option: str, text: str) -> Any:
-    """An option in hours."""
     return typer.Option(option, min=0, metavar="HOURS", help=text)
 
 
@@ -201,6 +196,15 @@ class Failing:
         rule = one_of("--on-failure", self.on_failure, "rule", "requeue", "fail")
         if rule == "fail" and self.attempts is not None:
             raise CliError("--attempts with --on-failure fail", "a job that fails is not run again", "leave one out")
+        if self.mtbf_h is None:
+            for option, given in (
+                ("--on-failure fail", rule == "fail"),
+                ("--attempts", self.attempts is not None),
+                ("--resilient", self.resilient),
+                ("--restart-cost", self.restart_cost_s > 0),
+            ):
+                if given:
+                    raise CliError(f"{option} without --mtbf", "no node fails", "for example: --mtbf 5000")
         return sim.FaultTolerance(
             requeue=rule == "requeue",
             attempts=self.attempts,
@@ -265,7 +269,7 @@ class SimulationOptions:
         _hours("--warmup", "Leave the first hours, and what follows the last submission, out of the figures."),
     ] = None
     trace: TraceOptions
-    conversion: _Conversion
+    conversion: SimulatedConversion
     system: System
     failing: Failing
 
@@ -280,6 +284,32 @@ class SimulationOptions:
             CliError: That cannot be done, or the warm-up leaves nothing to look at.
         """
         jobs = self.trace.read(self.workload)
+        self._expect_rest(jobs)
+        return self.conversion.converted(jobs)
+
+    def check(self, jobs: Workload) -> None:
+        """See that ``jobs`` can be simulated in this way, before any is.
+
+        Raises:
+            CliError: They cannot.
+            UnknownPolicyError: There is no such policy, or parameter.
+        """
+        self.check_policy()
+        self._expect_rest(jobs)
+        self.replay_options(frozenset())
+        self.reservations(self.nodes_for(jobs))
+
+    def check_policy(self) -> None:
+        """Make the policy once, and say it if it cannot do what it is made for.
+
+        Raises:
+            UnknownPolicyError: There is no such policy, or parameter.
+        """
+        if self.system.cores == 1 and jobs_per_node(self.make_policy()) > 1:
+            name = self.policy
+            say(f"{name} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
+
+    def _expect_rest(self, jobs: Workload) -> None:
         length_s = jobs.jobs[-1].submit_s - jobs.jobs[0].submit_s
         if self.warmup_h is not None and self.warmup_h * _HOUR_S > length_s:
             raise CliError(
@@ -287,7 +317,6 @@ class SimulationOptions:
                 f"the last submission is {length_s / _HOUR_S:.2f} h after the first",
                 "give fewer hours",
             )
-        return self.conversion.converted(jobs)
 
     def nodes_for(self, jobs: Workload) -> int:
         """How many nodes the cluster has."""
@@ -337,6 +366,18 @@ class SimulationOptions:
             warmup_s=None if self.warmup_h is None else self.warmup_h * _HOUR_S,
         )
 
+    def setup(self, how: ReplayOptions, jobs: Workload) -> Setup:
+        """What is simulated: ``jobs`` in this way, with failures and reservations.
+
+        Raises:
+            CliError: A reservation is none.
+        """
+        from scheduler_bridge.simulation import Setup
+
+        nodes = self.nodes_for(jobs)
+        happens = self.failing.failures(jobs, nodes, self.conversion.seed) + self.reservations(nodes)
+        return Setup(jobs, self.policy, self.make_policy, nodes, how, happens)
+
     def reservations(self, nodes: int) -> list[tuple[float, Event]]:
         """The reservations, all made at the beginning.
 
@@ -370,102 +411,12 @@ class SimulationOptions:
         return made
 
 
-# The run, and what is drawn of it ------------------------------------------------------------------------------------
-
-
-class _SeenError(Exception):
-    """The part of the run that is looked at is over."""
-
-
-@dataclass(frozen=True)
-class _Simulation:
-    asked: SimulationOptions
-    how: ReplayOptions
-    jobs: Workload
-
-    def replay(self, observer: Observer | None, progress: results.Tell, taken: deque[TraceJob] | None = None) -> Replay:
-        """Simulate the jobs, or those that they were parted from, which are taken out as they are submitted."""
-        from scheduler_bridge import sim
-
-        nodes = self.asked.nodes_for(self.jobs)
-        failures = self.asked.failing.failures(self.jobs, nodes, self.asked.conversion.seed)
-        return sim.replay(
-            self.jobs,
-            self.asked.make_policy(),
-            nodes,
-            self.how,
-            disturbances=failures + self.asked.reservations(nodes),
-            observer=observer,
-            progress=progress,
-            jobs=taken,
-        )
-
-    def run(self, output: Output) -> tuple[Replay, Drawn | None]:
-        """Simulate, and see to what is to be drawn.
-
-        Of a run that is too large to be drawn whole the busiest part is only known when it is over; so this part, which
-        the simulation repeats bit by bit, is simulated again, with a look at which nodes jobs have.
-        """
-        from scheduler_bridge.report.overview import Course, Life, is_large
-
-        nodes, times = self.asked.nodes_for(self.jobs), output.times()
-        if output.draws and times is None and not is_large(len(self.jobs), nodes):
-            recorder = self._recorder()
-            with results.progress(len(self.jobs)) as show:
-                done = self.replay(recorder.observe_batch, show)
-            for line in results.fault_lines(done.measures):
-                recorder.note(line)
-            return done, Drawn(recorder.record())
-        with results.progress(len(self.jobs)) as show:
-            done = self.replay(None, show)
-        if not output.draws:
-            return done, None
-        records = [record for record in done.result.records.values() if not record.refused]
-        lives = (
-            Life(
-                record.spec.submit_s, record.start_s, record.end_s, (*record.spans(), *record.reserved), record.grows,
-                record.shrinks,
-            )
-            for record in records
-        )  # fmt: skip
-        notes = [self._note(), *results.fault_lines(done.measures)]
-        course = Course.of(self.asked.policy, nodes, lives, until_s=done.result.end_s, notes=notes)
-        window = window_of(course, times)
-        return done, Drawn(self._part(course, window), (course, window))
-
-    def _part(self, course: Course, window: Window) -> RunRecord:
-        from scheduler_bridge.core.events import WakeUp
-        from scheduler_bridge.report.overview import cut
-
-        from_s, to_s = course.origin_s + window.from_s, course.origin_s + window.to_s
-        recorder = self._recorder(since_s=from_s)
-
-        def observe(now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
-            if now > to_s:
-                raise _SeenError
-            recorder.observe_batch(now, events, effects)
-
-        with contextlib.suppress(_SeenError), results.progress(len(self.jobs), "drawing") as show:
-            self.replay(observe, show)
-        recorder.observe(to_s, WakeUp())
-        return cut(recorder.record(), window, course.origin_s)
-
-    def _recorder(self, since_s: float = -math.inf) -> Recorder:
-        from scheduler_bridge.record import Recorder
-        from scheduler_bridge.sim import node_names
-
-        names, cores = node_names(self.asked.nodes_for(self.jobs)), self.asked.system.cores
-        recorder = Recorder(names, self.asked.policy, cores_per_node=cores, since_s=since_s)
-        recorder.note(self._note())
-        return recorder
-
-    def _note(self) -> str:
-        return f"simulated: {self.jobs.label}"
+# The result as JSON --------------------------------------------------------------------------------------------------
 
 
 def _document(asked: SimulationOptions, how: ReplayOptions, jobs: Workload, done: Replay) -> dict[str, object]:
-    """The result as JSON shows it."""
     from scheduler_bridge.sim import spreads
+    from scheduler_bridge.sim.measures import headline_figures
 
     measures = done.measures
     trace = asdict(asked.trace)
@@ -475,7 +426,7 @@ def _document(asked: SimulationOptions, how: ReplayOptions, jobs: Workload, done
         "parameters": policies.describe(asked.policy).parameters | policies.parse(asked.policy, asked.settings),
         "nodes": asked.nodes_for(jobs),
         "jobs": len(done.result.records),
-        "metrics": results.metrics(measures),
+        "metrics": headline_figures(measures),
         "window": measures.window,
         "seconds": done.seconds,
         "workload": {"name": jobs.name, "source": jobs.source or str(asked.workload), "synthetic": jobs.synthetic},

@@ -25,6 +25,23 @@ OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FI
 TargetOption = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
 PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
+RuleOption = Annotated[
+    str,
+    typer.Option(
+        "--rule",
+        metavar="RULE",
+        help="Which bounds malleable jobs get: amdahl, amdahl-logs, or mebf-high, -medium, -low.",
+    ),
+]
+EvolvingOption = Annotated[
+    float,
+    typer.Option(
+        "--evolving",
+        min=0,
+        max=1,
+        help="Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
+    ),
+]
 MalleableOption = Annotated[
     float, typer.Option("--malleable", min=0, max=1, help="Make this share of the rigid jobs malleable.")
 ]
@@ -115,23 +132,8 @@ class Conversion:
     PANEL: ClassVar = "Workload"
 
     malleable: MalleableOption = 1.0
-    rule: Annotated[
-        str,
-        typer.Option(
-            "--rule",
-            metavar="RULE",
-            help="Which bounds malleable jobs get: amdahl, amdahl-logs, or mebf-high, -medium, -low.",
-        ),
-    ] = "amdahl"
-    evolving: Annotated[
-        float,
-        typer.Option(
-            "--evolving",
-            min=0,
-            max=1,
-            help="Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
-        ),
-    ] = 0.0
+    rule: RuleOption = "amdahl"
+    evolving: EvolvingOption = 0.0
     seed: SeedOption = 0
 
     def converted(self, workload: Workload) -> Workload:

@@ -35,8 +35,8 @@ PLAIN_WIDTH = 120
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is run: which batch, under which policies, where the report goes, how many resizes are due."""
+class DemoRun:
+    """What a run of the demo was asked for: the batch, policies, the folder of the report, how many resizes are due."""
 
     seed: int
     policies: tuple[str, ...]
@@ -74,7 +74,7 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         return _refuse(
             f"--output {output}", f"the folder cannot be made: {error.strerror}", "give another --output", code=2
         )
-    plan = Plan(
+    wanted = DemoRun(
         seed=seed,
         policies=(BASELINE, policy) if policy != BASELINE else (BASELINE,),
         output=output,
@@ -86,7 +86,7 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="malleable-demo-") as scratch:
-            records = _run(plan, mark, Path(scratch), console)
+            records = _run(wanted, mark, Path(scratch), console)
     except KeyboardInterrupt:
         left = wait_gone(mark)
         console.print(f"interrupted; {f'still running: {left}' if left else 'nothing is left running'}")
@@ -95,37 +95,37 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         return _refuse("the demo cannot run", str(error), getattr(error, "hint", "") or "try: malleable doctor", code=1)
     finally:
         signal.signal(signal.SIGTERM, before)
-    return _conclude(plan, records, wait_gone(mark), console)
+    return _conclude(wanted, records, wait_gone(mark), console)
 
 
-def _run(plan: Plan, mark: str, scratch: Path, console: Console) -> list[RunRecord]:
+def _run(wanted: DemoRun, mark: str, scratch: Path, console: Console) -> list[RunRecord]:
     nodes = numbered_nodes(NODES)
     batch = draw(
-        Random(plan.seed), plan.shape, accept=lambda jobs: shows_resizing(jobs, nodes, max(1, plan.least_resizes))
+        Random(wanted.seed), wanted.shape, accept=lambda jobs: shows_resizing(jobs, nodes, max(1, wanted.least_resizes))
     )
     environment = {ENV_RUN: mark, "PYTHONPATH": import_path()}
     console.print(f"Calibrating: what one core does, so that {NODES} equal nodes can be emulated")
     paces = calibrate(batch, scratch, environment, lambda line: console.print(Text(f"  {line}")))
     setting = Setting(nodes, paces, scratch, environment, len(os.sched_getaffinity(0)))
     records = []
-    for policy in plan.policies:
+    for policy in wanted.policies:
         console.print(
             Text(f"\n{words.plural(len(batch), 'job')} on {words.plural(NODES, 'node')} under {policy}", style="bold")
         )
         with Watcher(console, len(batch)) as watcher:
             record = run_batch(batch, policy, setting, watcher.show)
-        record.notes.insert(0, _batch_note(plan, batch))
-        record.provenance |= {"seed": plan.seed, "command": plan.command}
+        record.notes.insert(0, _batch_note(wanted, batch))
+        record.provenance |= {"seed": wanted.seed, "command": wanted.command}
         records.append(record)
-        _keep(record, scratch / policy, plan.output)
+        _keep(record, scratch / policy, wanted.output)
         console.print(tables.job_table(record))
     return records
 
 
-def _batch_note(plan: Plan, batch: Sequence[Drawn]) -> str:
+def _batch_note(wanted: DemoRun, batch: Sequence[Drawn]) -> str:
     return (
-        f"Batch {plan.seed}: {len(batch)} jobs drawn from the mix of the 2024 paper scaled to {NODES} nodes, among "
-        f"those batches whose simulation shows resizes; submitted within {plan.shape.window_s:.0f} s."
+        f"Batch {wanted.seed}: {len(batch)} jobs drawn from the mix of the 2024 paper scaled to {NODES} nodes, among "
+        f"those batches whose simulation shows resizes; submitted within {wanted.shape.window_s:.0f} s."
     )
 
 
@@ -146,22 +146,22 @@ def _keep(record: RunRecord, folder: Path, output: Path) -> None:
                 )
 
 
-def _conclude(plan: Plan, records: list[RunRecord], left: list[int], console: Console) -> int:
+def _conclude(wanted: DemoRun, records: list[RunRecord], left: list[int], console: Console) -> int:
     console.print(tables.comparison_table(records))
     for note in words.notes(records):
         console.print(Text(note, style="dim"))
-    charts.write_png(gantt.draw(records), plan.output / "gantt.png")
-    page.write_page(records, plan.output / "index.html", reproduce=[plan.command])
+    charts.write_png(gantt.draw(records), wanted.output / "gantt.png")
+    page.write_page(records, wanted.output / "index.html", reproduce=[wanted.command])
     console.print(Text(f"\n{words.claim(records)}", style="bold"))
-    console.print(Text(f"report: {plan.output / 'index.html'}   picture: {plan.output / 'gantt.png'}"))
-    found = problems(records, least_resizes=plan.least_resizes, left=left)
+    console.print(Text(f"report: {wanted.output / 'index.html'}   picture: {wanted.output / 'gantt.png'}"))
+    found = problems(records, least_resizes=wanted.least_resizes, left=left)
     for line in found:
         console.print(Text(line, style="bold red"))
-    few = too_few_resizes(records[-1], plan.least_resizes)
+    few = too_few_resizes(records[-1], wanted.least_resizes)
     if not found:
         for line in few:
             console.print(Text(f"{line}; the cores were too busy for the schedule that was foreseen", style="yellow"))
-        resized = ", two grows and two shrinks at least" if plan.least_resizes >= 2 and not few else ""
+        resized = ", two grows and two shrinks at least" if wanted.least_resizes >= 2 and not few else ""
         console.print(Text(f"every result is verified{resized}, nothing is left running", style="green"))
     return 1 if found else 0
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord, metrics
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Dynamics, Engine, Simulated
+from scheduler_bridge.workloads import TraceJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,8 +156,10 @@ def _job(index: int, problem: Configuration, size: int, elastic: bool, submit_s:
 
 START_S: Final = 1.3
 """From the start of a job's processes until it computes and takes orders."""
-STARTS_S: Final = (0.7, START_S, 2.0)
-"""A quick machine, the usual one, and a busy one."""
+STARTS_S: Final = (0.2, 0.7, START_S, 2.0, 3.0, 4.5, 6.0)
+"""From a quick machine to a very busy one."""
+UNEVEN: Final = (0.0, 0.3, -0.3)
+"""Two jobs do not start equally fast: by such a share every second one takes longer, and the others less."""
 GROW_S: Final = 1.2
 SHRINK_S: Final = 0.4
 END_S: Final = 0.3
@@ -164,31 +168,30 @@ END_S: Final = 0.3
 
 def shows_resizing(batch: Sequence[Drawn], nodes: Sequence[str], least: int) -> bool:
     """Whether a batch will see ``least`` grows and shrinks under malleable, and one more if all goes as usual."""
-    for start_s in STARTS_S:
-        total = metrics(forecast(batch, nodes, "malleable", start_s=start_s))
-        if min(total.grows, total.shrinks) < least + (start_s == START_S):
+    for start_s, uneven in product(STARTS_S, UNEVEN):
+        total = metrics(forecast(batch, nodes, "malleable", start_s=start_s, uneven=uneven))
+        if min(total.grows, total.shrinks) < least + (start_s == START_S and not uneven):
             return False
     return True
 
 
-def forecast(batch: Sequence[Drawn], nodes: Sequence[str], policy: str, *, start_s: float = START_S) -> RunRecord:
+def forecast(
+    batch: Sequence[Drawn], nodes: Sequence[str], policy: str, *, start_s: float = START_S, uneven: float = 0.0
+) -> RunRecord:
     """Simulate ``batch`` on ``nodes`` under ``policy``, with ``start_s`` from a job's start until it computes.
+
+    ``uneven`` is the share by which that is more for every second job, and less for the others.
 
     Raises:
         UnknownPolicyError: There is no such policy.
     """
     recorder = Recorder(nodes, policy)
     engine = Engine(nodes, policies.get(policy), observer=recorder.observe_batch)
-    engine.run(_simulated(drawn, start_s) for drawn in batch)
+    engine.run(_simulated(drawn, start_s * (1 + uneven * (-1) ** drawn.spec.job_id)) for drawn in batch)
     return recorder.record()
 
 
-def _simulated(drawn: Drawn, start_s: float) -> SimJob:
+def _simulated(drawn: Drawn, start_s: float) -> Simulated:
     # The fixed seconds scale with the nodes here, which is wrong by less than a second at these sizes.
-    return SimJob(
-        drawn.spec,
-        runtime_s=drawn.problem.work_node_s / drawn.spec.nodes + start_s + END_S,
-        ready_delay_s=start_s,
-        grow_s=GROW_S,
-        shrink_s=SHRINK_S,
-    )
+    runtime_s = drawn.problem.work_node_s / drawn.spec.nodes + start_s + END_S
+    return TraceJob.of(drawn.spec, runtime_s), Dynamics(ready_delay_s=start_s, grow_s=GROW_S, shrink_s=SHRINK_S)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
+from scheduler_bridge.experiments.study_report import DataTable, Picture, Value
 from scheduler_bridge.experiments.sweep import Row
 from scheduler_bridge.report.charts import BarRow, bar_table_height_in, draw_bar_table, say, sheet
 
@@ -96,7 +96,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimVerdict:
     """What became of a claim.
 
     Attributes:
@@ -130,14 +130,14 @@ def judge(
     *,
     where: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
     beside: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
-) -> list[Verdict]:
+) -> list[ClaimVerdict]:
     """Judge claims by what was found.
 
     Args:
         claims: By kind.
         kinds: What judges the claims of a kind.
         reason: What is known of why a claim does not hold.
-        where: See ``Verdict``.
+        where: See ``ClaimVerdict``.
         beside: The same.
     """
     verdicts = []
@@ -145,7 +145,7 @@ def judge(
         for claim in claims[kind]:
             judged = judged_by(claim)
             why = "" if judged.word in ("holds", "not judged") else reason(claim)
-            verdicts.append(Verdict(claim["text"], *judged, why, where(claim), beside(claim)))
+            verdicts.append(ClaimVerdict(claim["text"], *judged, why, where(claim), beside(claim)))
     return verdicts
 
 
@@ -223,7 +223,6 @@ def unchanged(changes: Sequence[float | None]) -> Judged:
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
-    """The values, if none is missing."""
     found = list(values)
     known = [value for value in found if value is not None]
     return known if len(known) == len(found) else []
@@ -246,13 +245,13 @@ def counted(words: Iterable[Word]) -> str:
     )
 
 
-def agree(verdicts: Iterable[Verdict]) -> bool:
+def agree(verdicts: Iterable[ClaimVerdict]) -> bool:
     """Whether no claim differs."""
     return all(verdict.word != "differs" for verdict in verdicts)
 
 
 def claims_table(
-    verdicts: Iterable[Verdict], columns: Sequence[str] = CLAIM_COLUMNS, title: str = "The paper's claims"
+    verdicts: Iterable[ClaimVerdict], columns: Sequence[str] = CLAIM_COLUMNS, title: str = "The paper's claims"
 ) -> DataTable:
     """All claims and what became of them.
 

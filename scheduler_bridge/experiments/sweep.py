@@ -100,7 +100,6 @@ def sweep(
 
 
 def _timed(simulate: Callable[[Cell], Figures], clock: Callable[[], float], cell: Cell) -> Row:
-    """Simulate a cell and take its time."""
     began = clock()
     figures = simulate(cell)
     return Row(cell, figures, origin(clock() - began))
@@ -316,7 +315,7 @@ _PARQUET_NEEDS: Final = ("pandas", "pyarrow")
 
 
 def origin(seconds: float) -> Origin:
-    """Tell where a row comes from that took ``seconds`` here and now."""
+    """Say where a row comes from that took ``seconds`` here and now."""
     return Origin(seconds, *_machine())
 
 

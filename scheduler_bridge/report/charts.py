@@ -37,9 +37,16 @@ GREY: Final = "#6b6b6b"
 """Of what is said beside a picture."""
 
 
+class _Shown(Figure):
+    """A figure that a notebook shows where it is the value of a cell."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
 def sheet(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """An empty figure, which needs no display; sizes in inches."""
-    figure = Figure(figsize=(width_in, height_in), dpi=120, facecolor="white", layout="constrained")
+    figure = _Shown(figsize=(width_in, height_in), dpi=120, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -54,7 +61,7 @@ class RunSheet:
     """
 
     def __init__(self, height_in: float, left_in: float, right_in: float) -> None:
-        self.figure = Figure(figsize=(RUN_WIDTH_IN, height_in), dpi=130, facecolor="white")
+        self.figure = _Shown(figsize=(RUN_WIDTH_IN, height_in), dpi=130, facecolor="white")
         FigureCanvasAgg(self.figure)
         self.left = left_in / RUN_WIDTH_IN
         self._wide = (RUN_WIDTH_IN - left_in - right_in) / RUN_WIDTH_IN

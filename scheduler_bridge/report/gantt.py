@@ -399,7 +399,6 @@ def _blocks(segment: Segment, shared: Sequence[Lane] | None, row: Mapping[str, i
 
 
 def _filled(from_s: float, to_s: float, nodes: Iterable[str], row: Mapping[str, int]) -> list[Block]:
-    """The blocks of nodes that are all one job's."""
     return [Block(from_s, to_s, first, last) for first, last in runs_of(row[node] for node in nodes if node in row)]
 
 

@@ -16,7 +16,7 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 # Colours are Okabe and Ito's, which are safe for colour-blind readers, without black; then the same in other tones.
 # Hatches are no part of it: in pictures of runs they mean nodes that are reserved. A job that comes after another
-# differs from it in brightness, too, so that grey print tells the two apart.
+# differs from it in brightness, too, so that the two differ in grey print.
 
 OKABE_ITO: Final = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _IN_TURN: Final = (0, 4, 1, 2, 3, 5, 6)
@@ -129,7 +129,6 @@ def lanes(jobs: Iterable[JobRecord]) -> dict[tuple[int, int], list[Lane]]:
 
 
 def _on_node(node: str, stays: list[_Stay]) -> Iterator[tuple[_Stay, Lane]]:
-    """The lanes of one node, one after the other."""
     coming = sorted((stay for stay in stays if stay.to_s > stay.from_s), key=lambda stay: (stay.from_s, stay.job_id))
     present: dict[int, _Stay] = {}
     tops: dict[int, tuple[float, float]] = {}

@@ -65,10 +65,11 @@ def headline(course: Course) -> str:
 
 def claim(course: Course) -> str:
     """One sentence that a stranger understands."""
-    so_far = f", of which {course.open_jobs:,} are not over" if course.open_jobs else ""
+    still = course.open_jobs
+    so_far = f", of which {still:,} {'is' if still == 1 else 'are'} not over" if still else ""
     return (
-        f"{course.jobs:,} jobs{so_far} on {course.nodes:,} nodes under {course.policy}, over "
-        f"{words.seconds(course.makespan_s)}; jobs held {words.percent(course.utilization)} of nodes x makespan."
+        f"{words.plural(course.jobs, 'job')}{so_far} on {words.plural(course.nodes, 'node')} under {course.policy}, "
+        f"over {words.seconds(course.makespan_s)}; jobs held {words.percent(course.utilization)} of nodes x makespan."
     )
 
 
@@ -197,7 +198,7 @@ def _busy(axes: Axes, course: Course) -> None:
 
 def _queue(axes: Axes, course: Course) -> None:
     _stairs(axes, course, course.waiting, _BLUE, "#bcd6ea")
-    highest = float(course.waiting.max(initial=0.0))
+    highest = float(np.max(course.waiting, initial=0.0))
     axes.set_ylim(0, 1.12 * highest or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=highest >= 3))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,g}"))
@@ -536,7 +537,6 @@ class _Canvas:
         return min(turn, key=lambda look: around[look])
 
     def _runs(self, nodes: Iterable[str]) -> list[tuple[int, int]]:
-        """Rows of nodes, as runs of neighbours."""
         return runs_of(self._row[node] for node in nodes if node in self._row)
 
     def _pixels(self, from_s: float, to_s: float, first: int, last: int) -> tuple[slice, slice]:
@@ -788,7 +788,7 @@ def _most(from_s: Floats, to_s: Floats) -> int:
     change = np.concatenate((-np.ones_like(to_s), np.ones_like(from_s)))
     waits = np.concatenate((to_s > from_s, to_s > from_s))
     at_s, change = at_s[waits], change[waits]
-    return int(np.cumsum(change[np.argsort(at_s, kind="stable")]).max(initial=0))
+    return int(np.max(np.cumsum(change[np.argsort(at_s, kind="stable")]), initial=0))
 
 
 def _quantiles(submit_s: Floats, waits_s: Floats, edges_s: Floats) -> tuple[Floats, Floats]:

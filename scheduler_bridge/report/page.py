@@ -20,6 +20,7 @@ from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.printable import printable
 from scheduler_bridge.record import first_submission_s, runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import gantt, overview, words
+from scheduler_bridge.report.charts import write_png
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,6 +95,37 @@ def write_page(
 ) -> None:
     """Write the page about ``records`` to ``path``; see ``render``."""
     write_whole(path, render(records, reproduce=reproduce, whole=whole).encode())
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is drawn of a run: job by job where that can be read, else an overview and a part of it.
+
+    Attributes:
+        record: What happened to jobs and nodes.
+        whole: Where that is only a part of the run: the course of all of it, and which part.
+    """
+
+    record: RunRecord
+    whole: tuple[Course, Window] | None = None
+
+    def figure(self) -> Figure:
+        """Draw it."""
+        if self.whole is None:
+            return gantt.draw([self.record])
+        course, window = self.whole
+        return overview.draw(course, self.record, window)
+
+    def write(self, png: Path | None, html: Path | None) -> None:
+        """Write the picture and the page, those that are asked for.
+
+        Raises:
+            OSError: One cannot be written.
+        """
+        if png is not None:
+            write_png(self.figure(), png)
+        if html is not None:
+            write_page([self.record], html, whole=self.whole)
 
 
 def _picture(records: Sequence[RunRecord]) -> str:

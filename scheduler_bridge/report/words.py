@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scheduler_bridge.printable import one_line
 from scheduler_bridge.record import (
@@ -25,6 +26,7 @@ _MOST_SIZES = 16
 OUTSIDE = "outside the job"
 """The part of a resize that is none of the job's phases."""
 _UNITS = ((4 * 86_400.0, 86_400.0, "days"), (36_000.0, 3600.0, "hours"), (600.0, 60.0, "minutes"))
+_TIME: Final = re.compile(r"\b(at|before|until) (\d+(?:\.\d+)?) s\b")
 _SHORT = {"days": "days", "hours": "h", "minutes": "min"}
 
 
@@ -57,8 +59,21 @@ def large(value: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Word a count: ``1 grow``, ``2 grows``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """Word a count: ``1 grow``, ``2 grows``, ``1,000 grows``."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def from_now(reason: str, now_s: float) -> str:
+    """Word the times in a reason, which are on the scheduler's clock, as durations from ``now_s`` on."""
+    return _TIME.sub(lambda found: _away(found[1], float(found[2]) - now_s), reason)
+
+
+def _away(word: str, left_s: float) -> str:
+    if left_s < 0:
+        ago = f"{seconds(-left_s)} ago"
+        return ago if word == "at" else f"{word} {ago}"
+    left = seconds(left_s)
+    return {"at": f"in {left}", "before": f"within {left}", "until": f"for {left} more"}[word]
 
 
 def some(names: Sequence[str], most: int = 4) -> str:

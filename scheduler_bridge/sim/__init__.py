@@ -14,7 +14,7 @@ from scheduler_bridge.sim.failures import (
     random_failures,
     young_s,
 )
-from scheduler_bridge.sim.jobs import Observer, SharingModel, SimJob, SimRecord, SimResult
+from scheduler_bridge.sim.jobs import Dynamics, Observer, SharingModel, SimRecord, SimResult, Simulated
 from scheduler_bridge.sim.measures import (
     Means,
     Measures,
@@ -33,6 +33,7 @@ __all__ = [
     "Behaviour",
     "CheckpointPlan",
     "Cost",
+    "Dynamics",
     "Engine",
     "FaultTolerance",
     "Losses",
@@ -45,9 +46,9 @@ __all__ = [
     "ReplayOptions",
     "Scenario",
     "SharingModel",
-    "SimJob",
     "SimRecord",
     "SimResult",
+    "Simulated",
     "Spread",
     "UnknownModelError",
     "as_it_ran",

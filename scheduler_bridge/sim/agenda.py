@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias, TypeVar
 
 from scheduler_bridge.core.events import Event, JobEnded
-from scheduler_bridge.sim.jobs import Change, Release, Run, SimJob, Wish
+from scheduler_bridge.sim.jobs import Change, Release, Run, Simulated, Wish
 
 Occurrence: TypeAlias = Event | Change | Wish | Release
 _T = TypeVar("_T")
@@ -75,26 +75,26 @@ class Submissions:
         next_s: When the next one is submitted; infinite if there is none.
     """
 
-    def __init__(self, jobs: Iterable[SimJob], *, prompt: bool) -> None:
+    def __init__(self, jobs: Iterable[Simulated], *, prompt: bool) -> None:
         self.prompt = prompt
         self._jobs = iter(jobs)
-        self._next: SimJob | None = next(self._jobs, None)
-        self.next_s = math.inf if self._next is None else self._next.spec.submit_s
+        self._next: Simulated | None = next(self._jobs, None)
+        self.next_s = math.inf if self._next is None else self._next[0].submit_s
 
-    def pop(self) -> SimJob:
+    def pop(self) -> Simulated:
         """Take the next one.
 
         Raises:
             ValueError: There is none, or the one after it is submitted before it.
         """
-        sim = self._next
-        if sim is None:
+        taken = self._next
+        if taken is None:
             raise ValueError("all jobs are submitted")
         self._next = next(self._jobs, None)
-        self.next_s = math.inf if self._next is None else self._next.spec.submit_s
-        if self.next_s < sim.spec.submit_s:
-            raise ValueError(f"job {sim.spec.job_id} comes before one that is submitted earlier, at {self.next_s} s")
-        return sim
+        self.next_s = math.inf if self._next is None else self._next[0].submit_s
+        if self.next_s < taken[0].submit_s:
+            raise ValueError(f"job {taken[0].job_id} comes before one that is submitted earlier, at {self.next_s} s")
+        return taken
 
 
 def taken(line: deque[_T]) -> Iterator[_T]:
@@ -120,41 +120,42 @@ class HeldBack:
         ValueError: A job comes after one that there is not, or two have the same id.
     """
 
-    def __init__(self, jobs: Iterable[SimJob]) -> None:
-        self.free: deque[SimJob] = deque()
-        self._kept: dict[int, SimJob] = {}
+    def __init__(self, jobs: Iterable[Simulated]) -> None:
+        self.free: deque[Simulated] = deque()
+        self._kept: dict[int, Simulated] = {}
         self._missing: dict[int, set[int]] = {}
         self._followers: dict[int, list[int]] = {}
         there = set()
-        for sim in jobs:
-            job_id = sim.spec.job_id
-            if job_id in there:
-                raise ValueError(f"two jobs have the id {job_id}")
-            there.add(job_id)
-            before = set() if sim.after is None else {*sim.after.ok, *sim.after.any}
+        for simulated in jobs:
+            job = simulated[0]
+            if job.job_id in there:
+                raise ValueError(f"two jobs have the id {job.job_id}")
+            there.add(job.job_id)
+            before = set(job.comes_after)
             if not before:
-                self.free.append(sim)
+                self.free.append(simulated)
                 continue
-            self._kept[job_id], self._missing[job_id] = sim, before
+            self._kept[job.job_id], self._missing[job.job_id] = simulated, before
             for other in before:
-                self._followers.setdefault(other, []).append(job_id)
+                self._followers.setdefault(other, []).append(job.job_id)
         if unknown := self._followers.keys() - there:
             other = min(unknown)
             raise ValueError(f"job {self._followers[other][0]} comes after job {other}, which there is not")
 
-    def ended(self, job_id: int, *, completed: bool, now: float) -> Iterator[tuple[float, SimJob, str]]:
+    def ended(self, job_id: int, *, completed: bool, now: float) -> Iterator[tuple[float, Simulated, str]]:
         """A job has ended: yield when which jobs are submitted, and why they are cancelled at once, if they are."""
         for follower in self._followers.pop(job_id, ()):
-            if (sim := self._kept.get(follower)) is None or sim.after is None:
+            if (simulated := self._kept.get(follower)) is None:
                 continue  # it has no hope any more
+            job = simulated[0]
             self._missing[follower].discard(job_id)
-            if not completed and job_id in sim.after.ok:
+            if not completed and job_id in job.after_ok:
                 del self._kept[follower]
-                yield max(sim.spec.submit_s, now), sim, f"job {job_id} did not complete"
+                yield max(job.submit_s, now), simulated, f"job {job_id} did not complete"
             elif not self._missing[follower]:
                 del self._kept[follower]
-                yield max(sim.spec.submit_s, now + sim.after.think_s), sim, ""
+                yield max(job.submit_s, now + job.think_s), simulated, ""
 
-    def kept(self) -> Iterable[SimJob]:
+    def kept(self) -> Iterable[Simulated]:
         """Those that still wait for others."""
         return self._kept.values()

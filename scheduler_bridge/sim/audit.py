@@ -192,7 +192,6 @@ class Auditor:
             raise AuditError(f"{what}: {len(account.nodes)} nodes, out of bounds")
 
     def _use(self, job_id: int, node: str, cores: int, what: str) -> None:
-        """Let a job use these cores of a node."""
         uses = self._uses.setdefault(node, {})
         others = sum(used for job, used in uses.items() if job != job_id)  # as those are disjoint
         uses[job_id] = cores

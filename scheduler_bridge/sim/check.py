@@ -19,7 +19,8 @@ from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.engine import Engine
-from scheduler_bridge.sim.jobs import SimJob, SimResult
+from scheduler_bridge.sim.jobs import Dynamics, SimResult, Simulated
+from scheduler_bridge.workloads import TraceJob
 
 _ID_FACTOR, _ID_OFFSET = 7, 13  # keeps the order of ids, by which ties are broken
 _SHIFT_S = float(2**20)
@@ -36,7 +37,7 @@ class Scenario:
     """What happens to a policy under test: nodes, jobs with their behaviour, and events from outside (time, event)."""
 
     nodes: int
-    jobs: tuple[SimJob, ...]
+    jobs: tuple[Simulated, ...]
     disturbances: tuple[tuple[float, ev.Event], ...] = ()
     settings: Settings = field(default_factory=Settings)
 
@@ -49,10 +50,10 @@ class Scenario:
     def is_exact(self) -> bool:
         """Whether walltimes bound all that jobs do: no delays, failing orders or disturbances."""
         return not self.disturbances and all(
-            not (job.start_delay_s or job.ready_delay_s or job.grow_s or job.shrink_s or job.defer_s)
-            and not job.failing_orders
-            and not job.kill_delay_s
-            for job in self.jobs
+            not (how.start_delay_s or how.ready_delay_s or how.grow_s or how.shrink_s or how.defer_s)
+            and not how.failing_orders
+            and not how.kill_delay_s
+            for _, how in self.jobs
         )
 
 
@@ -405,14 +406,14 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
     return Scenario(nodes, jobs, tuple(happens), settings)
 
 
-def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJob:
+def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> Simulated:
     low, preferred, high = sorted(rng.randint(1, largest) for _ in range(3))
     walltime_s, submit_s = float(rng.randint(1, 80)), float(rng.choice([0, rng.randint(0, _LAST_SUBMIT_S)]))
     runtime_s = float(rng.choice([walltime_s, rng.randint(1, 90)]))
     job_class: JobClass = "malleable" if rng.random() < 0.6 else "rigid"
     if job_class == "rigid":
         low = high = preferred
-    spec = JobSpec(
+    job = TraceJob(
         job_id=job_id,
         name=f"j{job_id}",
         user=rng.choice("abc"),
@@ -422,16 +423,15 @@ def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJo
         max_nodes=high,
         walltime_s=walltime_s,
         submit_s=submit_s,
+        runtime_s=runtime_s,
         rho=rng.choice([0.0, 0.1, 0.3]),
         reservation=""
         if exact
         else random.Random(f"{job_id} {submit_s} {walltime_s}").choice(["", "", "", "r0", "r1"]),
     )
     if exact:
-        return SimJob(spec, runtime_s, ready_delay_s=rng.choice([0.0, 0.0, None]))
-    return SimJob(
-        spec,
-        runtime_s,
+        return job, Dynamics(ready_delay_s=rng.choice([0.0, 0.0, None]))
+    return job, Dynamics(
         start_delay_s=_rarely(rng),
         ready_delay_s=rng.choice([0.0, 1.0, 5.0, None]),
         grow_s=_rarely(rng),

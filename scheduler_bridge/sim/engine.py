@@ -51,9 +51,9 @@ from scheduler_bridge.sim.jobs import (
     Release,
     Run,
     SharingModel,
-    SimJob,
     SimRecord,
     SimResult,
+    Simulated,
     Wish,
     share,
     without,
@@ -129,11 +129,13 @@ class Engine:
         self._submissions = Submissions((), prompt=True)
         self._agenda = Agenda()
         self._at_once: list[tuple[Occurrence, Run | None, int]] = []  # of this instant, for its next batch
-        self._sims: dict[int, SimJob] = {}  # of the jobs that wait
+        self._waiting: dict[int, Simulated] = {}
         self._runs: dict[int, Run] = {}
         self._records: dict[int, SimRecord] = {}
 
-    def run(self, jobs: Iterable[SimJob] | Submissions, disturbances: Iterable[tuple[float, Event]] = ()) -> SimResult:
+    def run(
+        self, jobs: Iterable[Simulated] | Submissions, disturbances: Iterable[tuple[float, Event]] = ()
+    ) -> SimResult:
         """Run ``jobs`` and let ``disturbances`` (time in seconds, event) happen.
 
         Jobs of one instant are submitted in the order of their ids, whatever their order in ``jobs``.
@@ -153,13 +155,13 @@ class Engine:
                 self._step(events)
         self._note_ends(self._core.endings())
         if self._held_back is not None:  # some wait for jobs that never ended
-            self._records.update({sim.spec.job_id: SimRecord(sim.spec) for sim in self._held_back.kept()})
+            self._records.update({job.job_id: SimRecord(job.spec()) for job, _ in self._held_back.kept()})
         return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
 
-    def _in_order(self, jobs: Iterable[SimJob]) -> Submissions:
-        found = deque(sorted(jobs, key=lambda sim: (sim.spec.submit_s, sim.spec.job_id)))
-        prompt = not any(sim.start_delay_s for sim in found)
-        if any(sim.after is not None for sim in found):
+    def _in_order(self, jobs: Iterable[Simulated]) -> Submissions:
+        found = deque(sorted(jobs, key=lambda simulated: (simulated[0].submit_s, simulated[0].job_id)))
+        prompt = not any(dynamics.start_delay_s for _, dynamics in found)
+        if any(job.comes_after for job, _ in found):
             self._held_back = HeldBack(found)
             found = self._held_back.free
         return Submissions(taken(found), prompt=prompt)
@@ -234,15 +236,15 @@ class Engine:
             now = submissions.next_s
         if self._wake_s <= now:  # unless the jobs that it wanted to look at have ended since
             alarm_s = self._core.alarm_s
-            self._wake_s = math.inf if alarm_s is None else alarm_s
+            self._wake_s = math.inf if alarm_s is None else max(alarm_s, self._now)  # it may be overdue
             now = min(now, self._wake_s)
         if now == math.inf:
             return None
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions.next_s <= now:
-            sim = submissions.pop()
-            self._take(sim, sim.spec.submit_s, events)
+            simulated = submissions.pop()
+            self._take(simulated, simulated[0].submit_s, events)
         if due_s <= now or self._held_back is not None:  # jobs that come after a refused one may come now
             while (found := agenda.pop(now)) is not None:
                 self._now, event, run = found
@@ -253,25 +255,27 @@ class Engine:
             events.append(WakeUp())
         return events
 
-    def _take(self, sim: SimJob, now: float, events: list[Event]) -> None:
-        if sim.spec.job_id in self._records:
-            raise ValueError(f"two jobs have the id {sim.spec.job_id}")
-        if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # the live scheduler refuses it, too
-            self._records[sim.spec.job_id] = SimRecord(sim.spec, refused=True)
+    def _take(self, simulated: Simulated, now: float, events: list[Event]) -> None:
+        spec = simulated[0].spec()
+        job_id = spec.job_id
+        if job_id in self._records:
+            raise ValueError(f"two jobs have the id {job_id}")
+        if self._user_nodes is not None and spec.min_nodes > self._user_nodes:  # the live scheduler refuses it, too
+            self._records[job_id] = SimRecord(spec, refused=True)
             if self._held_back is not None:
-                self._pass_on(self._held_back, sim.spec.job_id, completed=False, now=now)
+                self._pass_on(self._held_back, job_id, completed=False, now=now)
         else:
-            self._sims[sim.spec.job_id], self._records[sim.spec.job_id] = sim, SimRecord(sim.spec)
-            events.append(JobSubmitted(sim.spec))
+            self._waiting[job_id], self._records[job_id] = simulated, SimRecord(spec)
+            events.append(JobSubmitted(spec))
 
     def _release(self, release: Release, events: list[Event]) -> None:
         """A job that came after others is submitted. [D] It waits from now on."""
-        sim = release.sim
-        if self._now > sim.spec.submit_s:
-            sim = structs.replace(sim, spec=structs.replace(sim.spec, submit_s=self._now))
-        self._take(sim, self._now, events)
-        if release.reason and not self._records[sim.spec.job_id].refused:
-            events.append(CancelJob(sim.spec.job_id, release.reason))
+        job = release.job
+        if self._now > job.submit_s:
+            job = structs.replace(job, submit_s=self._now)
+        self._take((job, release.dynamics), self._now, events)
+        if release.reason and not self._records[job.job_id].refused:
+            events.append(CancelJob(job.job_id, release.reason))
 
     def _open(self, held_back: HeldBack, events: Sequence[Event], effects: Sequence[Effect]) -> None:
         """Let jobs in that come after those that ended in a batch."""
@@ -279,13 +283,13 @@ class Engine:
             if not isinstance(event, JobEnded | CancelJob):
                 continue
             job_id, cancelled = event.job_id, isinstance(event, CancelJob)
-            if cancelled != (job_id in self._sims):
+            if cancelled != (job_id in self._waiting):
                 continue  # it waits to be run again; or it is cancelled while it runs, and ends later
             ended = self._core.ended(job_id)
             if ended is None or (cancelled and ended[0] != "cancelled"):
                 continue
             if cancelled:
-                del self._sims[job_id]
+                del self._waiting[job_id]
                 if self._observer is not None:
                     self._observer(self._now, [JobEnded(job_id, *ended)], ())
             self._pass_on(held_back, job_id, completed=ended[0] == "completed", now=self._now)
@@ -294,8 +298,8 @@ class Engine:
                 self._pass_on(held_back, effect.job_id, completed=False, now=self._now)
 
     def _pass_on(self, held_back: HeldBack, job_id: int, *, completed: bool, now: float) -> None:
-        for time_s, sim, reason in held_back.ended(job_id, completed=completed, now=now):
-            self._agenda.push(time_s, Release(sim, reason), None)
+        for time_s, (job, dynamics), reason in held_back.ended(job_id, completed=completed, now=now):
+            self._agenda.push(time_s, Release(job, dynamics, reason), None)
 
     def _add(self, event: Occurrence, run: Run | None, version: int, events: list[Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
@@ -315,7 +319,7 @@ class Engine:
                 self._go_on(run, event.nodes if event.nodes != ALL else len(run.nodes))
         elif isinstance(event, Wish):
             if not run.over and version == run.version:
-                events.append(EvolvingRequest(event.job_id, run.sim.wishes[run.wishes][1]))
+                events.append(EvolvingRequest(event.job_id, run.job.wishes[run.wishes][1]))
                 run.wishes += 1
                 self._foresee_wish(run)
         elif not run.over:
@@ -334,7 +338,7 @@ class Engine:
 
     def _happens(self, event: Event, run: Run) -> Event:
         """Let the job live through ``event``; return what the scheduler sees of it."""
-        record = self._records[run.sim.spec.job_id]
+        record = self._records[run.job.job_id]
         if run.dead and isinstance(event, GrowCompleted | ShrinkCompleted):
             event = as_it_is(event, run.nodes, run.dead)
         match event:
@@ -363,7 +367,7 @@ class Engine:
 
     def _end(self, run: Run) -> None:
         """Nothing of the job is left."""
-        job_id = run.sim.spec.job_id
+        job_id = run.job.job_id
         record = self._records[job_id]
         run.over = True
         self._runs.pop(job_id, None)
@@ -389,10 +393,10 @@ class Engine:
         record.sizes.append(now, nodes)
         if run.risk is not None:
             self._begin_at_risk(run, run.risk, record)
-        if run.sim.startup is not None:
-            run.computes_s = max(run.computes_s, now) + run.sim.startup(nodes)
+        if run.dynamics.startup is not None:
+            run.computes_s = max(run.computes_s, now) + run.dynamics.startup(nodes)
         if run.computes_s > now:
-            self._push(run.computes_s, Change(run.sim.spec.job_id, ALL), run)
+            self._push(run.computes_s, Change(run.job.job_id, ALL), run)
         if run.cores:
             self._use(run, run.cores, record)
         else:
@@ -424,7 +428,7 @@ class Engine:
             risk.nodes, risk.weight = nodes, self._weight(run, nodes)
         elif run.rate:
             run.left_s = run.left_at(now)
-        run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, now
+        run.rate, run.since_s = run.rate_on(nodes) if nodes else 0.0, now
         if run.cores:
             run.rate *= share(run.cores, self._cores_per_node, self._sharing)
         if run.killed:
@@ -432,16 +436,16 @@ class Engine:
         run.version += 1
         if nodes:
             takes_s = run.left_s / run.rate if risk is None else run.takes_s(run.left_s)
-            self._push(now + takes_s, JobEnded(run.sim.spec.job_id, "completed"), run)
-            if run.sim.wishes:
+            self._push(now + takes_s, JobEnded(run.job.job_id, "completed"), run)
+            if run.job.wishes:
                 self._foresee_wish(run)
 
     def _foresee_wish(self, run: Run) -> None:
         """Predict when the job asks for nodes next."""
-        if run.wishes < len(run.sim.wishes):
-            share, _ = run.sim.wishes[run.wishes]
-            ahead_s = run.left_at(self._now) - (1.0 - share) * run.sim.runtime_s
-            self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(run.sim.spec.job_id), run)
+        if run.wishes < len(run.job.wishes):
+            share, _ = run.job.wishes[run.wishes]
+            ahead_s = run.left_at(self._now) - (1.0 - share) * run.job.runtime_s
+            self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(run.job.job_id), run)
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -455,29 +459,30 @@ class Engine:
                 run = self._runs[effect.job_id]
                 run.version += 1
                 run.killed = True
-                self._push(self._now + run.sim.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
+                self._push(self._now + run.dynamics.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
             case KeepNodes() | NodeLeft() | RefuseReservation():
                 pass
             case Refuse():
-                if self._sims.pop(effect.job_id, None) is not None:  # else a job that runs asked for nodes
+                if self._waiting.pop(effect.job_id, None) is not None:  # else a job that runs asked for nodes
                     self._records[effect.job_id].refused = True
             case _:
                 assert_never(effect)
 
     def _start(self, effect: StartJob) -> None:
-        sim = self._sims.pop(effect.job_id)
-        run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now, cores=effect.cores)
-        if sim.tolerance is not None and (effect.job_id in self._again or sim.tolerance.at_risk):
-            self._expose(run, sim.tolerance)
-        starts_s = self._now + sim.start_delay_s
+        job, dynamics = self._waiting.pop(effect.job_id)
+        run = Run(job, dynamics, effect.nodes, job.runtime_s, self._now, cores=effect.cores)
+        self._runs[effect.job_id] = run
+        if (tolerance := dynamics.tolerance) is not None and (effect.job_id in self._again or tolerance.at_risk):
+            self._expose(run, tolerance)
+        starts_s = self._now + dynamics.start_delay_s
         if self._prompt and not effect.cores:
             self._begin(run, self._records[effect.job_id])
             if self._observer is not None:
                 self._started.append(JobStarted(effect.job_id))
         else:
             self._push(starts_s, JobStarted(effect.job_id), run)
-        if sim.spec.is_malleable and sim.ready_delay_s is not None:
-            self._push(starts_s + sim.ready_delay_s, MalleableReady(effect.job_id), run)
+        if job.is_malleable and dynamics.ready_delay_s is not None:
+            self._push(starts_s + dynamics.ready_delay_s, MalleableReady(effect.job_id), run)
 
     # failures -------------------------------------------------------------------------------------------------------
 
@@ -495,11 +500,11 @@ class Engine:
             run.dead += (node,)
             if node in run.nodes:  # else the grow under way goes without it
                 self._lose(run, node)
-                events.append(NodesLost(run.sim.spec.job_id, (node,), f"node {node} is out of service"))
+                events.append(NodesLost(run.job.job_id, (node,), f"node {node} is out of service"))
 
     def _lose(self, run: Run, node: str) -> None:
         """The job goes on without a node; what that had done, and is not kept, it does again."""
-        now, risk, record = self._now, run.risk, self._records[run.sim.spec.job_id]
+        now, risk, record = self._now, run.risk, self._records[run.job.job_id]
         assert risk is not None
         stands = run.rate == 0 and now >= run.computes_s  # a resize goes on
         uses = risk.nodes
@@ -517,14 +522,14 @@ class Engine:
             run.rate, run.since_s = 0.0, now
             risk.nodes, risk.weight = len(run.nodes), float(len(run.nodes))
             run.version += 1
-            self._push(run.computes_s, Change(run.sim.spec.job_id, ALL), run)
+            self._push(run.computes_s, Change(run.job.job_id, ALL), run)
         else:
             self._go_on(run, max(1, min(uses - 1, len(run.nodes))))
 
     def _judged(self, events: list[Event]) -> list[Event]:
         """The events with what the core makes of ends by its own kills; jobs that are lost may be run again."""
         for run in self._killed:
-            job_id = run.sim.spec.job_id
+            job_id = run.job.job_id
             if (ended := self._core.ended(job_id)) is None:
                 continue
             events = [
@@ -538,8 +543,8 @@ class Engine:
 
     def _lost(self, run: Run) -> None:
         """The job has ended because a node failed."""
-        spec, tolerance = run.sim.spec, run.sim.tolerance or _GIVES_UP
-        record = self._records[spec.job_id]
+        job_id, tolerance = run.job.job_id, run.dynamics.tolerance or _GIVES_UP
+        record = self._records[job_id]
         ended_s = self._now if record.end_s is None else record.end_s  # with a tick, it is later when that is seen
         if (risk := run.risk) is None:
             risk = self._expose(run, tolerance)
@@ -552,18 +557,18 @@ class Engine:
         losses.waits_from_s, record.end_s = (ended_s if run.begun else losses.waits_from_s), None
         record.sizes.append(ended_s, 0)
         self._over -= 1
-        self._again[spec.job_id] = risk.kept_s
-        self._sims[spec.job_id] = run.sim
-        self._at_once.append((JobSubmitted(spec), None, 0))
+        self._again[job_id] = risk.kept_s
+        self._waiting[job_id] = run.job, run.dynamics
+        self._at_once.append((JobSubmitted(record.spec), None, 0))
 
     def _expose(self, run: Run, tolerance: FaultTolerance) -> Risk:
         """Keep account of what the job would lose."""
-        record = self._records[run.sim.spec.job_id]
+        record = self._records[run.job.job_id]
         if record.losses is None:
             record.losses = Losses()
-        run.left_s = self._again.pop(run.sim.spec.job_id, run.sim.runtime_s)
-        done = 1.0 - run.left_s / run.sim.runtime_s
-        run.wishes = sum([share < done for share, _ in run.sim.wishes])  # it has asked for these already
+        run.left_s = self._again.pop(run.job.job_id, run.job.runtime_s)
+        done = 1.0 - run.left_s / run.job.runtime_s
+        run.wishes = sum([share < done for share, _ in run.job.wishes])  # it has asked for these already
         run.risk = Risk(tolerance, record.losses, run.left_s)
         return run.risk
 
@@ -608,7 +613,7 @@ class Engine:
 
 def _does_without(run: Run, node: str) -> bool:
     """Whether the job goes on without a node. [D] One that shares nodes does not."""
-    tolerance = run.sim.tolerance
+    tolerance = run.dynamics.tolerance
     return (
         tolerance is not None
         and tolerance.resilient
@@ -628,7 +633,7 @@ def node_names(nodes: int) -> Sequence[str]:
 def simulate(
     nodes: int | Sequence[str],
     policy: Policy,
-    jobs: Iterable[SimJob],
+    jobs: Iterable[Simulated],
     disturbances: Iterable[tuple[float, Event]] = (),
     settings: Settings | None = None,
 ) -> SimResult:
@@ -639,23 +644,23 @@ def simulate(
 # How jobs carry orders out -------------------------------------------------------------------------------------------
 
 PATIENCE_S: Final = 1.0
-"""A job that waits for the beginning of its computation tells so after this time, as the runtime does."""
+"""A job that waits for the beginning of its computation defers the order after this time, as the runtime does."""
 
 
 def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Event | Change]]:
     """Yield what becomes of ``order``, given to ``run`` at ``now``, and when; the run remembers what was ordered."""
-    sim = run.sim
-    fails = run.orders in sim.failing_orders
+    dynamics = run.dynamics
+    fails = run.orders in dynamics.failing_orders
     run.orders += 1
-    if sim.defer_s > 0:
+    if dynamics.defer_s > 0:
         yield now, ResizeDeferred(order.job_id, order.order, "not in this phase")
     if run.computes_s > now + PATIENCE_S:
         yield now + PATIENCE_S, ResizeDeferred(order.job_id, order.order, "it does not compute yet")
-    begin_s = run.next_point_s(max(now + sim.defer_s, run.computes_s))
+    begin_s = run.next_point_s(max(now + dynamics.defer_s, run.computes_s))
     if order.kind == "workers":
         run.ordered_cores = order.cores
         failed = ResizeFailed(order.job_id, order.order, "aborted") if fails else None
-        yield begin_s + sim.workers_s, failed or WorkersChanged(order.job_id, order.order)
+        yield begin_s + dynamics.workers_s, failed or WorkersChanged(order.job_id, order.order)
         return
     yield from _resize_answers(order, run, now, begin_s, fails=fails)
 
@@ -663,22 +668,22 @@ def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Eve
 def _resize_answers(
     order: SendOrder, run: Run, now: float, begin_s: float, *, fails: bool
 ) -> Iterator[tuple[float, Event | Change]]:
-    sim, grows = run.sim, order.kind == "grow"
+    dynamics, grows = run.dynamics, order.kind == "grow"
     before = len(run.nodes)
     after = before + (order.count if grows else -order.count)
-    done_s = begin_s + (sim.grow_s if grows else sim.shrink_s)
+    done_s = begin_s + (dynamics.grow_s if grows else dynamics.shrink_s)
     if grows:
         run.growing = (now, order.count)
-    if sim.cost is not None:
-        done_s += sim.cost(before, after, sim.spec.overhead)
-        if sim.cost.stops and done_s > begin_s:
+    if dynamics.cost is not None:
+        done_s += dynamics.cost(before, after, run.job.overhead)
+        if dynamics.cost.stops and done_s > begin_s:
             yield begin_s, Change(order.job_id, 0)
     if fails:
         yield done_s, ResizeFailed(order.job_id, order.order, "aborted")
     elif grows:
         yield done_s, GrowCompleted(order.job_id, order.order, order.nodes)
     else:
-        released = run.nodes[1 : 1 + order.count] if sim.own_choice else order.nodes
+        released = run.nodes[1 : 1 + order.count] if dynamics.own_choice else order.nodes
         yield done_s, ShrinkCompleted(order.job_id, order.order, released)
-        if sim.defer_s == 0 and not (sim.cost is not None and sim.cost.stops):
+        if dynamics.defer_s == 0 and not (dynamics.cost is not None and dynamics.cost.stops):
             yield begin_s, Change(order.job_id, after)

@@ -1,4 +1,4 @@
-"""A simulated job: how it behaves, how it runs, and what is recorded of it."""
+"""How a simulated job behaves, how it runs, and what is recorded of it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from scheduler_bridge.core import Explanation
 from scheduler_bridge.core.events import Effect, Event, Outcome
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, clipped, node_s
-from scheduler_bridge.sim.scaling import Cost, Speedup, linear_speedup
-from scheduler_bridge.workloads.workload import After
+from scheduler_bridge.sim.scaling import Cost, Speedup, parse_speedup
+from scheduler_bridge.workloads.workload import TraceJob
 
 
-class SimJob(msgspec.Struct, frozen=True, gc=False):
-    """A job and its behaviour. All times in seconds.
-
-    It is no ``TraceJob``: it says how the job behaves in this simulation, with functions, not what a file says of it.
+class Dynamics(msgspec.Struct, frozen=True, gc=False):
+    """How simulated jobs start, resize, fail and end: what a workload says nothing of. All times in seconds.
 
     Attributes:
-        spec: What is submitted, at ``spec.submit_s``.
-        runtime_s: Runtime on ``spec.nodes`` nodes, without ``startup``; may be longer than the walltime.
-        speedup: How the runtime changes with the nodes.
+        speedup: How the runtime changes with the nodes; None: as the job's ``speedup`` says.
         start_delay_s: From the decision to the start.
-        startup: From the start, as a function of the nodes, until it computes: nothing of its work is done, and
+        startup: From the start, as a function of the nodes, until a job computes: nothing of its work is done, and
             orders wait, of which the scheduler is notified after a second. None: it computes at once.
         ready_delay_s: From the start to the malleable handler; None: it never registers one.
         grow_s: Duration of a grow order; the job goes on at its old size meanwhile.
@@ -38,20 +34,13 @@ class SimJob(msgspec.Struct, frozen=True, gc=False):
         own_choice: Releases other nodes than wished.
         kill_delay_s: From the order to end to the end.
         cost: What a resize costs, on top of ``grow_s`` and ``shrink_s``; None: nothing.
-        steps: Equal parts of the work at whose ends orders are carried out; 0: at any time. The scheduler is not
-            notified that an order waits for the end of a part.
-        wishes: Nodes that the job asks for (negative: offers) once it has done so much of its work: (share from 0 to
-            1, nodes), by rising share: an evolving job.
-        tolerance: What becomes of it when it loses a node; None: it ends for good, and writes no checkpoints.
-        after: Which jobs end before it is submitted; None: it is submitted at ``spec.submit_s``.
+        tolerance: What becomes of a job that loses a node; None: it ends for good, and writes no checkpoints.
 
     Raises:
-        ValueError: The runtime is not positive, a duration is negative, or a share is out of range.
+        ValueError: A duration is negative.
     """
 
-    spec: JobSpec
-    runtime_s: float
-    speedup: Speedup = linear_speedup
+    speedup: Speedup | None = None
     start_delay_s: float = 0.0
     ready_delay_s: float | None = 0.0
     grow_s: float = 0.0
@@ -62,40 +51,17 @@ class SimJob(msgspec.Struct, frozen=True, gc=False):
     own_choice: bool = False
     kill_delay_s: float = 0.0
     cost: Cost | None = None
-    steps: int = 0
-    wishes: tuple[tuple[float, int], ...] = ()
     startup: Callable[[int], float] | None = None
     tolerance: FaultTolerance | None = None
-    after: After | None = None
 
     def __post_init__(self) -> None:
-        if self.runtime_s <= 0:
-            raise ValueError(f"job {self.spec.job_id}: runtime_s is {self.runtime_s}, must be positive")
-        if (
-            self.start_delay_s < 0
-            or (self.ready_delay_s or 0) < 0
-            or self.grow_s < 0
-            or self.shrink_s < 0
-            or self.workers_s < 0
-            or self.defer_s < 0
-            or self.kill_delay_s < 0
-        ):
-            self._complain()
-        if self.steps or self.wishes:
-            shares = [share for share, _ in self.wishes]
-            if self.steps < 0 or shares != sorted(shares) or not all(0 <= share < 1 for share in shares):
-                problem = f"{self.steps} steps, or wishes {self.wishes} are out of range"
-                raise ValueError(f"job {self.spec.job_id}: {problem}")
-
-    def _complain(self) -> None:
         for name in ("start_delay_s", "ready_delay_s", "grow_s", "shrink_s", "workers_s", "defer_s", "kill_delay_s"):
             if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"job {self.spec.job_id}: {name} is {getattr(self, name)}, must not be negative")
+                raise ValueError(f"{name} is {getattr(self, name)}, must not be negative")
 
-    def rate(self, nodes: int) -> float:
-        """Seconds of the runtime at ``spec.nodes`` that pass per second on ``nodes`` nodes."""
-        wanted = self.spec.nodes
-        return 1.0 if nodes == wanted else self.speedup(nodes) / self.speedup(wanted)
+
+Simulated: TypeAlias = tuple[TraceJob, Dynamics]
+"""A job, and how it behaves in a simulation."""
 
 
 # What is recorded of jobs --------------------------------------------------------------------------------------------
@@ -303,7 +269,8 @@ SharingModel: TypeAlias = Literal["ideal", "worst"]
 class Run(msgspec.Struct):
     """A job that was ordered to start. ``version`` outdates what was predicted before a change of speed."""
 
-    sim: SimJob
+    job: TraceJob
+    dynamics: Dynamics
     nodes: tuple[str, ...]
     left_s: float
     ordered_s: float
@@ -329,6 +296,15 @@ class Run(msgspec.Struct):
     dead: tuple[str, ...] = ()
     """The nodes that it has lost."""
 
+    def rate_on(self, nodes: int) -> float:
+        """Seconds of the runtime at the size asked for that pass per second on ``nodes`` nodes."""
+        wanted, speedup = self.job.nodes, self.dynamics.speedup
+        if nodes == wanted:
+            return 1.0
+        if speedup is None:
+            speedup = parse_speedup(self.job.speedup)
+        return speedup(nodes) / speedup(wanted)
+
     def left_at(self, now: float) -> float:
         """How much of its runtime is left."""
         elapsed_s = now - self.since_s
@@ -343,10 +319,10 @@ class Run(msgspec.Struct):
 
     def next_point_s(self, from_s: float) -> float:
         """When, from ``from_s`` on, it can be resized."""
-        steps = self.sim.steps
+        steps = self.job.steps
         if not steps or self.rate <= 0:
             return from_s
-        step_s = self.sim.runtime_s / steps
+        step_s = self.job.runtime_s / steps
         left_s = self.left_at(from_s)
         to_next_s = left_s - math.floor(left_s / step_s + _ROUNDING) * step_s
         if self.risk is not None:
@@ -374,7 +350,8 @@ class Wish(msgspec.Struct, frozen=True):
 class Release(msgspec.Struct, frozen=True):
     """The jobs that a job comes after have ended: it is submitted, and cancelled at once if there is a ``reason``."""
 
-    sim: SimJob
+    job: TraceJob
+    dynamics: Dynamics
     reason: str
 
 

@@ -205,6 +205,13 @@ def measure(
     )
 
 
+def headline_figures(measures: Measures) -> dict[str, float | int | None]:
+    """The main figures by their names for programs."""
+    means = ("mean_wait_s", "mean_runtime_s", "mean_turnaround_s", "mean_slowdown", "mean_bounded_slowdown")
+    every = {name: getattr(measures.every, name) for name in (*means, "grows", "shrinks")}
+    return {**every, "utilization": measures.utilization, "makespan_s": measures.makespan_s}
+
+
 def counted(records: Iterable[SimRecord], window: Window) -> list[SimRecord]:
     """The jobs that the means are over."""
     return [

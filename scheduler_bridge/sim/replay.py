@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -15,19 +15,18 @@ from msgspec import structs
 from scheduler_bridge.core import Remembered, Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.gc_tuning import rare_searches
-from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.agenda import Submissions, taken
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.failures import FaultTolerance, node_s
-from scheduler_bridge.sim.jobs import Observer, Progress, SharingModel, SimJob, SimRecord, SimResult
+from scheduler_bridge.sim.jobs import Dynamics, Observer, Progress, SharingModel, SimRecord, SimResult, Simulated
 from scheduler_bridge.sim.measures import Measures, Power, bounded_slowdown, measure
 from scheduler_bridge.sim.scaling import Cost, Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload, in_order
 from scheduler_bridge.workloads.source import Findings
-from scheduler_bridge.workloads.workload import After, Dependencies, dependencies, status_of
+from scheduler_bridge.workloads.workload import Dependencies, dependencies, status_of
 
-# From jobs of workloads to simulated jobs ----------------------------------------------------------------------------
+# How the jobs of workloads are simulated ----------------------------------------------------------------------------
 
 _RUN_AGAIN: Final = FaultTolerance()
 
@@ -54,8 +53,8 @@ class Behaviour:
     tolerance: FaultTolerance = _RUN_AGAIN
 
 
-def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[SimJob]:
-    """Make simulated jobs of the workload's.
+def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[Simulated]:
+    """Make the workload's jobs ready for the simulator.
 
     [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
     it. [D] Where a malleable job's speedup is no power law, the scheduler believes in the one that has the same gain
@@ -65,12 +64,12 @@ def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[Sim
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
-    jobs = workload.jobs
-    return list(_made(jobs, _speedups(jobs), behaviour or Behaviour(), dependencies(jobs).after))
+    jobs, behaviour = workload.jobs, behaviour or Behaviour()
+    return list(_made(jobs, _speedups(jobs), behaviour, dependencies(jobs)))
 
 
-def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Submissions | Iterable[SimJob]:
-    """Make simulated jobs of ``jobs`` as they are submitted, and take these out of it; see ``sim_jobs``.
+def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Submissions | Iterable[Simulated]:
+    """Make ``jobs`` ready as they are submitted, and take them out of it; see ``sim_jobs``.
 
     Args:
         jobs: In the order of submission, then by id.
@@ -80,55 +79,57 @@ def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
-    sims = _made(taken(jobs), _speedups(jobs), behaviour, links.after)
-    return sims if links.after else Submissions(sims, prompt=not behaviour.start_delay_s)
+    found = _made(taken(jobs), _speedups(jobs), behaviour, links)
+    return found if links.after else Submissions(found, prompt=not behaviour.start_delay_s)
 
 
 def _speedups(jobs: Iterable[TraceJob]) -> Mapping[str, Speedup]:
-    """All of the jobs' speedups, by name."""
     return {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
 
 
 def _made(
-    jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour, after: Mapping[int, After]
-) -> Iterator[SimJob]:
-    """Make simulated jobs one by one."""
-    rigid = structs.replace(behaviour.tolerance, resilient=False)
+    jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour, links: Dependencies
+) -> Iterator[Simulated]:
+    start_delay_s, tolerance = behaviour.start_delay_s, behaviour.tolerance
+    rigid = Dynamics(start_delay_s=start_delay_s, tolerance=structs.replace(tolerance, resilient=False))
+    ready_s = None if behaviour.moldable else 0.0
+    malleable = Dynamics(start_delay_s=start_delay_s, ready_delay_s=ready_s, cost=behaviour.cost, tolerance=tolerance)
+    scaling = {name: structs.replace(malleable, speedup=speedup) for name, speedup in speedups.items()}
     for job in jobs:
-        tolerance = behaviour.tolerance if job.is_malleable else rigid
-        sim = _sim_job(job, speedups[job.speedup], behaviour, tolerance)
-        yield structs.replace(sim, after=after[job.job_id]) if job.job_id in after else sim
+        changes = _changes(job, speedups[job.speedup], behaviour)
+        if job.comes_after:
+            after_ok, after_any = links.after.get(job.job_id, ((), ()))
+            changes |= {"after_ok": after_ok, "after_any": after_any, "preceding_job": -1}
+        dynamics = scaling[job.speedup] if job.is_malleable else rigid
+        yield (structs.replace(job, **changes) if changes else job), dynamics
 
 
-def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour, tolerance: FaultTolerance) -> SimJob:
-    spec = job.spec()
-    if job.runtime_s > job.walltime_s:
-        spec = structs.replace(spec, walltime_s=job.runtime_s)
+def _changes(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> dict[str, Any]:
+    """What is to be another way in the simulation than in the workload."""
+    changes: dict[str, Any] = {}
+    walltime_s = max(job.walltime_s, job.runtime_s)
+    tolerance = behaviour.tolerance
     if tolerance.checkpoints is not None or tolerance.restart_s:
-        spec = structs.replace(spec, walltime_s=tolerance.takes_s(spec.walltime_s, spec.nodes))
-    if not job.is_malleable:
-        return SimJob(spec, job.runtime_s, start_delay_s=behaviour.start_delay_s, tolerance=tolerance)
-    if job.rho == 0 and job.speedup != "linear":
-        spec = structs.replace(spec, rho=believed_rho(spec, speedup))
-    steps = job.steps or behaviour.steps
-    if behaviour.point_s > 0:
-        steps = math.ceil(job.runtime_s / behaviour.point_s)
-    return SimJob(
-        spec,
-        job.runtime_s,
-        speedup=speedup,
-        start_delay_s=behaviour.start_delay_s,
-        ready_delay_s=None if behaviour.moldable else 0.0,
-        cost=behaviour.cost,
-        steps=steps,
-        wishes=() if behaviour.moldable else job.wishes,
-        tolerance=tolerance,
-    )
+        walltime_s = tolerance.takes_s(walltime_s, job.nodes)
+    if walltime_s != job.walltime_s:
+        changes["walltime_s"] = walltime_s
+    steps = 0
+    if job.is_malleable:
+        if job.rho == 0 and job.speedup != "linear":
+            changes["rho"] = believed_rho(job, speedup)
+        if behaviour.moldable and job.wishes:
+            changes["wishes"] = ()
+        steps = job.steps or behaviour.steps
+        if behaviour.point_s > 0:
+            steps = math.ceil(job.runtime_s / behaviour.point_s)
+    if steps != job.steps:
+        changes["steps"] = steps
+    return changes
 
 
-def believed_rho(spec: JobSpec, speedup: Speedup) -> float:
-    """The rho of the power law with the gain from ``spec.nodes`` to the largest size, else from the smallest one."""
-    low, high = (spec.nodes, spec.max_nodes) if spec.max_nodes > spec.nodes else (spec.min_nodes, spec.nodes)
+def believed_rho(job: TraceJob, speedup: Speedup) -> float:
+    """The rho of the power law with the gain from ``job.nodes`` to the largest size, else from the smallest one."""
+    low, high = (job.nodes, job.max_nodes) if job.max_nodes > job.nodes else (job.min_nodes, job.nodes)
     if low == high:
         return 0.0
     return min(1.0, max(0.0, 1.0 - math.log(speedup(high) / speedup(low)) / math.log(high / low)))

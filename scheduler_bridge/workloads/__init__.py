@@ -16,6 +16,7 @@ from scheduler_bridge.workloads.conversion import (
     convert,
     make_evolving,
     mebf_rule,
+    shake,
 )
 from scheduler_bridge.workloads.load import Law, load, workload_of
 from scheduler_bridge.workloads.source import Finding, TraceError
@@ -47,6 +48,7 @@ __all__ = [
     "read_elastisim",
     "read_job_file",
     "read_swf",
+    "shake",
     "workload_of",
     "write_swf",
 ]

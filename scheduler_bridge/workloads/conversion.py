@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.workloads.workload import TraceJob, Workload
+from scheduler_bridge.workloads.workload import TraceJob, Workload, in_order
 
 PARALLEL_SHARES: Final = (0.999, 0.995, 0.99, 0.985, 0.98, 0.975, 0.97, 0.965, 0.96, 0.955, 0.95)
 """Amdahl's parallel shares of which one is chosen for a job [code of the 2025 paper]."""
@@ -149,10 +149,26 @@ def convert(workload: Workload, proportion: float, seed: int, rule: Rule = amdah
     return _changed(workload, proportion, seed, lambda job: not job.is_malleable, bounded)
 
 
+def shake(workload: Workload, by_s: float, seed: int) -> Workload:
+    """Move each submission by up to ``by_s`` seconds, earlier or later, evenly drawn.
+
+    Figures of one trace may depend on chance meetings of its jobs; means over shaken ones do not, and say how much
+    they vary [Tsafrir, Ouaknine and Feitelson, MASCOTS 2007].
+
+    Raises:
+        ValueError: The time is negative.
+    """
+    if by_s < 0:
+        raise ValueError(f"by_s is {by_s}, must not be negative")
+    rng = random.Random(f"{seed} shake")
+    moved = (structs.replace(job, submit_s=max(0.0, job.submit_s + rng.uniform(-by_s, by_s))) for job in workload.jobs)
+    return replace(workload, jobs=in_order(moved))
+
+
 def make_evolving(workload: Workload, proportion: float, seed: int) -> Workload:
     """Let a share of the malleable jobs offer nodes while they run, and ask for them again.
 
-    [D] No trace tells what such jobs want. One offers 1 to as many nodes as it may do without at the size that it
+    [D] No trace has what such jobs want. One offers 1 to as many nodes as it may do without at the size that it
     prefers, between a tenth and half of its work, and asks for as many between half of it and nine tenths; one that
     cannot have fewer asks first, for no more than it may have, and offers them later. All is drawn evenly. Whether it
     gets what it asks for depends on who waits then.

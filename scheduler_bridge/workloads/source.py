@@ -55,7 +55,7 @@ class Source:
 
     @property
     def stem(self) -> str:
-        """The same without the endings that tell compression and form."""
+        """The same without the endings of compression and form."""
         name = self.file_name
         for endings in (_COMPRESSED, _FORMS):
             if name.lower().endswith(endings):
@@ -64,7 +64,7 @@ class Source:
 
     @property
     def form(self) -> str:
-        """The ending that tells the form; empty: it has none that does."""
+        """The ending that stands for the form; empty: it has none."""
         name = self.file_name.lower()
         for ending in _COMPRESSED:
             name = name.removesuffix(ending)

@@ -8,13 +8,18 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError, JobClass, JobSpec
 from scheduler_bridge.workloads.source import Findings, TraceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pandas import DataFrame
 
 Status: TypeAlias = Literal["completed", "failed", "cancelled", "unknown"]
 """How a job ended where the trace comes from."""
@@ -26,7 +31,8 @@ MAX_ID: Final = 2**63 - 1
 class TraceJob(msgspec.Struct, frozen=True, gc=False):
     """One job of a trace, of a generator or of a history. Times in seconds.
 
-    It is no ``JobSpec``: it knows how long the job runs, which a user does not tell and the scheduler must not know.
+    It is no ``JobSpec``: it knows how long the job runs, which a user does not state and the scheduler must not know.
+    Readers and generators make it, and the simulator runs it as it is.
 
     Attributes:
         job_id: Unique in its workload, from 0 to ``MAX_ID``.
@@ -59,6 +65,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
         think_s: How long after that end it was submitted.
         after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
         after_any: Jobs that are to end before, however they do.
+        reservation: The advance reservation on whose nodes it is to run; empty: none.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -90,6 +97,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
     think_s: float = 0.0
     after_ok: tuple[int, ...] = ()
     after_any: tuple[int, ...] = ()
+    reservation: str = ""
 
     def __post_init__(self) -> None:
         if not self.min_nodes:
@@ -157,8 +165,22 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
             walltime_s=self.walltime_s,
             submit_s=self.submit_s,
             rho=self.rho,
+            reservation=self.reservation,
             overhead=self.overhead,
         )
+
+    @classmethod
+    def of(cls, spec: JobSpec, runtime_s: float) -> TraceJob:
+        """The job of which ``spec`` is what its user submitted, but for the command."""
+        asked = structs.asdict(spec)
+        del asked["command"]
+        return cls(runtime_s=runtime_s, **asked)
+
+    @property
+    def comes_after(self) -> tuple[int, ...]:
+        """The jobs whose ends it waits for."""
+        preceding = () if self.preceding_job < 0 else (self.preceding_job,)
+        return (*self.after_ok, *self.after_any, *preceding)
 
 
 def status_of(outcome: str | None) -> Status:
@@ -209,6 +231,89 @@ class Workload:
         kept = self.findings.kept_node_hours
         return sum(job.node_hours for job in self.jobs) if kept is None else kept
 
+    @classmethod
+    def from_swf(
+        cls,
+        path: str | Path,
+        *,
+        nodes: int | None = None,
+        processors_per_node: int | None = None,
+        partitions: Collection[int] = (),
+        statuses: Collection[int] = (),
+        keep_cut_off: bool = False,
+    ) -> Workload:
+        """Read a file of the Standard Workload Format, plain or packed; ``load`` knows other forms, too.
+
+        Args:
+            path: The file.
+            nodes: The machine's nodes; None: as the file says.
+            processors_per_node: Of the machine, where the file counts processors; None: as the file says.
+            partitions: Keep only their jobs; empty: all.
+            statuses: Keep only jobs that ended so; empty: all.
+            keep_cut_off: Use the readable beginning of a packed file that is cut off.
+
+        Raises:
+            TraceError: The file is refused.
+            OSError: It cannot be read.
+        """
+        from scheduler_bridge.workloads.swf import SwfOptions, read_swf
+
+        options = SwfOptions(
+            nodes=nodes,
+            processors_per_node=processors_per_node,
+            partitions=frozenset(partitions),
+            statuses=frozenset(statuses),
+            keep_cut_off=keep_cut_off,
+        )
+        return read_swf(path, options)
+
+    @classmethod
+    def from_dataframe(cls, frame: DataFrame, *, nodes: int | None = None, name: str = "dataframe") -> Workload:
+        """Make a workload of a table of pandas that has a row for each job.
+
+        Columns are named as the fields of ``TraceJob``, of which ``submit_s``, ``runtime_s`` (on ``nodes`` nodes) and
+        ``nodes`` have to be there; others, and ``reservation``, are not looked at. Times may be dates and durations of
+        pandas, too. Without ``walltime_s``, it is the runtime times 1.25; without ``job_id``, jobs are numbered from 1;
+        without ``job_class``, jobs of several sizes are malleable.
+
+        Args:
+            frame: The table.
+            nodes: The machine's nodes.
+            name: For people.
+
+        Raises:
+            TraceError: A column is missing, there is no row, or it is not said how many nodes the machine has.
+            InvalidJobError: A job is out of range or contradicts itself.
+        """
+        columns, start_unix_s = _columns(frame, name)
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        jobs = in_order(_job(number, row) for number, row in enumerate(rows, start=1))
+        if len({job.job_id for job in jobs}) < len(jobs):
+            raise TraceError(f"{name}: two jobs have one job_id", "it identifies a job", "leave the column out")
+        if nodes is None:
+            raise unknown_nodes(name, jobs, "a table does not say it", "nodes=")
+        if jobs_too_large := [job.job_id for job in jobs if job.max_nodes > nodes]:
+            what = f"{name}: job {jobs_too_large[0]} may have more than {nodes} nodes"
+            raise TraceError(what, "no job is larger than its machine", "give more nodes, or fewer max_nodes")
+        return cls(name, nodes, jobs, source="a table", start_unix_s=start_unix_s)
+
+    @classmethod
+    def generate(cls, generator: str, *, seed: int = 0, **options: object) -> Workload:
+        """Draw a workload from a published model; it is marked as synthetic.
+
+        Args:
+            generator: Its name: ``malleable workload generate`` lists them, with their options.
+            seed: Determines everything.
+            options: Its parameters, such as ``jobs=500``.
+
+        Raises:
+            ValueError: The generator or an option is unknown, or a value is out of range.
+            ModuleNotFoundError: NumPy is not installed.
+        """
+        from scheduler_bridge.workloads.generate import generate
+
+        return generate(generator, seed, **options)
+
     def parted(self) -> tuple[Workload, deque[TraceJob]]:
         """What is known of the workload without its jobs, and these: who takes them can let go of them one by one."""
         findings = replace(self.findings, kept_node_hours=self._kept_node_hours)
@@ -224,6 +329,50 @@ class Workload:
         jobs = (structs.replace(job, submit_s=job.submit_s - from_s) for job in inside)
         findings = replace(self.findings, kept_node_hours=self._kept_node_hours)
         return replace(self, jobs=tuple(jobs), start_unix_s=start, findings=findings)
+
+
+_NEEDED: Final = ("submit_s", "runtime_s", "nodes")
+_TEXTS: Final = ("user", "name", "group", "queue", "partition")
+_USUAL_ESTIMATE: Final = 1.25
+"""A walltime that is not known, by the runtime."""
+
+
+def _columns(frame: DataFrame, name: str) -> tuple[dict[str, Sequence[Any]], float | None]:
+    """The columns that jobs are made of, and when the first one was submitted, where that is a date."""
+    # those of advance reservations are of the machine that the table comes from, not of the simulated one
+    known = {*TraceJob.__struct_fields__} - {"reservation"}
+    found = {column: frame[column] for column in frame.columns}
+    if missing := [column for column in _NEEDED if column not in found]:
+        there = ", ".join(map(str, frame.columns)) or "none"
+        why = f"a job needs {', '.join(_NEEDED)}; there are {there}"
+        raise TraceError(f"{name}: there is no column {missing[0]}", why, "rename a column: frame.rename(columns=...)")
+    if not len(frame):
+        raise TraceError(f"{name}: there is no job in it", "a workload has a job", "give a table with a row")
+    start_unix_s, submits = None, found["submit_s"]
+    if submits.dtype.kind == "M":
+        first = submits.min()
+        start_unix_s, found["submit_s"] = first.timestamp(), submits - first
+    values = {
+        column: (series.dt.total_seconds() if series.dtype.kind == "m" else series).tolist()
+        for column, series in found.items()
+        if column in known
+    }
+    return values, start_unix_s
+
+
+def _job(number: int, row: Mapping[str, Any]) -> TraceJob:
+    given = {column: value for column, value in row.items() if value is not None and value == value}  # not NaN
+    if missing := [column for column in _NEEDED if column not in given]:
+        raise InvalidJobError(f"row {number}: {missing[0]} is not given")
+    given |= {column: str(given[column]) for column in _TEXTS if column in given}
+    sizes = {given.get(column, given["nodes"]) for column in ("nodes", "min_nodes", "max_nodes")}
+    defaults = {"job_id": number, "job_class": "malleable" if len(sizes) > 1 else "rigid"}
+    try:
+        return msgspec.convert(
+            {**defaults, "walltime_s": _USUAL_ESTIMATE * given["runtime_s"], **given}, TraceJob, strict=False
+        )
+    except (TypeError, msgspec.ValidationError) as error:
+        raise InvalidJobError(f"row {number}: {error}") from None
 
 
 def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
@@ -242,31 +391,17 @@ MISSING: Final = "after a job that is not there"
 CIRCLE: Final = "in a circle"
 
 
-class After(msgspec.Struct, frozen=True):
-    """What a job comes after.
-
-    Attributes:
-        ok: Jobs that are to complete before; if one does not, this one is cancelled.
-        any: Jobs that are to end before, however they do.
-        think_s: Seconds from the last of these ends to its submission.
-    """
-
-    ok: tuple[int, ...] = ()
-    any: tuple[int, ...] = ()
-    think_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """Who comes after whom.
 
     Attributes:
-        after: By job.
+        after: By job, its ``after_ok`` and its ``after_any``, with the preceding job among the latter.
         honoured: How many dependencies these are.
         dropped: How many were left out, by reason.
     """
 
-    after: Mapping[int, After] = field(default_factory=dict)
+    after: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     honoured: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
 
@@ -301,8 +436,8 @@ def dependencies(jobs: Collection[TraceJob]) -> Dependencies:
         first = tuple(other for other in ok[job_id] if (job_id, other) not in closing)
         rest = tuple(other for other in ends[job_id] if (job_id, other) not in closing)
         if first or rest:
-            after[job_id] = After(first, rest, job.think_s)
-    honoured = sum(len(one.ok) + len(one.any) for one in after.values())
+            after[job_id] = first, rest
+    honoured = sum(len(first) + len(rest) for first, rest in after.values())
     return Dependencies(after, honoured, {why: count for why, count in dropped.items() if count})
 
 
@@ -449,7 +584,7 @@ def busy_nodes(jobs: Sequence[TraceJob]) -> list[tuple[float, int]]:
     return steps
 
 
-def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
+def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str, option: str = "--nodes ") -> TraceError:
     """Why a workload that does not say how many nodes its machine has is refused, with numbers that help to choose.
 
     A machine of as many nodes as the largest job has is no guess: on one trace whose header was missing, jobs waited
@@ -459,6 +594,7 @@ def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
         name: Of the file.
         jobs: Its jobs, at least one.
         why: The file does not say it.
+        option: By which the user does.
     """
     from_s = min(job.submit_s for job in jobs)
     to_s = max(job.submit_s + (job.wait_s or 0.0) + job.runtime_s for job in jobs)
@@ -473,5 +609,5 @@ def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
     return TraceError(
         f"{name}: how many nodes the machine has is not known",
         f"{why}; {'; '.join(facts)}",
-        f"say it, for example --nodes {usual}",
+        f"say it, for example {option}{usual}",
     )

@@ -13,7 +13,7 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.daemon import DaemonError
-from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey, alone_in, calibrate
+from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
 from scheduler_bridge.experiments.real_runs.study import conclude
 from scheduler_bridge.record import RunRecord
@@ -33,36 +33,36 @@ class Seen:
 
 
 def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
-    plan = Plan(("malleable",), (100,), (45,), jobs=3, nodes=4, time=0.01)
-    runner = Runner(plan, calibrate(plan.problems(), tmp_path, {}), tmp_path)
+    campaign = Campaign(("malleable",), (100,), (45,), jobs=3, nodes=4, time=0.01)
+    runner = Runner(campaign, calibrate(campaign.problems(), tmp_path, {}), tmp_path)
     seen = Seen()
     records = run_all(runner, seen)
-    assert seen.ended == plan.runs()
+    assert seen.ended == campaign.runs()
     assert seen.most == 3
     (record,) = records.values()
     assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 3
     assert record.provenance["cpu"]["seconds"] > 0
     assert all(job.ready_s is not None and job.result["startup"] for job in record.jobs if job.result is not None)
-    outcome = conclude(plan, records, None, {})
-    assert outcome.passed
-    assert outcome.verdict.startswith("Runs: 1, jobs: 3; every result is right.")
+    report = conclude(campaign, records, None, {})
+    assert report.passed
+    assert report.verdict.startswith("Runs: 1, jobs: 3; every result is right.")
     assert run_all(runner) == records
 
 
 def test_without_pacing_jobs_take_what_they_take(tmp_path: Path) -> None:
-    plan = Plan(("malleable",), (100,), (45,), jobs=2, nodes=2, time=0.01, paced=False)
-    small = calibrate(plan.problems(), tmp_path, {})  # small ones, where the paper's would take an hour here
-    records = run_all(Runner(plan, small, tmp_path))
+    campaign = Campaign(("malleable",), (100,), (45,), jobs=2, nodes=2, time=0.01, paced=False)
+    small = calibrate(campaign.problems(), tmp_path, {})  # small ones, where the paper's would take an hour here
+    records = run_all(Runner(campaign, small, tmp_path))
     (record,) = records.values()
     assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 2
-    assert conclude(plan, records, None, small).passed
+    assert conclude(campaign, records, None, small).passed
 
 
 def test_jobs_that_a_killed_experiment_left_are_ended(tmp_path: Path) -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-from scheduler_bridge.experiments.real_runs.plan import alone_in, scratch_in, state_of
+from scheduler_bridge.experiments.real_runs.campaign import alone_in, scratch_in, state_of
 from scheduler_bridge.daemon import (Daemon, DaemonConfig, JobRequest)
 folder = Path({str(tmp_path)!r})
 with alone_in(folder), scratch_in(folder, 1) as scratch:

@@ -18,12 +18,12 @@ from benchmarks.load.measure import PROGRESS, Load, _waiting, kinds, last_row, m
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, JobRequest
 from scheduler_bridge.daemon.storage import log_entries, restore
-from scheduler_bridge.daemon.storage.ledger import spec_of
 from scheduler_bridge.daemon.storage.log_entries import Entry, encode
+from scheduler_bridge.daemon.storage.log_state import spec_of
 from scheduler_bridge.daemon.storage.store import Store
 
 
-def test_a_small_load_is_carried_and_told() -> None:
+def test_a_small_load_is_carried_and_reported() -> None:
     said: list[str] = []
     report = measure(Load(queued=40, connected=10, rate=200.0, requests=0.5, ends=0.02, seconds=1.0), said.append)
     assert said[0] == "connecting 10 jobs"
@@ -54,7 +54,7 @@ def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
         Entry(2.0, (ev.JobStarted(1),)),
         Entry(3.0, (ev.EvolvingRequest(1, 1),)),
     ]
-    rows = [encode(entry, restored.ledger.take(entry)) for entry in entries_]
+    rows = [encode(entry, restored.log_state.take(entry)) for entry in entries_]
     store.append(restored.number, restored.next_seq, rows)
     store.close()
     counts = {kind.what: kind.count for kind in kinds(tmp_path, 1, messages=10) if kind.count}
@@ -90,13 +90,13 @@ def test_a_load_that_is_none_is_refused(rate: float, seconds: float) -> None:
 
 
 def test_percentiles_are_values_that_occurred() -> None:
-    told = spread([index / 100 for index in range(200, 0, -1)])
-    assert (told.count, told.p50_s, told.p99_s, told.max_s) == (200, 1.0, 1.98, 2.0)
+    latencies = spread([index / 100 for index in range(200, 0, -1)])
+    assert (latencies.count, latencies.p50_s, latencies.p99_s, latencies.max_s) == (200, 1.0, 1.98, 2.0)
     assert spread([]).count == 0
 
 
 @pytest.mark.parametrize("said", ["connecting", "events a second"])
-def test_a_measurement_that_is_told_to_end_leaves_nothing(said: str, tmp_path: Path) -> None:
+def test_a_measurement_that_is_ended_leaves_nothing(said: str, tmp_path: Path) -> None:
     words = ["--queued", "50", "--connected", "3", "--rate", "50", "--seconds", "600"]
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.load", *words],

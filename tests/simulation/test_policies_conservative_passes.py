@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
@@ -33,7 +34,7 @@ from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, i
 from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.timetable import Candidates, Slot, Timetable
-from scheduler_bridge.sim import Engine, SimJob, replay
+from scheduler_bridge.sim import Engine, Simulated, replay
 from scheduler_bridge.sim.engine import node_names
 from scheduler_bridge.workloads.generate.models import lublin
 
@@ -76,7 +77,7 @@ def textbook(view: ClusterView, now: float) -> list[tuple[str, int, float, int]]
     return sorted(found)
 
 
-def told(decisions: list[Decision], now: float) -> list[tuple[str, int, float, int]]:
+def schedule_of(decisions: list[Decision], now: float) -> list[tuple[str, int, float, int]]:
     promises = [decision.reservation for decision in decisions if isinstance(decision, Reserve)]
     found = [("promise", promise.job_id, promise.start_s, promise.nodes) for promise in promises]
     return sorted(found + [("start", d.job_id, now, d.nodes) for d in decisions if isinstance(d, Start)])
@@ -95,14 +96,14 @@ class Compared(Around):
         snapshot = view.snapshot()
         whole = in_full(decisions, snapshot.reservations)
         assert whole == self.policy.decide(snapshot, now), f"at {now} s"
-        assert not self.exact or told(whole, now) == textbook(snapshot, now), f"at {now} s"
+        assert not self.exact or schedule_of(whole, now) == textbook(snapshot, now), f"at {now} s"
         if Stand() in decisions:
             self.standing += 1
             self.moved += len(decisions) - 1
         return decisions
 
 
-def workload(rng: random.Random, share: float, late: float) -> list[SimJob]:
+def workload(rng: random.Random, share: float, late: float) -> list[Simulated]:
     """More jobs than the nodes can do for a while; some run longer than expected, or start late."""
     jobs, now = [], 0.0
     for job_id in range(JOBS):
@@ -113,7 +114,7 @@ def workload(rng: random.Random, share: float, late: float) -> list[SimJob]:
         job_class = "rigid" if low == high else "malleable"
         spec = JobSpec(job_id, "j", "u", job_class, nodes, low, high, walltime_s, now, rho=0.3)  # type: ignore[arg-type]  # one of two words
         runtime_s = walltime_s * rng.choice([0.01, 0.3, 0.9, 1.0, 1.0 + late])
-        jobs.append(SimJob(spec, runtime_s, start_delay_s=rng.choice([0.0, late])))
+        jobs.append(simulated(spec, runtime_s, start_delay_s=rng.choice([0.0, late])))
     return jobs
 
 
@@ -161,8 +162,7 @@ def test_passes_that_see_less_are_noticed() -> None:
     for seed in range(12):
         rng = random.Random(seed)
         jobs = [
-            structs.replace(job, spec=structs.replace(job.spec, user="uvw"[job.spec.job_id % 3]))
-            for job in workload(rng, 0.5, 0.5)
+            (structs.replace(job, user="uvw"[job.job_id % 3]), dynamics) for job, dynamics in workload(rng, 0.5, 0.5)
         ]
         Engine(NODES, Compared(policies.get("conservative")), Settings(user_nodes=8)).run(jobs, [])
 

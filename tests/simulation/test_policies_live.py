@@ -28,7 +28,7 @@ from scheduler_bridge.daemon import DaemonConfig, JobRequest
 from scheduler_bridge.daemon.driver import Driver
 from scheduler_bridge.daemon.jobs.executor import Attempt
 from scheduler_bridge.daemon.storage.journal import Journal
-from scheduler_bridge.daemon.storage.ledger import Ledger
+from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.daemon.storage.restore import restore
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.daemon.storage.store import Store
@@ -126,7 +126,7 @@ def request(rng: random.Random, number: int) -> JobRequest:
     )  # fmt: skip
 
 
-async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, PretendedJobs]:
+async def live_through(policy: str, seed: int, folder: Path) -> tuple[LogState, PretendedJobs]:
     """Submit jobs and let them live, in an order that ``seed`` determines, until nothing is left."""
     rng = random.Random(seed)
     jobs = PretendedJobs(rng)
@@ -136,9 +136,9 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
     )
     store = Store(folder)
     restored = restore(store, config, 1)
-    core = restored.ledger.core
+    core = restored.log_state.core
     journal = Journal(store, restored.number, restored.next_seq, _broke)
-    driver = Driver(config, restored.ledger, journal, state, restored.origin_s, _broke)
+    driver = Driver(config, restored.log_state, journal, state, restored.origin_s, _broke)
     driver.executor = driver.job_orders = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
     submitted = 0
@@ -157,7 +157,7 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
     finally:
         store.close()
         state.close()
-    return restored.ledger, jobs
+    return restored.log_state, jobs
 
 
 def _broke(error: Exception) -> None:
@@ -168,11 +168,11 @@ def _broke(error: Exception) -> None:
 def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effects(policy: str, tmp_path: Path) -> None:
     kinds = set()
     for seed in SEEDS:
-        ledger, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
-        rows = ledger.core.snapshot().jobs
+        log_state, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
+        rows = log_state.core.snapshot().jobs
         assert [row.state for row in rows] == ["completed"] * JOBS, f"seed {seed}"
         assert sorted(jobs.retired) == sorted(f"{row.job}.1" for row in rows)
-        assert not ledger.core.anomalies
+        assert not log_state.core.anomalies
         store = Store(tmp_path / str(seed))
         replayed = restore(
             store,
@@ -180,11 +180,11 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
                 NODES, state_dir=tmp_path, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES
             ),
             1,
-        ).ledger
+        ).log_state
         store.close()
-        assert replayed.core.snapshot() == ledger.core.snapshot()
-        assert replayed.recorder.record() == ledger.recorder.record()
-        assert replayed.busy_node_s == ledger.busy_node_s
+        assert replayed.core.snapshot() == log_state.core.snapshot()
+        assert replayed.recorder.record() == log_state.recorder.record()
+        assert replayed.busy_node_s == log_state.busy_node_s
         kinds |= {order.kind for order in jobs.orders}
     still = policy in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty")
     assert kinds == (set() if still else {"workers"} if policy == "sd-policy" else {"grow", "shrink"})

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import SimJob, simulate
+from scheduler_bridge.sim import simulate
 
 
 @dataclass
@@ -93,7 +94,7 @@ def naive_conservative_starts(jobs: list[Job], nodes: int) -> list[float]:
 
 def core_starts(jobs: list[Job], nodes: int, policy: str) -> list[float]:
     sims = [
-        SimJob(JobSpec(i, "j", "u", "rigid", job.nodes, job.nodes, job.nodes, job.walltime, job.submit), job.runtime)
+        simulated(JobSpec(i, "j", "u", "rigid", job.nodes, job.nodes, job.nodes, job.walltime, job.submit), job.runtime)
         for i, job in enumerate(jobs)
     ]
     records = simulate(nodes, policies.get(policy), sims).records
@@ -104,7 +105,7 @@ def core_starts(jobs: list[Job], nodes: int, policy: str) -> list[float]:
 def random_jobs(rng: random.Random, nodes: int) -> list[Job]:
     """Whole seconds, so that ends, submissions and reservations often fall together.
 
-    Nobody runs over the walltime: telling a job to end and its end are two events, for which this oracle has no notion.
+    No job runs over its walltime: the order to end and the end are two events, for which this oracle has no notion.
     """
     jobs = []
     for _ in range(rng.randint(1, 60)):
@@ -156,7 +157,7 @@ class Trace:
     cores: int = 1
 
     def jobs(self, folder: Path, count: int) -> list[Job]:
-        """The first ``count`` jobs that ran and fit the machine; nobody runs over the walltime."""
+        """The first ``count`` jobs that ran and fit the machine; no job runs over its walltime."""
         found: list[Job] = []
         path = folder / "traces" / self.file
         for submit, runtime, processors, walltime in _lumos(path) if ".csv" in path.name else _swf(path):

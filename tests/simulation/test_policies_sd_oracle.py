@@ -6,11 +6,12 @@ import random
 from dataclasses import dataclass
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Engine
 
 NODES = 6
 WORKLOADS = 150
@@ -109,7 +110,7 @@ def test_jobs_start_and_end_as_under_the_naive_scheduler(limit: float) -> None:
     for seed in range(WORKLOADS):
         jobs = drawn(seed)
         sims = [
-            SimJob(
+            simulated(
                 JobSpec(
                     job.number, "j", "u", "malleable" if job.malleable else "rigid",
                     job.nodes, job.nodes, job.nodes, job.asks_s, job.submit_s,

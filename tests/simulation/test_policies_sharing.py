@@ -1,4 +1,4 @@
-"""Shared nodes in random scenarios: the work adds up, nobody is ended for having made room, and defects are found."""
+"""Shared nodes in random scenarios: the work adds up, no job is ended for having made room, and defects are found."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Container, Iterable
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import InvariantError, Settings, co_scheduling
@@ -15,7 +16,7 @@ from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import Shares, TrackedJob
 from scheduler_bridge.model import JobClass, JobSpec
-from scheduler_bridge.sim import AuditError, Engine, Scenario, SharingModel, SimJob, SimRecord, check_policy
+from scheduler_bridge.sim import AuditError, Engine, Scenario, SharingModel, SimRecord, check_policy
 
 PARAMETERS: list[dict[str, object]] = [
     {"max_slowdown": "inf"},
@@ -35,7 +36,7 @@ def crowd(seed: int, *, workers_s: float = 0.0) -> Scenario:
         submit_s = float(rng.choice([0, rng.randint(0, 100)]))
         spec = JobSpec(job_id, f"j{job_id}", "u", job_class, nodes, nodes, nodes, walltime_s, submit_s)
         runtime_s = rng.choice([walltime_s, float(rng.randint(1, int(walltime_s)))])
-        jobs.append(SimJob(spec, runtime_s, workers_s=workers_s))
+        jobs.append(simulated(spec, runtime_s, workers_s=workers_s))
     return Scenario(4, tuple(jobs), settings=Settings(cores_per_node=rng.choice([2, 4, 5, 48])))
 
 
@@ -51,12 +52,12 @@ def test_the_work_adds_up_and_nobody_is_ended_early(parameters: dict[str, object
         scenario = crowd(seed, workers_s=float(seed % 4))
         engine = Engine(4, policies.get("sd-policy", **parameters), scenario.settings, check=True, sharing=sharing)
         records = engine.run(scenario.jobs).records
-        for sim in scenario.jobs:
-            record = records[sim.spec.job_id]
+        for job, _ in scenario.jobs:
+            record = records[job.job_id]
             assert record.outcome == "completed", f"seed {seed}: {record}"
             if sharing == "ideal":
                 done = sum((to_s - from_s) * nodes for from_s, to_s, nodes in record.spans())
-                assert done == pytest.approx(sim.runtime_s * sim.spec.nodes), f"seed {seed}: {record}"
+                assert done == pytest.approx(job.runtime_s * job.nodes), f"seed {seed}: {record}"
         sharers += shared(records.values())
     assert sharers > SCENARIOS
 
@@ -74,7 +75,7 @@ def one_by_one() -> Scenario:
         [(1, 200, 0, 50), (1, 200, 0, 1), (2, 20, 10, 1)]
     ):
         spec = JobSpec(job_id, f"j{job_id}", "u", "malleable", nodes, nodes, nodes, float(walltime_s), float(submit_s))
-        jobs.append(SimJob(spec, spec.walltime_s, workers_s=float(workers_s)))
+        jobs.append(simulated(spec, spec.walltime_s, workers_s=float(workers_s)))
     return Scenario(2, tuple(jobs), settings=Settings(cores_per_node=4))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Policy
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Engine, Simulated
 from scheduler_bridge.sim.engine import node_names
 
 
@@ -37,7 +38,7 @@ class Twice:
         return self._policy.why_waiting(view, job, reservation)
 
 
-def workload(rng: random.Random, share: float) -> list[SimJob]:
+def workload(rng: random.Random, share: float) -> list[Simulated]:
     """Jobs that come often, many at the same time; some run beyond what is expected of them."""
     jobs, now = [], 0.0
     for job_id in range(120):
@@ -48,7 +49,7 @@ def workload(rng: random.Random, share: float) -> list[SimJob]:
         job_class = "rigid" if low == high else "malleable"
         spec = JobSpec(job_id, "j", "u", job_class, nodes, low, high, walltime_s, now, rho=0.3)  # type: ignore[arg-type]  # one of two words
         jobs.append(
-            SimJob(spec, walltime_s * rng.choice([0.3, 1.0, 1.5]), start_delay_s=rng.choice([0.0, share * 2.0]))
+            simulated(spec, walltime_s * rng.choice([0.3, 1.0, 1.5]), start_delay_s=rng.choice([0.0, share * 2.0]))
         )
     return jobs
 

@@ -51,14 +51,14 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch, capsys
     with pytest.raises(AssertionError) as found:
         main()
     (note,) = found.value.__notes__
-    told = re.fullmatch(r"seed (\d+), commit \S+; again: PYTHONPATH=tests python -m stress\.seeds (--seed \1)", note)
-    assert told
-    monkeypatch.setattr(sys, "argv", ["", *told[2].split()])
+    command = re.fullmatch(r"seed (\d+), commit \S+; again: PYTHONPATH=tests python -m stress\.seeds (--seed \1)", note)
+    assert command
+    monkeypatch.setattr(sys, "argv", ["", *command[2].split()])
     with pytest.raises(AssertionError) as again:
         main()
     assert str(again.value) == str(found.value)
     monkeypatch.undo()
-    monkeypatch.setattr(sys, "argv", ["", *told[2].split()])
+    monkeypatch.setattr(sys, "argv", ["", *command[2].split()])
     assert main() == 0
     assert re.match(r"1 seeds, \d+ deliveries; of jobs that end well, deliveries: \d{3,} to ", capsys.readouterr().out)
 

@@ -22,7 +22,7 @@ BLOCKS = 4
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_the_others_go_on_and_every_loss_is_told(block: int) -> None:
+def test_the_others_go_on_and_every_loss_is_reported(block: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS):
         run = resilient(seed)

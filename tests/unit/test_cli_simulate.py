@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from support import PATIENCE_S
 
-from scheduler_bridge.cli import results
 from scheduler_bridge.cli.app import COMMANDS, run
+from scheduler_bridge.report import page
 from scheduler_bridge.workloads import read_swf
 
 HEADER = "; UnixStartTime: 1690848000\n; MaxNodes: 4\n; MaxProcs: 4\n"
@@ -61,7 +61,7 @@ def test_the_json_is_that_of_the_contract(tmp_path: Path) -> None:
     assert found["seconds"] > 0
 
 
-def test_what_was_left_out_of_the_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_left_out_of_the_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = swf(tmp_path), tmp_path / "out.json"
     with path.open("a") as file:
         file.write("broken\nbroken, too\n5 200 -1 3600 8 -1 -1 8 3600 -1 1 7 1 -1 -1 -1 -1 -1\n")
@@ -115,9 +115,9 @@ def test_jobs_share_nodes_with_cores(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert "--cores" not in shown
     capsys.readouterr()
     assert run([*options, "--explain", "2"]) == 0
-    told = capsys.readouterr()
-    assert "1000.0      2  started on 2 nodes" in told.out, "one core cannot be shared"
-    assert "sd-policy shares no node without --cores" in told.err
+    printed = capsys.readouterr()
+    assert "1000.0      2  started on 2 nodes" in printed.out, "one core cannot be shared"
+    assert "sd-policy shares no node without --cores" in printed.err
     assert run(["simulate", "--workload", str(trace), "--nodes", "2", "--policy", "easy"]) == 0
     assert "--cores" not in capsys.readouterr().err
     assert run([*options, "--sharing", "fair"]) == 2
@@ -297,7 +297,7 @@ def test_a_page_of_jobs_and_nodes(tmp_path: Path) -> None:
 
 def test_a_run_of_any_size_has_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(results.Drawn, "write", lambda drawn, *_: seen.append(drawn))
+    monkeypatch.setattr(page.Drawn, "write", lambda drawn, *_: seen.append(drawn))
     lines = [f"{job} {job * 50} -1 400 {1 + job % 90} -1 -1 -1 600 -1 1 7 1 -1 -1 -1 -1 -1\n" for job in range(1200)]
     path = tmp_path / "long.swf"
     path.write_text("; MaxNodes: 300\n" + "".join(lines))
@@ -371,6 +371,10 @@ def test_the_pauses_of_a_policy_can_be_others(tmp_path: Path) -> None:
         (("--policy", "easy", "--mtbf", "inf"), "--mtbf inf: not finite"),
         (("--policy", "easy", "--on-failure", "hope"), "--on-failure hope: no such rule there are requeue and fail"),
         (("--policy", "easy", "--on-failure", "fail", "--attempts", "2"), "a job that fails is not run again"),
+        (("--policy", "easy", "--on-failure", "fail"), "--on-failure fail without --mtbf no node fails"),
+        (("--policy", "easy", "--attempts", "2"), "--attempts without --mtbf"),
+        (("--policy", "easy", "--resilient"), "--resilient without --mtbf"),
+        (("--policy", "easy", "--restart-cost", "30"), "--restart-cost without --mtbf"),
         (("--policy", "easy", "--checkpoint-cost", "60"), "--checkpoint-cost without --checkpoint-interval"),
         (("--policy", "easy", "--checkpoint-interval", "daly"), "daly without --mtbf and --checkpoint-cost"),
         (("--policy", "easy", "--checkpoint-interval", "0"), "a positive number of seconds, young or daly"),
@@ -441,6 +445,7 @@ LOADED_BY_SIMULATE = {
         "record",
         "report",
         "sim",
+        "simulation",
         "workloads",
     ),
 }

@@ -1,4 +1,4 @@
-"""A sweep on simulated places: every row once, whoever comes, leaves or fails."""
+"""A sweep on simulated places: every row once, whichever places come, leave or fail."""
 
 from __future__ import annotations
 
@@ -91,17 +91,17 @@ def test_all_places_begin_with_the_first_simulations() -> None:
 
 
 def test_rows_are_those_of_a_plain_loop_while_places_come_and_go(apgas_job: MakeJob, tmp_path: Path) -> None:
-    told: list[Standing] = []
+    reported: list[Standing] = []
 
     def main() -> list[Row]:
-        return sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", reporter=told.append)
+        return sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", reporter=reported.append)
 
     job = apgas_job(main, places=2)
     job.grow(2, at_progress=5)
     job.shrink(1, at_progress=15)
     assert job.run() == sweep(CELLS, _figures, COLUMNS)
-    assert [standing.done for standing in told] == list(range(len(CELLS) + 1))
-    assert told[-1].left_s == 0
+    assert [standing.done for standing in reported] == list(range(len(CELLS) + 1))
+    assert reported[-1].left_s == 0
     lines = (tmp_path / "cells.csv").read_text().splitlines()
     assert [line.split(",")[:4] for line in lines[1:]] == [
         [cell.trace, cell.policy, str(cell.share), str(cell.seed)] for cell in CELLS
@@ -159,9 +159,9 @@ def test_what_fails_is_named_and_ends_the_sweep(apgas_job: MakeJob, tmp_path: Pa
             sweep(CELLS, simulate, COLUMNS, file=tmp_path / "cells.csv")
         assert any(f"in the simulation of {CELLS[20]}" in note for note in caught.value.__notes__)
         kept = len((tmp_path / "cells.csv").read_text().splitlines()) - 1
-        told: list[Standing] = []
-        sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", reporter=told.append)
-        assert told[0].done == kept
+        reported: list[Standing] = []
+        sweep(CELLS, _figures, COLUMNS, file=tmp_path / "cells.csv", reporter=reported.append)
+        assert reported[0].done == kept
 
     apgas_job(main, places=2).run()
 

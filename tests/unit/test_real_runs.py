@@ -1,4 +1,4 @@
-"""The real runs: their plan, how jobs are scaled to slow nodes, and what is made of the records."""
+"""The real runs: their campaign, how jobs are scaled to slow nodes, and what is made of the records."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import ClassVar
 import pytest
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
+from scheduler_bridge.experiments.real_runs import campaign as campaigns
 from scheduler_bridge.experiments.real_runs import findings
-from scheduler_bridge.experiments.real_runs import plan as plans
-from scheduler_bridge.experiments.real_runs.findings import costs_table
-from scheduler_bridge.experiments.real_runs.plan import (
+from scheduler_bridge.experiments.real_runs.campaign import (
     ARGUMENTS,
+    CAMPAIGNS,
     NODE_S,
-    PLANS,
     SCALING,
     START_UP_S,
-    Plan,
+    Campaign,
     Problem,
     RunKey,
     Site,
     calibrate,
     of_paper_size,
 )
+from scheduler_bridge.experiments.real_runs.findings import costs_table
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
 from scheduler_bridge.experiments.real_runs.study import conclude
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
 from scheduler_bridge.workloads.workload import TraceJob
 
-PLAN = Plan(("easy", "malleable"), (0, 60), (42, 43), jobs=2, nodes=8, time=0.1)
+CAMPAIGN = Campaign(("easy", "malleable"), (0, 60), (42, 43), jobs=2, nodes=8, time=0.1)
 GROWN = ResizeRecord(1, "grow", 2, 1.0, 2.0, 0.5, {"pre": 0.1, "spawn": 0.4, "post": 0.2}, "done")
 
 COMPUTED = {"seconds": 3.5, "startup": {"runtime_s": 0.2, "balancer_s": 0.1}}
@@ -66,7 +66,7 @@ def record(key: RunKey, last_end_s: float, *, verified: bool = True) -> RunRecor
 
 
 def all_records() -> dict[RunKey, RunRecord]:
-    return {key: record(key, 9.0 if key.policy == "malleable" else 11.0) for key in PLAN.runs()}
+    return {key: record(key, 9.0 if key.policy == "malleable" else 11.0) for key in CAMPAIGN.runs()}
 
 
 def test_every_configuration_of_the_paper_has_a_problem() -> None:
@@ -74,34 +74,37 @@ def test_every_configuration_of_the_paper_has_a_problem() -> None:
 
 
 def test_plans_cover_what_the_paper_compares() -> None:
-    for plan, batches, injected in ((PLANS["small"], 3 * 6 * 4, 3 * 2), (PLANS["full"], 10 * 6 * 8, 10 * 5)):
-        runs = plan.runs()
+    for campaign, batches, injected in (
+        (CAMPAIGNS["small"], 3 * 6 * 4, 3 * 2),
+        (CAMPAIGNS["full"], 10 * 6 * 8, 10 * 5),
+    ):
+        runs = campaign.runs()
         assert Counter(key.kind for key in runs) == {"batch": batches, "scaling": 1, "injected": injected}
         assert len({key.file for key in runs}) == len({key.spoken for key in runs}) == len(runs)
 
 
 def test_slower_resizes_are_the_papers_in_scaled_time() -> None:
-    plan = PLANS["small"]
+    campaign = CAMPAIGNS["small"]
     slow, plain = RunKey("malleable", 60, 42, "injected"), RunKey("malleable", 60, 42)
-    assert plan.slow_resizes(slow) == pytest.approx((6.78 * 0.08, 15.19 * 0.08))
-    assert plan.slow_resizes(plain) is None
-    assert plan.batch(slow) == plan.batch(plain)
+    assert campaign.slow_resizes(slow) == pytest.approx((6.78 * 0.08, 15.19 * 0.08))
+    assert campaign.slow_resizes(plain) is None
+    assert campaign.batch(slow) == campaign.batch(plain)
 
 
 def test_strong_scaling_is_measured_on_all_sizes_the_longest_first() -> None:
-    jobs = PLANS["small"].batch(SCALING)
+    jobs = CAMPAIGNS["small"].batch(SCALING)
     assert len(jobs) == 11 * 6
     assert {job.nodes for job in jobs if job.name == "UTS_18"} == {1, 2, 4, 8, 16, 32}
     assert [job.runtime_s for job in jobs] == sorted((job.runtime_s for job in jobs), reverse=True)
     assert all(job.walltime_s > 2 * job.runtime_s and not job.is_malleable for job in jobs)
-    assert {job.name for job in PLANS["tiny"].batch(SCALING)} < set(PLANS["tiny"].problems())
+    assert {job.name for job in CAMPAIGNS["tiny"].batch(SCALING)} < set(CAMPAIGNS["tiny"].problems())
 
 
 def test_jobs_are_no_larger_than_the_cluster_and_the_same_under_every_policy() -> None:
-    easy, malleable = (PLANS["tiny"].batch(RunKey(policy, 60, 42)) for policy in ("easy", "malleable"))
+    easy, malleable = (CAMPAIGNS["tiny"].batch(RunKey(policy, 60, 42)) for policy in ("easy", "malleable"))
     assert easy == malleable
-    assert max(job.max_nodes for job in easy) == PLANS["tiny"].nodes
-    assert PLANS["tiny"].walltime_s(easy[0]) == pytest.approx(easy[0].walltime_s * 0.02 + START_UP_S)
+    assert max(job.max_nodes for job in easy) == CAMPAIGNS["tiny"].nodes
+    assert CAMPAIGNS["tiny"].walltime_s(easy[0]) == pytest.approx(easy[0].walltime_s * 0.02 + START_UP_S)
 
 
 def test_a_node_is_as_slow_as_the_scale_of_time_asks() -> None:
@@ -128,7 +131,7 @@ def test_a_calibration_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         path.write_text(json.dumps(document))
         return document, 0.0
 
-    monkeypatch.setattr(plans, "run_benchmark", run)
+    monkeypatch.setattr(campaigns, "run_benchmark", run)
     first = calibrate(["UTS_18", "BC_17"], tmp_path, {})
     assert calibrate(["UTS_18", "BC_17"], tmp_path, {}) == first
     assert runs == ["uts", "bc"]
@@ -144,11 +147,17 @@ def hosts_of(folder: Path, *, paced: bool) -> Site:
 
 
 def test_on_hosts_the_problems_are_the_paper_s_and_nothing_is_scaled(tmp_path: Path) -> None:
-    plan = PLANS["small"].at(hosts_of(tmp_path, paced=False))
-    assert (plan.nodes, plan.cores, plan.time, plan.paced, plan.sizes) == (3, 40, 1.0, False, (1, 2))
-    runner = Runner(plan, of_paper_size(plan.problems()), tmp_path)
+    campaign = CAMPAIGNS["small"].at(hosts_of(tmp_path, paced=False))
+    assert (campaign.nodes, campaign.cores, campaign.time, campaign.paced, campaign.sizes) == (
+        3,
+        40,
+        1.0,
+        False,
+        (1, 2),
+    )
+    runner = Runner(campaign, of_paper_size(campaign.problems()), tmp_path)
     key = RunKey("malleable", 60, 42)
-    asked = [runner._request(key, job, tmp_path) for job in plan.batch(key)]
+    asked = [runner._request(key, job, tmp_path) for job in campaign.batch(key)]
     words = {request.name.rpartition("-")[0]: " ".join(request.command[1:]) for request in asked}
     assert words["UTS_18"].startswith("-m apgas.benchmarks.uts --depth 18 --workers {cores} --quiet --json ")
     assert words["Pi_8e10"].startswith("-m apgas.benchmarks.pi --samples 8e10 --workers {cores} ")
@@ -158,15 +167,15 @@ def test_on_hosts_the_problems_are_the_paper_s_and_nothing_is_scaled(tmp_path: P
 
 
 def test_hosts_may_be_held_to_the_rates_of_emulated_nodes(tmp_path: Path) -> None:
-    plan = PLANS["tiny"].at(hosts_of(tmp_path, paced=True))
-    assert (plan.nodes, plan.cores, plan.time, plan.paced) == (3, 1, PLANS["tiny"].time, True)
-    runner = Runner(plan, {name: problem(name) for name in plan.problems()}, tmp_path)
-    key = plan.runs()[0]
-    assert all("--rate" in runner._request(key, job, tmp_path).command for job in plan.batch(key))
+    campaign = CAMPAIGNS["tiny"].at(hosts_of(tmp_path, paced=True))
+    assert (campaign.nodes, campaign.cores, campaign.time, campaign.paced) == (3, 1, CAMPAIGNS["tiny"].time, True)
+    runner = Runner(campaign, {name: problem(name) for name in campaign.problems()}, tmp_path)
+    key = campaign.runs()[0]
+    assert all("--rate" in runner._request(key, job, tmp_path).command for job in campaign.batch(key))
 
 
 def test_results_of_the_paper_s_size_are_the_known_ones_or_agree_with_each_other(tmp_path: Path) -> None:
-    runner = Runner(replace(PLAN, paced=False), of_paper_size(["BC_17", "UTS_18"]), tmp_path)
+    runner = Runner(replace(CAMPAIGN, paced=False), of_paper_size(["BC_17", "UTS_18"]), tmp_path)
     (uts, bc) = (TraceJob(1, 0.0, 1.0, 1.0, 1, name=name) for name in ("UTS_18", "BC_17"))
 
     def right(job: TraceJob, **document: object) -> bool:
@@ -182,23 +191,23 @@ def test_results_of_the_paper_s_size_are_the_known_ones_or_agree_with_each_other
 
 def test_only_runs_of_the_same_plan_are_used_again(tmp_path: Path) -> None:
     key = RunKey("easy", 0, 42)
-    runner = Runner(PLAN, {"UTS_18": problem()}, tmp_path)
+    runner = Runner(CAMPAIGN, {"UTS_18": problem()}, tmp_path)
     assert runner.kept(key) is None
     kept = record(key, 9.0)
     runner.keep(key, kept)
-    assert runner.kept(key) is None  # of an unknown plan
+    assert runner.kept(key) is None  # of an unknown campaign
     kept.provenance["plan"] = runner._described(key)
     runner.keep(key, kept)
     assert runner.kept(key) == kept
-    assert Runner(Plan(("easy",), (0,), (42,), jobs=3), {"UTS_18": problem()}, tmp_path).kept(key) is None
+    assert Runner(Campaign(("easy",), (0,), (42,), jobs=3), {"UTS_18": problem()}, tmp_path).kept(key) is None
     (tmp_path / key.file).write_bytes(encode_record(kept)[:100])
     assert runner.kept(key) is None
     assert [path.name for path in tmp_path.iterdir()] == [key.file]
 
 
 def test_runs_that_lagged_or_failed_are_done_again_and_the_better_one_is_kept(tmp_path: Path) -> None:
-    plan = Plan(("easy",), (0,), (42, 43), jobs=2, nodes=8, time=0.1)
-    fine, lagged = plan.runs()  # the second one has a lag of 0.4 s
+    campaign = Campaign(("easy",), (0,), (42, 43), jobs=2, nodes=8, time=0.1)
+    fine, lagged = campaign.runs()  # the second one has a lag of 0.4 s
 
     class Made(Runner):
         made: ClassVar[list[tuple[RunKey, float, bool]]] = []
@@ -210,7 +219,7 @@ def test_runs_that_lagged_or_failed_are_done_again_and_the_better_one_is_kept(tm
             assert self.made.pop(0)[0] == key
             return made
 
-    runner = Made(plan, {"UTS_18": problem()}, tmp_path)
+    runner = Made(campaign, {"UTS_18": problem()}, tmp_path)
     runner.made[:] = [(fine, 0.0, True), (lagged, 0.4, True)]
     first = run_all(runner)
     runner.made[:] = [(lagged, 0.6, True)]
@@ -238,7 +247,7 @@ def test_runs_on_a_busy_machine_are_done_again() -> None:
 def test_means_by_policy_and_share_stand_beside_the_papers() -> None:
     table = findings.merit_table(all_records(), {("easy", 60): {"makespan_s": 33.0}})
     rows = {row[:3]: row[3:] for row in table.rows}
-    assert set(rows) == {(policy, share, 2) for policy in PLAN.policies for share in PLAN.shares}
+    assert set(rows) == {(policy, share, 2) for policy in CAMPAIGN.policies for share in CAMPAIGN.shares}
     # waits of 1 s each; runtimes of 4 and 9 s; 2 nodes for 4 s and 1 for 9 s, of 4 for 11 s
     assert list(rows["easy", 60, 2][2::3]) == pytest.approx([11.0, 7.5, 1.0, 6.5, 100 * 17 / 44])
     assert rows["easy", 60, 2][4] == 33.0
@@ -260,25 +269,23 @@ def test_costs_are_split_between_runtime_and_balancer() -> None:
 
 def test_a_wrong_result_fails_the_experiment() -> None:
     records = all_records()
-    assert conclude(PLAN, records, None, {}).passed
+    assert conclude(CAMPAIGN, records, None, {}).passed
     records[RunKey("easy", 0, 42)] = record(RunKey("easy", 0, 42), 9.0, verified=False)
-    outcome = conclude(PLAN, records, None, {})
-    assert not outcome.passed
-    assert "1 jobs failed or are wrong" in outcome.verdict
-    assert "easy, 0 % malleable, seed 42: UTS_18-2 completed, its result is not the right one" in outcome.remarks
+    report = conclude(CAMPAIGN, records, None, {})
+    assert not report.passed
+    assert "1 job failed or wrong" in report.verdict
+    assert "easy, 0 % malleable, seed 42: UTS_18-2 completed, its result is not the right one" in report.remarks
 
 
-def test_the_verdict_names_the_gain_and_lags_are_told() -> None:
-    outcome = conclude(PLAN, all_records(), None, {})
-    assert "6.5 s under malleable with 60 % malleable jobs, 7.5 s under easy with 0 % (-13 %)" in outcome.verdict
-    (lags,) = (
-        remark for remark in outcome.remarks if remark.startswith("In 4 of 8 runs a place fell more than 0.25 s")
-    )
+def test_the_verdict_names_the_gain_and_remarks_name_lags() -> None:
+    report = conclude(CAMPAIGN, all_records(), None, {})
+    assert "6.5 s under malleable with 60 % malleable jobs, 7.5 s under easy with 0 % (-13 %)" in report.verdict
+    (lags,) = (remark for remark in report.remarks if remark.startswith("In 4 of 8 runs a place fell more than 0.25 s"))
     assert "most in easy, 0 % malleable, seed 43: 0.40 s. 0.00 % of all node-seconds were given up" in lags
-    assert not any("Others used" in remark for remark in outcome.remarks)
+    assert not any("Others used" in remark for remark in report.remarks)
     records = all_records()
     records[RunKey("malleable", 60, 42)].provenance["cpu"] |= {"others_share": 0.5, "given_up_s": 3.0}
-    told = " ".join(conclude(PLAN, records, None, {}).remarks)
-    assert "The jobs used 30 % of the cores. Others used 50 % meanwhile" in told
+    remarks = " ".join(conclude(CAMPAIGN, records, None, {}).remarks)
+    assert "The jobs used 30 % of the cores. Others used 50 % meanwhile" in remarks
     # 3 of the node-seconds: twice 4 and once 9 under easy, once 7 under malleable, in four runs each
-    assert f"{100 * 3 / (4 * 17 + 4 * 15):.2f} % of all node-seconds" in told
+    assert f"{100 * 3 / (4 * 17 + 4 * 15):.2f} % of all node-seconds" in remarks

@@ -11,8 +11,8 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as cli
 from scheduler_bridge.experiments.real_runs import fidelity, findings
+from scheduler_bridge.experiments.real_runs.campaign import SCALING, Campaign, RunKey
 from scheduler_bridge.experiments.real_runs.findings import scaling_table
-from scheduler_bridge.experiments.real_runs.plan import SCALING, Plan, RunKey
 from scheduler_bridge.experiments.real_runs.study import conclude, judged
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.sim.scaling import Measured, fit, fitted_line, parse_cost
@@ -130,7 +130,7 @@ def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
     assert rows[1][-2] == pytest.approx(3 * (rows[0][-2] or 0))
 
 
-def test_a_run_is_repeated_decision_by_decision_if_what_everything_took_is_told() -> None:
+def test_a_run_is_repeated_decision_by_decision_from_measured_durations() -> None:
     key = RunKey("malleable", 100, 42)
     grown = job(1, 2, 0.25, 11.0, 8.0, malleable=True)
     grown.resizes.append(ResizeRecord(2, "grow", 2, 3.25, 4.0, 0.7, {}, "done"))
@@ -168,14 +168,14 @@ def test_claims_are_judged_where_their_runs_are_there() -> None:
 
 
 def test_a_report_of_a_part_says_what_is_missing() -> None:
-    plan = Plan(("fcfs", "easy"), (0,), (42,), jobs=2, nodes=4, time=0.04, sizes=(2, 4))
-    outcome = conclude(plan, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, {})
-    assert "1 of 3 runs are not there yet." in outcome.remarks
-    assert {table.name for table in outcome.tables} == {
+    campaign = Campaign(("fcfs", "easy"), (0,), (42,), jobs=2, nodes=4, time=0.04, sizes=(2, 4))
+    report = conclude(campaign, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, {})
+    assert "1 of 3 runs still missing." in report.remarks
+    assert {table.name for table in report.tables} == {
         "means", "costs", "orders", "scaling", "fidelity", "repeated", "fidelity-runs", "emulation",
     }  # fmt: skip
-    assert set(outcome.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
-    assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in outcome.remarks)
+    assert set(report.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
+    assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in report.remarks)
 
 
 def test_options_for_real_runs_are_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:

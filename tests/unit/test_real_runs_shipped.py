@@ -8,29 +8,29 @@ import tarfile
 import pytest
 from support import ROOT
 
-from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.real_runs.study import report
+from scheduler_bridge.experiments.real_runs import study
+from scheduler_bridge.experiments.study_report import StudyReport
 
 RECORDS = ROOT / "docs" / "results" / "data" / "real-runs-small.tar.xz"
 WITHIN_PERCENT = 5.0
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def report(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     folder = tmp_path_factory.mktemp("runs")
     with tarfile.open(RECORDS) as archive:
         archive.extractall(folder, filter="data")
-    return report(folder, "small")
+    return study.report(folder, "small")
 
 
-def test_every_job_of_the_real_runs_computed_what_it_should(outcome: Outcome) -> None:
-    assert outcome.passed, outcome.verdict
-    assert "every result is right" in outcome.verdict
+def test_every_job_of_the_real_runs_computed_what_it_should(report: StudyReport) -> None:
+    assert report.passed, report.verdict
+    assert "every result is right" in report.verdict
 
 
-def test_the_simulator_is_near_the_real_runs(outcome: Outcome) -> None:
+def test_the_simulator_is_near_the_real_runs(report: StudyReport) -> None:
     """The means over all runs of a policy; single runs are chaotic."""
-    (table,) = (table for table in outcome.tables if table.name == "fidelity")
+    (table,) = (table for table in report.tables if table.name == "fidelity")
     columns = list(table.columns)
     makespans = columns.index("makespan s")
     found: dict[str, list[tuple[float, float]]] = {}
@@ -45,8 +45,8 @@ def test_the_simulator_is_near_the_real_runs(outcome: Outcome) -> None:
         assert abs(simulated_s / measured_s - 1) * 100 < WITHIN_PERCENT, policy
 
 
-def test_told_what_everything_took_the_simulator_decides_as_the_live_scheduler_did(outcome: Outcome) -> None:
-    (table,) = (table for table in outcome.tables if table.name == "repeated")
+def test_with_measured_durations_the_simulator_decides_as_the_live_scheduler_did(report: StudyReport) -> None:
+    (table,) = (table for table in report.tables if table.name == "repeated")
     assert len(table.rows) >= 78
     others = [str(row[0]) for row in table.rows if row[1] != row[2]]
     # There a job took no orders any more 0.1 s before its record says that it had computed.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
+from support.simulated import simulated
+
 from scheduler_bridge.core.events import JobEnded, JobStarted
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import SimJob
 from scheduler_bridge.sim.agenda import Agenda
 from scheduler_bridge.sim.jobs import Change, Run
 
 
 def job(job_id: int) -> Run:
-    return Run(SimJob(JobSpec(job_id, "j", "u", "rigid", 1, 1, 1, 10.0, 0.0), 10.0), ("n0",), 10.0, 0.0)
+    return Run(*simulated(JobSpec(job_id, "j", "u", "rigid", 1, 1, 1, 10.0, 0.0), 10.0), ("n0",), 10.0, 0.0)
 
 
 def test_what_is_entered_first_comes_first_among_what_happens_at_one_time() -> None:

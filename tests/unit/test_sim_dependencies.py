@@ -6,22 +6,23 @@ import random
 from pathlib import Path
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, Event, JobSubmitted, NodeDown, NodeUp
 from scheduler_bridge.daemon.requests import JobRequest
-from scheduler_bridge.daemon.storage.ledger import Ledger
 from scheduler_bridge.daemon.storage.log_entries import Entry, Requested
+from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import JobRecord as RecordedJob
 from scheduler_bridge.record import RunRecord, Segment, decode_record, encode_record
-from scheduler_bridge.sim import Auditor, Engine, FaultTolerance, SimJob, SimRecord, node_names, replay, simulate
+from scheduler_bridge.sim import Auditor, Engine, FaultTolerance, SimRecord, node_names, replay, simulate
 from scheduler_bridge.workloads import TraceJob, Workload, read_swf, write_swf
 from scheduler_bridge.workloads.job_files import read_job_file
 from scheduler_bridge.workloads.load import workload_of
 from scheduler_bridge.workloads.source import TraceError
-from scheduler_bridge.workloads.workload import After, dependencies
+from scheduler_bridge.workloads.workload import dependencies
 
 
 def trace(job_id: int, submit_s: float = 0.0, runtime_s: float = 10.0, **others: object) -> TraceJob:
@@ -42,12 +43,17 @@ def test_a_job_is_submitted_a_think_time_after_the_end_of_the_preceding_one() ->
 
 def test_after_ok_cancels_and_after_any_does_not() -> None:
     # Job 1 is over its walltime at 100 s; what comes after job 2 is cancelled with it
-    late = SimJob(JobSpec(1, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 200.0)
+    late = simulated(JobSpec(1, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 200.0)
     sims = [
         late,
         *[
-            SimJob(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 10.0, after=after)
-            for number, after in ((2, After(ok=(1,))), (3, After(any=(1,))), (4, After(ok=(2,))), (5, After(any=(2,))))
+            simulated(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 10.0, **after)
+            for number, after in (
+                (2, {"after_ok": (1,)}),
+                (3, {"after_any": (1,)}),
+                (4, {"after_ok": (2,)}),
+                (5, {"after_any": (2,)}),
+            )
         ],
     ]
     engine = Engine(2, policies.get("easy"), observer=Auditor(node_names(2)), check=True)
@@ -59,33 +65,33 @@ def test_after_ok_cancels_and_after_any_does_not() -> None:
 
 
 def test_a_lost_job_is_waited_for_until_it_ends_for_good() -> None:
-    first = SimJob(JobSpec(0, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 30.0, tolerance=FaultTolerance())
-    second = SimJob(JobSpec(1, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after=After(ok=(0,)))
+    first = simulated(JobSpec(0, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 30.0, tolerance=FaultTolerance())
+    second = simulated(JobSpec(1, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after_ok=(0,))
     events: list[tuple[float, Event]] = [(10.0, NodeDown("n0000")), (20.0, NodeUp("n0000"))]
     found = simulate(1, policies.get("easy"), [first, second], events).records
     assert (found[0].end_s, found[1].start_s, found[1].outcome) == (50.0, 50.0, "completed")
 
 
 def test_a_job_behind_one_that_is_cancelled_or_refused() -> None:
-    first = SimJob(JobSpec(0, "j", "u", "rigid", 9, 9, 9, 100.0, 0.0), 30.0)
+    first = simulated(JobSpec(0, "j", "u", "rigid", 9, 9, 9, 100.0, 0.0), 30.0)
     others = [
-        SimJob(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after=after)
-        for number, after in ((1, After(ok=(0,))), (2, After(any=(0,))))
+        simulated(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, **after)
+        for number, after in ((1, {"after_ok": (0,)}), (2, {"after_any": (0,)}))
     ]
     found = simulate(1, policies.get("easy"), [first, *others]).records
     assert (found[0].refused, found[1].outcome, found[2].outcome) == (True, "cancelled", "completed")
-    waits = SimJob(JobSpec(3, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 50.0)
-    blocked = SimJob(JobSpec(4, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0)
-    last = SimJob(JobSpec(5, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after=After(ok=(4,)))
+    waits = simulated(JobSpec(3, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 50.0)
+    blocked = simulated(JobSpec(4, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0)
+    last = simulated(JobSpec(5, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after_ok=(4,))
     found = simulate(1, policies.get("easy"), [waits, blocked, last], [(7.0, CancelJob(4))]).records
     assert (found[4].outcome, found[5].outcome) == ("cancelled", "cancelled")
 
 
 def test_what_waits_for_a_job_that_is_cancelled_while_it_waits_to_be_run_again_goes_on() -> None:
-    first = SimJob(JobSpec(0, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 30.0, tolerance=FaultTolerance())
+    first = simulated(JobSpec(0, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 30.0, tolerance=FaultTolerance())
     others = [
-        SimJob(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after=after)
-        for number, after in ((1, After(any=(0,))), (2, After(ok=(0,))))
+        simulated(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, **after)
+        for number, after in ((1, {"after_any": (0,)}), (2, {"after_ok": (0,)}))
     ]
     events: list[tuple[float, Event]] = [
         (10.0, NodeDown("n0000")), (15.0, CancelJob(0)), (17.0, CancelJob(0)), (20.0, NodeUp("n0000")),
@@ -192,18 +198,18 @@ def test_a_history_of_the_live_scheduler_is_replayed_with_its_dependencies(tmp_p
         assert replay(jobs, policies.get("easy")).result.records[2].start_s == 10.0
 
 
-def test_the_ledger_records_what_a_job_comes_after() -> None:
+def test_the_state_of_the_log_records_what_a_job_comes_after() -> None:
     era = Era(
         nodes=("a",), policy="fcfs", parameters={}, cores_per_node=1, first_job=1, started_at="", wall_s=0.0, boot="",
         monotonic_s=0.0,
     )  # fmt: skip
-    ledger = Ledger(era)
+    log_state = LogState(era)
     afters: dict[int, tuple[int, ...]] = {1: (), 2: (1,)}
     for job_id, after in afters.items():
         request = JobRequest(name="j", command=("x",), after_ok=after)
-        ledger.take(Entry(float(job_id), (), (Requested(job_id, request),)))
+        log_state.take(Entry(float(job_id), (), (Requested(job_id, request),)))
     for job_id in (1, 2):
-        ledger.take(Entry(10.0, (JobSubmitted(ledger.jobs[job_id].spec),)))
-    found = {job.job_id: job for job in ledger.recorder.record().jobs}
+        log_state.take(Entry(10.0, (JobSubmitted(log_state.jobs[job_id].spec),)))
+    found = {job.job_id: job for job in log_state.recorder.record().jobs}
     assert (found[1].after_ok, found[1].requested_s) == ((), None)
     assert (found[2].after_ok, found[2].submit_s, found[2].requested_s) == ((1,), 10.0, 2.0)

@@ -71,7 +71,7 @@ def test_what_never_ran_is_left_out_and_counted() -> None:
 
 
 def test_a_job_that_was_run_again_is_exported_as_it_ran_last() -> None:
-    # lost at 20 s; job 0 waits behind nobody, starts again on the three nodes left, and takes its 100 s at 2 nodes anew
+    # lost at 20 s; job 0 waits as the first, starts again on the three nodes left, and takes its 100 s at 2 nodes anew
     done = ran((20.0, NodeDown("n0000")), (200.0, NodeUp("n0000")))
     assert (row(done, 0)["restarts"], row(done, 0)["lost_node_s"], row(done, 0)["outcome"]) == (1, 80, "completed")
     found = as_it_ran(WORKLOAD, done.result.records, "min").jobs[0]

@@ -7,9 +7,11 @@ import random
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
@@ -25,9 +27,9 @@ from scheduler_bridge.sim import (
     Losses,
     Measures,
     ReplayOptions,
-    SimJob,
     SimRecord,
     SimResult,
+    Simulated,
     daly_s,
     earliest_end_s,
     measure,
@@ -41,25 +43,26 @@ from scheduler_bridge.sim import (
 from scheduler_bridge.sim.failures import Rhythm, node_s
 from scheduler_bridge.workloads import convert
 from scheduler_bridge.workloads.generate import generate
-from scheduler_bridge.workloads.workload import After
 
 AGAIN = FaultTolerance()
 
 
-def rigid(job_id: int, nodes: int, runtime_s: float, tolerance: FaultTolerance | None = AGAIN) -> SimJob:
-    return SimJob(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, 1e6, 0.0), runtime_s, tolerance=tolerance)
+def rigid(job_id: int, nodes: int, runtime_s: float, tolerance: FaultTolerance | None = AGAIN) -> Simulated:
+    return simulated(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, 1e6, 0.0), runtime_s, tolerance=tolerance)
 
 
-def malleable(job_id: int, high: int, runtime_s: float, tolerance: FaultTolerance) -> SimJob:
+def malleable(job_id: int, high: int, runtime_s: float, tolerance: FaultTolerance) -> Simulated:
     spec = JobSpec(job_id, "m", "u", "malleable", 1, 1, high, 1e6, 0.0)
-    return SimJob(spec, runtime_s, tolerance=tolerance)
+    return simulated(spec, runtime_s, tolerance=tolerance)
 
 
 def down(time_s: float, node: int, until_s: float = 1000.0) -> list[tuple[float, Event]]:
     return [(time_s, NodeDown(f"n{node:04d}")), (until_s, NodeUp(f"n{node:04d}"))]
 
 
-def ran(nodes: int, jobs: Iterable[SimJob], events: Iterable[tuple[float, Event]], policy: str = "easy") -> SimResult:
+def ran(
+    nodes: int, jobs: Iterable[Simulated], events: Iterable[tuple[float, Event]], policy: str = "easy"
+) -> SimResult:
     engine = Engine(nodes, policies.get(policy), observer=Auditor(node_names(nodes)), check=True)
     result = engine.run(jobs, events)
     assert not engine.core.anomalies
@@ -174,7 +177,7 @@ def test_of_what_a_checkpoint_keeps_a_resilient_job_loses_nothing() -> None:
 def test_a_grow_goes_without_a_node_that_is_lost_meanwhile() -> None:
     # Job 0 starts on 2 nodes beside job 1, which ends at 10 s: it grows to 4 in 5 s, and loses a node on its way to it.
     tolerance = FaultTolerance(resilient=True)
-    grower = SimJob(JobSpec(0, "m", "u", "malleable", 1, 1, 4, 1e6, 0.0), 100.0, grow_s=5.0, tolerance=tolerance)
+    grower = simulated(JobSpec(0, "m", "u", "malleable", 1, 1, 4, 1e6, 0.0), 100.0, grow_s=5.0, tolerance=tolerance)
     other = rigid(1, 2, 10.0)
     record = ran(4, [grower, other], down(12.0, 3), "malleable").records[0]
     assert record.sizes == [(0.0, 2), (15.0, 3)]
@@ -190,7 +193,7 @@ def test_one_that_is_cancelled_while_it_waits_to_be_run_again_ends_then() -> Non
 def test_a_rerun_does_not_ask_again_for_what_it_asked_before_its_checkpoint() -> None:
     tolerance = FaultTolerance(checkpoints=CheckpointPlan(0.0, every_s=10.0))
     spec = JobSpec(0, "m", "u", "malleable", 4, 1, 4, 1e6, 0.0)
-    sim = SimJob(spec, 100.0, wishes=((0.25, -2), (0.5, 2)), tolerance=tolerance)
+    sim = simulated(spec, 100.0, wishes=((0.25, -2), (0.5, 2)), tolerance=tolerance)
     # it offers 2 of its 4 nodes at 25 s, and is lost at 42 s, at 0.335 of its work; at 0.3 it goes on with 4 nodes
     record = ran(4, [sim], down(42.0, 3, 50.0)).records[0]
     assert record.shrinks == 1
@@ -218,7 +221,7 @@ def test_all_node_seconds_are_useful_lost_or_overhead(seed: int) -> None:
         grow_s, shrink_s = rng.choice([0.0, 3.0]), rng.choice([0.0, 2.0])
         delay_s = rng.choice([0.0, 1.0])
         jobs.append(
-            SimJob(
+            simulated(
                 spec, rng.uniform(1.0, 80.0), cost=cost, grow_s=grow_s, shrink_s=shrink_s, start_delay_s=delay_s,
                 steps=rng.choice([0, 4]), tolerance=tolerance,
             )
@@ -228,18 +231,18 @@ def test_all_node_seconds_are_useful_lost_or_overhead(seed: int) -> None:
     are_accounted_for(jobs, result)
 
 
-def are_accounted_for(jobs: Sequence[SimJob], result: SimResult, *, starts_slowly: bool = False) -> None:
+def are_accounted_for(jobs: Sequence[Simulated], result: SimResult, *, starts_slowly: bool = False) -> None:
     """All jobs end, and what they hold is useful, lost or overhead; while they start up, they hold it, too."""
-    for sim in jobs:
-        record = result.records[sim.spec.job_id]
+    for job, _ in jobs:
+        record = result.records[job.job_id]
         assert record.end_s is not None
         spent_node_s = record.losses.spent_node_s() if record.losses is not None else 0.0
         busy_node_s = node_s(record.spans())
         assert spent_node_s <= busy_node_s + 1e-6
-        if record.outcome == "completed" and not sim.spec.is_malleable and not starts_slowly:
-            assert busy_node_s - spent_node_s == pytest.approx(sim.spec.nodes * sim.runtime_s)
+        if record.outcome == "completed" and not job.is_malleable and not starts_slowly:
+            assert busy_node_s - spent_node_s == pytest.approx(job.nodes * job.runtime_s)
         elif record.outcome == "completed":  # linear, so the work is what it is on any number of nodes
-            assert busy_node_s - spent_node_s >= sim.spec.nodes * sim.runtime_s - 1e-6
+            assert busy_node_s - spent_node_s >= job.nodes * job.runtime_s - 1e-6
         if record.wait_s is not None:
             assert record.wait_s >= 0
             assert record.runtime_s == pytest.approx(sum(to_s - from_s for from_s, to_s, n in record.spans() if n))
@@ -267,10 +270,12 @@ def test_they_are_in_company_too(name: str) -> None:
                 number, "j", f"u{number % 3}", "malleable" if kind == "malleable" else "rigid", low, *bounds,
                 rng.choice([1e6, 60.0]), rng.choice([0.0, float(rng.randint(0, 200))]),
             )  # fmt: skip
-            after = rng.choice([None, None, After(ok=tuple(before)), After(any=tuple(before), think_s=4.0)])
+            after: dict[str, Any] = rng.choice(
+                [{}, {}, {"after_ok": tuple(before)}, {"after_any": tuple(before), "think_s": 4.0}]
+            )
             jobs.append(
-                SimJob(
-                    spec, rng.uniform(1.0, 80.0), after=after, startup=startup, steps=rng.choice([0, 4]),
+                simulated(
+                    spec, rng.uniform(1.0, 80.0), **after, startup=startup, steps=rng.choice([0, 4]),
                     grow_s=rng.choice([0.0, 3.0]), shrink_s=rng.choice([0.0, 2.0]), workers_s=rng.choice([0.0, 1.0]),
                     tolerance=tolerance,
                 )
@@ -292,16 +297,17 @@ def test_a_job_that_is_at_the_end_of_a_step_when_it_writes_a_checkpoint_is_resiz
     # steps and checkpoints of 10 s; job 1 comes while job 0 writes the first one, and gets the nodes that it gives
     tolerance = FaultTolerance(checkpoints=CheckpointPlan(4.0, every_s=10.0))
     spec = JobSpec(0, "m", "u", "malleable", 4, 1, 4, 1e6, 0.0)
-    giver = SimJob(spec, 40.0, steps=4, tolerance=tolerance)
-    late = rigid(1, 2, 5.0)
-    late = structs.replace(late, spec=structs.replace(late.spec, submit_s=12.0))
-    found = ran(4, [giver, late], (), "min").records
+    giver = simulated(spec, 40.0, steps=4, tolerance=tolerance)
+    late, dynamics = rigid(1, 2, 5.0)
+    late = structs.replace(late, submit_s=12.0)
+    found = ran(4, [giver, (late, dynamics)], (), "min").records
     assert found[0].sizes[:2] == [(0.0, 4), (12.0, 2)]
     assert found[1].start_s == 12.0
 
 
 def test_with_a_tick_a_job_is_lost_when_it_ends_and_not_when_that_is_seen() -> None:
-    sim = structs.replace(rigid(0, 1, 50.0), kill_delay_s=2.0)
+    job, dynamics = rigid(0, 1, 50.0)
+    sim = (job, structs.replace(dynamics, kill_delay_s=2.0))
     engine = Engine(1, policies.get("fcfs"), tick_s=5.0, observer=Auditor(node_names(1)), check=True)
     record = engine.run([sim], down(9.0, 0, 18.0)).records[0]  # seen at 10 s, killed, over at 12 s; back at 20 s
     assert record.sizes == [(0.0, 1), (12.0, 0), (20.0, 1)]
@@ -367,7 +373,7 @@ def test_a_job_with_checkpoints_takes_as_long_as_the_theory_says(factor: float) 
     for seed in range(8):
         failures = random_failures(node_names(8), mtbf_s=mtbf_s, repair_s=1.0, until_s=1e6, seed=seed)
         spec = JobSpec(0, "r", "u", "rigid", 1, 1, 1, 1e7, 0.0)
-        took.append(simulate(8, policies.get("fcfs"), [SimJob(spec, work_s, tolerance=tolerance)], failures))
+        took.append(simulate(8, policies.get("fcfs"), [simulated(spec, work_s, tolerance=tolerance)], failures))
     mean_s = statistics.mean(result.records[0].end_s or 0.0 for result in took)
     theory_s = mtbf_s * math.exp(restart_s / mtbf_s) * (math.exp((interval_s + cost_s) / mtbf_s) - 1)
     assert mean_s == pytest.approx(theory_s * work_s / interval_s, rel=0.04)

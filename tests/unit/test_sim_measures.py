@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobClass, JobSpec
-from scheduler_bridge.sim import Power, SimJob, SimRecord, measure, simulate
+from scheduler_bridge.sim import Power, SimRecord, measure, simulate
 from scheduler_bridge.sim.jobs import Sizes
 from scheduler_bridge.sim.measures import jain
 
@@ -99,7 +100,7 @@ def test_a_job_that_was_cancelled_while_it_waited_is_over_and_in_no_mean() -> No
 
 
 def test_the_order_in_which_jobs_are_given_changes_no_figure() -> None:
-    jobs = [SimJob(record(number, number / 7, None, None, []).spec, 10 / 3 + number / 11) for number in range(20)]
+    jobs = [simulated(record(number, number / 7, None, None, []).spec, 10 / 3 + number / 11) for number in range(20)]
     found = {measure(simulate(3, policies.get("easy"), given).records.values(), 3) for given in (jobs, jobs[::-1])}
     assert len(found) == 1
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -21,6 +22,7 @@ from scheduler_bridge.core.events import (
     JobStarted,
     MalleableReady,
     ShrinkCompleted,
+    WakeUp,
     WorkersChanged,
 )
 from scheduler_bridge.model import ClusterView
@@ -120,8 +122,8 @@ def test_passes_that_decide_nothing_are_left_out_and_change_nothing(name: str, m
         settings_for(name), pass_interval_s=1.1, walltime="scaled", cores_per_node=CORES, walltime_grace_s=7.0
     )
     jobs = [
-        structs.replace(job, spec=structs.replace(job.spec, walltime_s=job.runtime_s * draw.choice([0.9, 1.0, 3.1])))
-        for job in sim_jobs(workload(malleable=malleable), behaviour)
+        (structs.replace(job, walltime_s=job.runtime_s * draw.choice([0.9, 1.0, 3.1])), dynamics)
+        for job, dynamics in sim_jobs(workload(malleable=malleable), behaviour)
     ]
     every, fewer, sworn = (
         Engine(NODES, around(policies.get(name)), settings).run(jobs) for around in (EveryPass, lambda it: it, Sworn)
@@ -130,3 +132,12 @@ def test_passes_that_decide_nothing_are_left_out_and_change_nothing(name: str, m
     assert fewer.batches <= every.batches
     if name in ("fcfs", "backfilling", "easy", "easy-compat", "conservative"):  # of the others most depend on the time
         assert fewer.batches < every.batches / 2
+
+
+def test_an_overdue_alarm_does_not_turn_the_clock_back() -> None:
+    engine = Engine(2, policies.get("fcfs"))
+    engine.run([])
+    engine._now, engine._wake_s = 10.0, 10.0
+    engine._core = SimpleNamespace(alarm_s=5.0)  # type: ignore[assignment]  # all that is asked here
+    assert engine._next_events() == [WakeUp()]
+    assert engine._now == 10.0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.simulator import process
 from benchmarks.simulator.__main__ import form, main
 from benchmarks.simulator.bare import easy
 from benchmarks.simulator.catalogue import THETA, Case, goal, quantile, run
@@ -59,6 +60,11 @@ def test_a_real_workload_needs_the_data(tmp_path: Path, capsys: pytest.CaptureFi
     assert "give their folder with --data" in capsys.readouterr().err
 
 
+def test_passes_that_the_policy_leaves_out_are_not_measured() -> None:
+    found = run(Case("lublin", "easy-compat", 100, load=0.8))
+    assert found.batches < 5 * found.jobs, "one every 5 s would be some hundred times as many"
+
+
 def test_a_real_workload_is_measured(data_folder: Path) -> None:
     found = run(Case(THETA, "min", malleable=0.6), data_folder)
     assert (found.nodes, found.jobs) == (4360, 1617)
@@ -79,3 +85,11 @@ def test_the_bare_loop_is_easy_and_the_whole_process_comes_to_the_same_means() -
     assert found.times == found.cpu_s / found.bare_s
     assert "<= 5 x" in found.goal
     assert replace(found, jobs=1_000_000, memory_mb=601.0).goal == "<= 600 MB MISSED"
+
+
+def test_a_measured_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        process, "_LONE", process._LONE.replace(f"signal.alarm({process._DEADLINE_S})", "signal.alarm(1)")
+    )
+    with pytest.raises(RuntimeError, match="ended with code -14"):
+        process._run(["-c", "import time; time.sleep(1000)"])

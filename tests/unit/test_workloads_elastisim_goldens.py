@@ -55,33 +55,35 @@ def last_digit(printed: str) -> float:
 
 
 @dataclass(frozen=True)
-class Told:
+class Scripted:
     """Starts the one job on ``first`` nodes; if it is asked from ``at_s`` on, the job is to have ``second``."""
 
     first: int
     second: int
     at_s: float
-    name: str = "told"
+    name: str = "scripted"
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         if view.queue:
-            return [Start(view.queue[0].job_id, self.first, "told")]
+            return [Start(view.queue[0].job_id, self.first, "scripted")]
         change = self.second - self.first
         if now < self.at_s or not change or not view.running or view.running[0].nodes == self.second:
             return []
         job_id = view.running[0].spec.job_id
-        return [Grow(job_id, change, "told") if change > 0 else Shrink(job_id, -change, "told")]
+        return [Grow(job_id, change, "scripted") if change > 0 else Shrink(job_id, -change, "scripted")]
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
-        return "told"
+        return "scripted"
 
 
 def runtime_s(job: TraceJob, first: int, second: int, steps: int) -> float:
-    """What our engine makes of a job that is told in the middle of a step to change its size after it."""
-    (sim,) = sim_jobs(Workload("one", 32, (job,)))
-    at_s = (steps - 0.5) * sim.runtime_s / job.steps / sim.rate(first)
-    ask = [(sim.spec.submit_s + at_s, NodeDown("n0031"))]  # a node that nobody uses: the policy is asked
-    record = Engine(32, Told(first, second, sim.spec.submit_s + at_s)).run([sim], ask).records[sim.spec.job_id]
+    """What our engine makes of a job that is ordered in the middle of a step to change its size after it."""
+    ((job, dynamics),) = sim_jobs(Workload("one", 32, (job,)))
+    speedup = parse_speedup(job.speedup)
+    rate = speedup(first) / speedup(job.nodes)
+    at_s = (steps - 0.5) * job.runtime_s / job.steps / rate
+    ask = [(job.submit_s + at_s, NodeDown("n0031"))]  # a node without jobs: the policy is asked
+    record = Engine(32, Scripted(first, second, job.submit_s + at_s)).run([(job, dynamics)], ask).records[job.job_id]
     assert record.runtime_s is not None
     assert [nodes for _, nodes in record.sizes] == ([first] if steps == job.steps else [first, second])
     return record.runtime_s

@@ -24,7 +24,7 @@ from scheduler_bridge.experiments.mebf.cells import (
     simulated,
     variant,
 )
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Sweeping
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import FAINT, INK, MARKERS, OURS, BarRow, Curve, Entry, draw_curves, say, sheet
@@ -61,7 +61,7 @@ _REMARKS: Final = (
 _TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"
 
 
-def run(how: Sweeping, *, jobs: int | None = None) -> Outcome:
+def run(how: Sweeping, *, jobs: int | None = None) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
@@ -76,7 +76,7 @@ def run(how: Sweeping, *, jobs: int | None = None) -> Outcome:
     rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
     means = Twins(rows)
     verdicts = judged(means)
-    return Outcome(
+    return StudyReport(
         NAME,
         "The MEBF paper: resizing by scalability",
         f"Twins: {len(seeds)}. {study.counted(verdict.word for verdict in verdicts)}.",
@@ -125,7 +125,7 @@ class Twins(study.Means):
 # Claims --------------------------------------------------------------------------------------------------------------
 
 
-def judged(means: Twins) -> list[study.Verdict]:
+def judged(means: Twins) -> list[study.ClaimVerdict]:
     """Judge all claims."""
 
     def gains(claim: study.Claim) -> study.Named:

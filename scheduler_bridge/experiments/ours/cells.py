@@ -60,7 +60,7 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Grid:
     """What is simulated.
 
     Attributes:
@@ -84,7 +84,7 @@ class Plan:
         ]
 
 
-PLANS: Final[dict[Scale, Plan]] = {"small": Plan((50,), (1, 2)), "full": Plan((50, 100), tuple(range(1, 11)))}
+GRIDS: Final[dict[Scale, Grid]] = {"small": Grid((50,), (1, 2)), "full": Grid((50, 100), tuple(range(1, 11)))}
 
 
 def without(what: str) -> str:

@@ -16,18 +16,18 @@ from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.experiments.ours.cells import (
     COLUMNS,
+    GRIDS,
     OTHERS,
     OWN,
-    PLANS,
     WITHOUT,
-    Plan,
+    Grid,
     Trace,
     simulated,
     traces,
     without,
 )
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.real_workloads.cells import NO_THETA
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -70,16 +70,16 @@ def run(
     data: Path | None,
     how: Sweeping,
     *,
-    plan: Plan | None = None,
+    grid: Grid | None = None,
     workloads: Sequence[Trace] | None = None,
-) -> Outcome:
+) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
         data: The folder with the traces; without it, Theta is left out.
         how: How the sweep is run; at scale ``small`` there are short workloads, half of whose jobs are malleable, and
             two seeds; at ``full`` long ones and ten seeds.
-        plan: Other shares and seeds.
+        grid: Other shares and seeds.
         workloads: Other workloads.
 
     Raises:
@@ -88,12 +88,12 @@ def run(
         OSError: The same, or the folder cannot be written.
     """
     found = list(workloads) if workloads is not None else traces(how.scale, data)
-    cells = (plan or PLANS[how.scale]).cells(found)
+    cells = (grid or GRIDS[how.scale]).cells(found)
     rows = how.rows(cells, partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
-    return _outcome(rows, found, how.scale)
+    return _report(rows, found, how.scale)
 
 
-def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> Outcome:
+def _report(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> StudyReport:
 
     results = Results(rows)
     labels = {trace.name: trace.label for trace in found}
@@ -105,7 +105,7 @@ def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> Outco
     }
     tuned = {trace.name for trace in found if trace.tuned}
     over_all = [name for name in OTHERS if results.standing(results.workloads, name, OWN) == "better"]
-    return Outcome(
+    return StudyReport(
         NAME,
         "All policies on all workloads, and one of our own",
         _verdict(results, over_all),

@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Final
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, cells, simulated
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry
 from scheduler_bridge.workloads.generate.papers import PENALTY_JOBS, PENALTY_SCENARIOS
@@ -41,7 +41,7 @@ _SPAN: Final = (
 _UNKNOWN: Final = "not known"
 
 
-def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> Outcome:
+def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
@@ -57,7 +57,7 @@ def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> Outcome:
     waits = study.Means(rows)
     verdicts = judged(waits)
     columns = ("claim", "printed", "found", "without PSP", "verdict", "what is known of the reason")
-    return Outcome(
+    return StudyReport(
         NAME,
         "The 2016 paper: users who estimate well come first",
         f"{len(seeds)} workloads a scenario: {study.counted(verdict.word for verdict in verdicts)}.",
@@ -74,7 +74,7 @@ def _column(name: str) -> str:
     return "wait_min" if name == "all" else f"{name}_wait_min"
 
 
-def judged(waits: study.Means) -> list[study.Verdict]:
+def judged(waits: study.Means) -> list[study.ClaimVerdict]:
     """Judge all claims, and say beside what was found under plain EASY."""
 
     def ratio(claim: study.Claim, policy: str) -> float | None:

@@ -17,8 +17,9 @@ from msgspec import structs
 from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
-from scheduler_bridge.sim import Engine, SimJob, SimRecord
+from scheduler_bridge.sim import Dynamics, Engine, SimRecord, Simulated
 from scheduler_bridge.sim.jobs import Sizes
+from scheduler_bridge.workloads import TraceJob
 
 # Reads what the 2024 paper published of its real runs: every job, the strong scaling, the means of its figures -------
 #
@@ -298,7 +299,7 @@ def simulated(
 
 def _sim_job(
     job: SimRecord, batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], costs: Costs, factor: float
-) -> SimJob:
+) -> Simulated:
     by_nodes = scaling[program(job)]
     failed = job.spec.job_id in batch.failed
 
@@ -310,14 +311,9 @@ def _sim_job(
     if batch.is_stuck(job):
         ((_, nodes),) = job.sizes
         spec = structs.replace(spec, nodes=nodes, min_nodes=nodes, max_nodes=nodes)
-    return SimJob(
-        spec,
-        1 / speed(spec.nodes),
-        speedup=speed,
-        ready_delay_s=None if failed else costs.ready_s,
-        grow_s=costs.grow_s,
-        shrink_s=costs.shrink_s,
-    )
+    ready_s = None if failed else costs.ready_s
+    dynamics = Dynamics(speedup=speed, ready_delay_s=ready_s, grow_s=costs.grow_s, shrink_s=costs.shrink_s)
+    return TraceJob.of(spec, 1 / speed(spec.nodes)), dynamics
 
 
 def _runtime_s(job: SimRecord) -> float:

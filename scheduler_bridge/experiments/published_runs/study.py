@@ -10,7 +10,6 @@ from typing import Final
 from matplotlib.lines import Line2D
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
 from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
     JUDGED,
@@ -24,6 +23,7 @@ from scheduler_bridge.experiments.published_runs.cells import (
     measured,
     read_reference,
 )
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
 from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -50,7 +50,7 @@ _FAILED: Final = (
 )
 
 
-def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: None) -> Outcome:
+def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: None) -> StudyReport:
     """Replay the runs and compare.
 
     Args:
@@ -74,7 +74,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
         f"{runs} real runs replayed: {inside} of {means} means are within {LIMIT:g} % of what was measured, "
         f"the farthest is off by {largest:.1f} %."
     )
-    return Outcome(
+    return StudyReport(
         NAME,
         "The 2024 paper's real runs on 32 nodes, simulated",
         verdict,
@@ -155,7 +155,7 @@ _PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
 _JOBS: Final = 25
 
 
-def judged(comparison: Comparison) -> list[study.Verdict]:
+def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
     """Judge the claims whose runs were replayed, and say beside what our correct policies would have done."""
     compat = {(cell.strategy, cell.share): cell for cell in comparison.compat}
     correct = compat | {(cell.strategy, cell.share): cell for cell in comparison.correct}

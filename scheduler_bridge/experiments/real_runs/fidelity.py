@@ -27,6 +27,7 @@ from msgspec import structs
 
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
 from scheduler_bridge.experiments.published_runs.cells import merit, seconds_on
+from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.real_runs.findings import (
     MEASURES,
     computed_s,
@@ -35,13 +36,12 @@ from scheduler_bridge.experiments.real_runs.findings import (
     measures,
     took_s,
 )
-from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
 from scheduler_bridge.experiments.sweep import unending
-from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord
-from scheduler_bridge.sim import Cost, Engine, SimJob
+from scheduler_bridge.sim import Cost, Dynamics, Engine, Simulated
 from scheduler_bridge.sim.scaling import Measured, Overhead, fit, fitted_line
+from scheduler_bridge.workloads import TraceJob
 
 LIMIT: Final = 5.0
 """The error of the means that we aim at, in percent."""
@@ -235,25 +235,23 @@ def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, 
     return merit(spans, held, len(record.nodes))
 
 
-def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> SimJob:
+def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> Simulated:
     return sim_job(job, costs, rng.choice(costs.delays) if costs.delays else Delay(0.0, 0.0))
 
 
-def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> SimJob:
+def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> Simulated:
     """Make a simulated job of a real one that is late by ``delay``."""
     name = configuration(job)
 
     def speed(nodes: int) -> float:
         return 1 / costs.working_s(name, nodes)
 
-    spec = JobSpec(
+    trace = TraceJob(
         job_id=job.job_id, name=job.name, user=job.user, job_class="malleable" if job.malleable else "rigid",
         nodes=job.nodes, min_nodes=job.min_nodes, max_nodes=job.max_nodes,
-        walltime_s=job.walltime_s, submit_s=job.submit_s,
+        walltime_s=job.walltime_s, submit_s=job.submit_s, runtime_s=1 / speed(job.nodes),
     )  # fmt: skip
-    return SimJob(
-        spec,
-        1 / speed(job.nodes),
+    return trace, Dynamics(
         speedup=speed,
         start_delay_s=delay.launch_s,
         ready_delay_s=costs.ready_s,
@@ -407,19 +405,16 @@ def _simulated(record: RunRecord, costs: Fitted) -> dict[int, list[Step]]:
     return found
 
 
-def _as_it_was(job: JobRecord, costs: Fitted, decided: float) -> SimJob:
+def _as_it_was(job: JobRecord, costs: Fitted, decided: float) -> Simulated:
     start_s, startup_s = job.start_s or 0.0, started_s(job) or 0.0
-    sim = sim_job(job, costs, Delay(start_s - decided, 0.0))
-    speedup, factor = sim.speedup, pace(job, costs)
+    trace, dynamics = sim_job(job, costs, Delay(start_s - decided, 0.0))
     orders = [(order, order.done_s) for order in job.resizes if order.done_s is not None]
     took = [
         (order.count if order.kind == "grow" else -order.count, done_s - max(order.ordered_s, start_s + startup_s))
         for order, done_s in orders
     ]
-    return structs.replace(
-        sim,
-        runtime_s=sim.runtime_s / factor,
-        speedup=lambda nodes: factor * speedup(nodes),
+    return structs.replace(trace, runtime_s=trace.runtime_s / pace(job, costs)), structs.replace(
+        dynamics,
         startup=lambda _: startup_s,
         ready_delay_s=None if job.ready_s is None else job.ready_s - start_s,
         failing_orders=frozenset(number for number, (order, _) in enumerate(orders) if order.outcome != "done"),

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_bridge.core.settings import settings_for
-from scheduler_bridge.experiments.outcome import DataTable, Value
 from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, measured
-from scheduler_bridge.experiments.real_runs.plan import NODE_S, RunKey
+from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
+from scheduler_bridge.experiments.study_report import DataTable, Value
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
 from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.measures import quartiles

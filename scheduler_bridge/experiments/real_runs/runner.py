@@ -1,4 +1,4 @@
-"""Runs the plan: each batch on a scheduler of its own, its record kept in a file, finished runs not again."""
+"""Runs the campaign: each batch on a scheduler of its own, its record kept in a file, finished runs not again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from scheduler_bridge.daemon import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.daemon import ENDED, drive
 from scheduler_bridge.daemon.trial import children_cpu_s, result_of
-from scheduler_bridge.experiments.real_runs.plan import (
+from scheduler_bridge.experiments.real_runs.campaign import (
     HERE,
     PLAIN,
-    Plan,
+    Campaign,
     Problem,
     RunKey,
     Site,
@@ -93,24 +93,24 @@ def _others(record: RunRecord) -> float:
 
 @dataclass(frozen=True)
 class Runner:
-    """Carries a plan out.
+    """Carries a campaign out.
 
     Attributes:
-        plan: What is run.
+        campaign: What is run.
         problems: What the jobs compute.
         folder: Keeps a record for each run; those that are there are not run again.
         environment: Given to every job, in addition to what keeps its kernel plain.
         site: Where the nodes are.
     """
 
-    plan: Plan
+    campaign: Campaign
     problems: Mapping[str, Problem]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     site: Site = HERE
 
     def kept(self, key: RunKey) -> RunRecord | None:
-        """The record of a run that ended; None if it has to be run, or was another plan's."""
+        """The record of a run that ended; None if it has to be run, or was another campaign's."""
         try:
             record = decode_record((self.folder / key.file).read_bytes())
         except (FileNotFoundError, msgspec.DecodeError):
@@ -124,17 +124,17 @@ class Runner:
             DaemonError: The scheduler cannot start.
             OSError: The folder cannot be written.
         """
-        batch = self.plan.batch(key)
+        batch = self.campaign.batch(key)
         before = Usage.now()
-        with scratch_in(self.folder, self.plan.nodes, self.site) as scratch:
+        with scratch_in(self.folder, self.campaign.nodes, self.site) as scratch:
             config = DaemonConfig(
-                nodes=numbered_nodes(self.plan.nodes),
+                nodes=numbered_nodes(self.campaign.nodes),
                 policy=key.policy,
-                cores_per_node=self.plan.cores,
+                cores_per_node=self.campaign.cores,
                 state_dir=state_of(scratch),
             )
-            due = [(job.submit_s * self.plan.time, self._request(key, job, scratch)) for job in batch]
-            with self.site.serving(self.plan.nodes, config) as daemon:
+            due = [(job.submit_s * self.campaign.time, self._request(key, job, scratch)) for job in batch]
+            with self.site.serving(self.campaign.nodes, config) as daemon:
 
                 def look(snapshot: Snapshot, _: RunRecord) -> None:
                     if watcher is not None:
@@ -158,12 +158,12 @@ class Runner:
     def _request(self, key: RunKey, job: TraceJob, scratch: Path) -> JobRequest:
         problem = self.problems[job.name]
         pace: tuple[str, ...] = ()
-        if self.plan.paced:
-            pace = ("--rate", f"{problem.tasks / (self.plan.node_s(job) * self.plan.cores):.6g}")
+        if self.campaign.paced:
+            pace = ("--rate", f"{problem.tasks / (self.campaign.node_s(job) * self.campaign.cores):.6g}")
         command = (sys.executable, "-m", f"apgas.benchmarks.{problem.benchmark}", *problem.arguments)
         result = str(scratch / f"{job.job_id}.json")
         options = ("--workers", "{cores}", *pace, "--quiet", "--json", result)
-        slow = self.plan.slow_resizes(key) if job.job_class == "malleable" else None
+        slow = self.campaign.slow_resizes(key) if job.job_class == "malleable" else None
         slowly = () if slow is None else ("--slow-resizes", f"{slow[0]:.6g},{slow[1]:.6g}")
         return JobRequest(
             name=f"{job.name}-{job.job_id}",
@@ -172,9 +172,9 @@ class Runner:
             nodes=job.nodes,
             min_nodes=job.min_nodes,
             max_nodes=job.max_nodes,
-            walltime_s=self.plan.walltime_s(job),
+            walltime_s=self.campaign.walltime_s(job),
             user="experiment",
-            environment={**self.environment, **(PLAIN if self.plan.paced else {})},
+            environment={**self.environment, **(PLAIN if self.campaign.paced else {})},
             cwd=str(scratch),  # python -m looks into the current folder first, whatever may be there
         )
 
@@ -183,7 +183,7 @@ class Runner:
         kept: dict[str, Any] = {name: document[name] for name in _KEPT if name in document}
         if "error" in document:
             return {**kept, "verified": False}
-        right = self.problems[job.name].agrees(document) if self.plan.paced else self._agreed(job.name, document)
+        right = self.problems[job.name].agrees(document) if self.campaign.paced else self._agreed(job.name, document)
         return {**kept, "verified": right}
 
     def _agreed(self, name: str, document: Mapping[str, Any]) -> bool:
@@ -200,19 +200,19 @@ class Runner:
 
     def _described(self, key: RunKey) -> dict[str, Any]:
         """What a record must have been made with to be used: all that decides what the run does."""
-        batch = self.plan.batch(key)
-        slow = self.plan.slow_resizes(key)
+        batch = self.campaign.batch(key)
+        slow = self.campaign.slow_resizes(key)
         names = sorted({job.name for job in batch})
         # records of nodes of one core say nothing of it
-        cores = {"cores": self.plan.cores, "node_s": [self.plan.node_s(job) for job in batch]}
+        cores = {"cores": self.campaign.cores, "node_s": [self.campaign.node_s(job) for job in batch]}
         return {
-            **(cores if self.plan.cores > 1 else {}),
-            **({} if self.plan.paced else {"paced": False}),
+            **(cores if self.campaign.cores > 1 else {}),
+            **({} if self.campaign.paced else {"paced": False}),
             "kind": key.kind,
-            "nodes": self.plan.nodes,
-            "time": self.plan.time,
+            "nodes": self.campaign.nodes,
+            "time": self.campaign.time,
             "slow_resizes_s": None if slow is None else list(slow),
-            "problems": {name: list(arguments(name, paced=self.plan.paced)) for name in names},
+            "problems": {name: list(arguments(name, paced=self.campaign.paced)) for name in names},
             "batch": [
                 {
                     "name": job.name,
@@ -228,7 +228,7 @@ class Runner:
 
 
 def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None = None) -> dict[RunKey, RunRecord]:
-    """Run what is not kept yet, in the plan's order, and what is to be done ``again``: then the better run is kept.
+    """Run what is not kept yet, in the campaign's order, and what is to be done ``again``: then the better run is kept.
 
     Raises:
         DaemonError: The scheduler cannot start.
@@ -236,7 +236,7 @@ def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None 
     """
     again = again or Again()
     records = {}
-    for key in runner.plan.runs():
+    for key in runner.campaign.runs():
         record = runner.kept(key)
         if record is None or again.wants(record):
             made = runner.run(key, watcher)
@@ -251,7 +251,7 @@ def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None 
 
 def all_kept(runner: Runner) -> dict[RunKey, RunRecord]:
     """The runs that are there."""
-    return {key: record for key in runner.plan.runs() if (record := runner.kept(key)) is not None}
+    return {key: record for key in runner.campaign.runs() if (record := runner.kept(key)) is not None}
 
 
 # How busy the machine was, and with whom -----------------------------------------------------------------------------

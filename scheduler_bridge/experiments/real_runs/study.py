@@ -10,15 +10,14 @@ from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, listed
 from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import CLAIMS, printed_change
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
-from scheduler_bridge.experiments.real_runs.plan import (
+from scheduler_bridge.experiments.real_runs.campaign import (
+    CAMPAIGNS,
     HERE,
-    PLANS,
     SCALING,
-    Plan,
+    Campaign,
     Problem,
     RunKey,
     Scale,
@@ -28,7 +27,9 @@ from scheduler_bridge.experiments.real_runs.plan import (
     of_paper_size,
 )
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, run_all
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
 from scheduler_bridge.record import RunRecord, busy_node_s
+from scheduler_bridge.report import words
 
 NAME: Final = "real-runs"
 LAG_LIMIT_S: Final = 0.25
@@ -40,18 +41,18 @@ def run(
     scale: Scale,
     data: Path | None = None,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
     watcher: Watcher | None = None,
     again: Again | None = None,
     site: Site = HERE,
-) -> Outcome:
+) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
     Args:
         folder: Keeps the record of every run; an interrupted experiment goes on there.
         scale: How many runs.
         data: The folder with the paper's results, to show them beside; None: without.
-        tell: Called with lines about what is prepared.
+        announce: Called with lines about what is prepared.
         watcher: Sees the runs go on.
         again: Which runs are done again although they are there.
         site: Where the nodes are.
@@ -63,20 +64,20 @@ def run(
         OSError: A record cannot be written.
     """
     reference = None if data is None else read_reference(data)
-    plan = PLANS[scale].at(site)
+    campaign = CAMPAIGNS[scale].at(site)
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"PYTHONPATH": import_path()}
     with alone_in(folder, site):
-        if plan.paced:
-            names = plan.problems()
-            problems = calibrate(names, folder, environment, lambda name: tell(f"measuring {name} at full speed"))
+        if campaign.paced:
+            names = campaign.problems()
+            problems = calibrate(names, folder, environment, lambda name: announce(f"measuring {name} at full speed"))
         else:
-            problems = of_paper_size(plan.problems())
-        records = run_all(Runner(plan, problems, folder, environment, site), watcher, again)
-    return conclude(plan, records, reference, problems, site)
+            problems = of_paper_size(campaign.problems())
+        records = run_all(Runner(campaign, problems, folder, environment, site), watcher, again)
+    return conclude(campaign, records, reference, problems, site)
 
 
-def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HERE) -> Outcome:
+def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HERE) -> StudyReport:
     """Say what the runs show that ``folder`` holds already; nothing is run.
 
     Args:
@@ -90,19 +91,19 @@ def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HE
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
     reference = None if data is None else read_reference(data)
-    plan = PLANS[scale].at(site)
-    problems = calibrate(plan.problems(), folder, None) if plan.paced else of_paper_size(plan.problems())
-    records = all_kept(Runner(plan, problems, folder))
+    campaign = CAMPAIGNS[scale].at(site)
+    problems = calibrate(campaign.problems(), folder, None) if campaign.paced else of_paper_size(campaign.problems())
+    records = all_kept(Runner(campaign, problems, folder))
     if not records:
         raise CalibrationError(f"{folder} holds no run of the scale {scale}")
-    return conclude(plan, records, reference, problems, site)
+    return conclude(campaign, records, reference, problems, site)
 
 
-def _emulation(plan: Plan, problems: Mapping[str, Problem], note: str) -> list[str]:
+def _emulation(campaign: Campaign, problems: Mapping[str, Problem], note: str) -> list[str]:
     """What is not as it is on the paper's nodes."""
-    if not plan.paced:
+    if not campaign.paced:
         return []
-    shares = ", ".join(f"{name} {100 * problem.share(plan.time):.1f} %" for name, problem in problems.items())
+    shares = ", ".join(f"{name} {100 * problem.share(campaign.time):.1f} %" for name, problem in problems.items())
     return [
         f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
         f"A node's share of a core: {shares}.",
@@ -110,16 +111,16 @@ def _emulation(plan: Plan, problems: Mapping[str, Problem], note: str) -> list[s
 
 
 def conclude(
-    plan: Plan,
+    campaign: Campaign,
     records: Mapping[RunKey, RunRecord],
     reference: Reference | None,
     problems: Mapping[str, Problem],
     site: Site = HERE,
-) -> Outcome:
+) -> StudyReport:
     """Say what the runs show.
 
     Args:
-        plan: What was run.
+        campaign: What was run.
         records: Its runs.
         reference: The paper's results, if they are at hand.
         problems: What the jobs computed.
@@ -127,20 +128,24 @@ def conclude(
     """
     wrong = findings.faults(records)
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
-    where = site.spoken(plan.nodes, os.cpu_count())
-    note = f"{where}; one second of the paper lasts {plan.time:g} s" if plan.paced else f"{where}, the paper's problems"
-    costs = fidelity.fitted(records, plan.time)
+    where = site.spoken(campaign.nodes, os.cpu_count())
+    note = (
+        f"{where}; one second of the paper lasts {campaign.time:g} s"
+        if campaign.paced
+        else f"{where}, the paper's problems"
+    )
+    costs = fidelity.fitted(records, campaign.time)
     held = fidelity.hold(records, costs)
-    tables, pictures = _tables_and_figures(plan, records, reference, held, note)
-    verdicts = judged(batches if _of_paper_size(plan) else {})
+    tables, pictures = _tables_and_figures(campaign, records, reference, held, note)
+    verdicts = judged(batches if _of_paper_size(campaign) else {})
     beside, within = fidelity_table(held)
     repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
-    missing = len(plan.runs()) - len(records)
+    missing = len(campaign.runs()) - len(records)
     remarks = [
-        *_emulation(plan, problems, note),
+        *_emulation(campaign, problems, note),
         "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
-        *([f"{missing} of {len(plan.runs())} runs are not there yet."] if missing else []),
+        *([f"{missing} of {len(campaign.runs())} runs still missing."] if missing else []),
         *(_lags(records) if site.hosts is None else []),
         *([f"The paper's claims: {study.counted(verdict.word for verdict in verdicts)}."] if verdicts else []),
         f"Simulated with what was measured: {costs.spoken}. {within}",
@@ -150,9 +155,9 @@ def conclude(
     verdict = (
         f"Runs: {len(records)}, jobs: {jobs}; every result is right."
         if not wrong
-        else f"Runs: {len(records)}, jobs: {jobs}; {len(wrong)} jobs failed or are wrong."
+        else f"Runs: {len(records)}, jobs: {jobs}; {words.plural(len(wrong), 'job')} failed or wrong."
     )
-    return Outcome(
+    return StudyReport(
         NAME,
         "The 2024 paper's batches as real jobs",
         f"{verdict} {_gain(batches)}".strip(),
@@ -217,12 +222,12 @@ def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
 # Which tables and figures show the runs ------------------------------------------------------------------------------
 
 
-def _of_paper_size(plan: Plan) -> bool:
-    return (plan.nodes, plan.jobs) == (32, 25)
+def _of_paper_size(campaign: Campaign) -> bool:
+    return (campaign.nodes, campaign.jobs) == (32, 25)
 
 
 def _tables_and_figures(
-    plan: Plan,
+    campaign: Campaign,
     records: Mapping[RunKey, RunRecord],
     reference: Reference | None,
     held: Sequence[fidelity.Held],
@@ -230,8 +235,8 @@ def _tables_and_figures(
 ) -> tuple[list[DataTable], dict[str, Picture]]:
     """What shows the runs, that which people look at first before the others; ``note`` says what is emulated."""
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
-    beside = reference if _of_paper_size(plan) else None
-    paper, paper_orders = findings.published(beside, plan.time), findings.published_orders(beside)
+    beside = reference if _of_paper_size(campaign) else None
+    paper, paper_orders = findings.published(beside, campaign.time), findings.published_orders(beside)
     found = [
         findings.merit_table(batches, paper),
         findings.costs_table(list(batches.values())),
@@ -248,8 +253,8 @@ def _tables_and_figures(
         found.append(findings.injected_table(records))
     if (scaling := records.get(SCALING)) is not None:
         theirs = findings.published_s(reference)
-        found.append(findings.scaling_table(scaling, theirs, plan.time))
-        drawn["scaling"] = figures.draw_scaling(findings.computed_s([scaling]), theirs, plan.time, note)
+        found.append(findings.scaling_table(scaling, theirs, campaign.time))
+        drawn["scaling"] = figures.draw_scaling(findings.computed_s([scaling]), theirs, campaign.time, note)
     if held:
         drawn["fidelity"] = figures.draw_fidelity(held, note)
     return found, drawn
@@ -337,7 +342,7 @@ _ORDERS: Final = {"grows_per_job": 0, "shrinks_per_job": 1}
 _CLAIM_COLUMNS: Final = ("claim", "where", "paper: change %", "ours: change %", "verdict")
 
 
-def judged(records: Mapping[RunKey, RunRecord]) -> list[study.Verdict]:
+def judged(records: Mapping[RunKey, RunRecord]) -> list[study.ClaimVerdict]:
     """Judge the claims whose runs are there."""
     runs_of, orders_of = findings.cells(records), findings.orders(records)
     ours = {theirs: name for name, theirs in findings.PUBLISHED.items()}

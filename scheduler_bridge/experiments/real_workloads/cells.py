@@ -35,7 +35,7 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Grid:
     """What is simulated.
 
     Attributes:
@@ -56,9 +56,9 @@ class Plan:
         return found
 
 
-PLANS: Final[dict[Scale, Plan]] = {
-    "small": Plan((20, 60, 100), (1,)),
-    "full": Plan((20, 40, 60, 80, 100), tuple(range(1, 11))),
+GRIDS: Final[dict[Scale, Grid]] = {
+    "small": Grid((20, 60, 100), (1,)),
+    "full": Grid((20, 40, 60, 80, 100), tuple(range(1, 11))),
 }
 
 

@@ -9,19 +9,19 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
+    GRIDS,
     NO_THETA,
-    PLANS,
     RIGID,
     STRATEGIES,
-    Plan,
+    Grid,
     Trace,
     simulated,
     timeline,
     traces,
 )
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import (
@@ -63,16 +63,16 @@ def run(
     data: Path | None,
     how: Sweeping,
     *,
-    plan: Plan | None = None,
+    grid: Grid | None = None,
     workloads: Sequence[Trace] | None = None,
-) -> Outcome:
+) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
         data: The folder with the traces; without it, Theta is left out.
         how: How the sweep is run; at scale ``small`` there are Theta and short twins, three shares, one seed; ``full``
             is as in the paper.
-        plan: Other shares and seeds.
+        grid: Other shares and seeds.
         workloads: Other workloads.
 
     Raises:
@@ -80,9 +80,9 @@ def run(
         TraceError: The trace cannot be read.
         OSError: The same, or the folder cannot be written.
     """
-    plan = plan or PLANS[how.scale]
+    grid = grid or GRIDS[how.scale]
     found = list(workloads) if workloads is not None else traces(how.scale, data)
-    rows = how.rows(plan.cells(found), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
+    rows = how.rows(grid.cells(found), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
     means = Shares(rows)
     verdicts = judged(means, found)
     figures = {}
@@ -92,11 +92,11 @@ def run(
         figures[f"{trace.name}-means"] = draw_means(means, trace.name, trace.label, trace.paper)
         figures[f"{trace.name}-resizes"] = draw_resizes(means, trace.name, trace.label, trace.paper)
         figures[f"{trace.name}-time"] = draw_time(timeline(trace), trace.label, window)
-    return Outcome(
+    return StudyReport(
         NAME,
         "The 2025 paper: real workloads with malleable jobs",
         f"{study.counted(verdict.word for verdict in verdicts)}.",
-        _remarks(found, how.scale, plan),
+        _remarks(found, how.scale, grid),
         (_beside(means, found), study.claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
         figures,
         passed=study.agree(verdicts),
@@ -104,7 +104,7 @@ def run(
     )
 
 
-def _remarks(found: Sequence[Trace], scale: Scale, plan: Plan) -> tuple[str, ...]:
+def _remarks(found: Sequence[Trace], scale: Scale, grid: Grid) -> tuple[str, ...]:
     remarks = [study.HOW_JUDGED, _TWINS, _MODEL, _EASY, _SPREAD]
     if any(trace.paper == "theta" for trace in found):
         remarks.append(
@@ -114,9 +114,9 @@ def _remarks(found: Sequence[Trace], scale: Scale, plan: Plan) -> tuple[str, ...
     else:
         remarks.append(NO_THETA)
     if scale == "small":
-        shares = ", ".join(map(str, plan.shares))
+        shares = ", ".join(map(str, grid.shares))
         remarks.append(
-            f"Small scale: {len(plan.seeds)} seed instead of 10, {shares} % malleable; the twins are cut to their "
+            f"Small scale: {len(grid.seeds)} seed instead of 10, {shares} % malleable; the twins are cut to their "
             "first hours, with the first tenth as warm-up: their machines are not full yet and hardly anybody waits."
         )
     return tuple(remarks)
@@ -155,12 +155,12 @@ _THETA_AXIS_S: Final = 4500
 _CLAIM_COLUMNS: Final = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
 
 
-def judged(means: Shares, traces: Sequence[Trace]) -> list[study.Verdict]:
+def judged(means: Shares, traces: Sequence[Trace]) -> list[study.ClaimVerdict]:
     """Judge all claims on all workloads that stand for the paper's."""
     return [verdict for trace in traces for verdict in _judged_on(trace, means)]
 
 
-def _judged_on(trace: Trace, means: Shares) -> list[study.Verdict]:
+def _judged_on(trace: Trace, means: Shares) -> list[study.ClaimVerdict]:
     def changes(claim: study.Claim) -> study.Judged:
         (policy, share), measure = claim["after"], claim["measure"]
         rigid, after = means.rigid(trace.name, measure), means.choose(trace.name, policy, share, measure)

@@ -17,7 +17,6 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Measures, ReplayOptions, SimRecord, replay
-from scheduler_bridge.sim.jobs import SharingModel
 from scheduler_bridge.workloads import TraceJob, Workload, convert, load
 from scheduler_bridge.workloads.generate.models import cirne
 from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
@@ -27,7 +26,6 @@ STATIC: Final = "static"
 """The same policy where no jobs share nodes: static backfill."""
 LIMITS: Final = ("5", "10", "50", "inf", "dynamic")
 """MAX_SLOWDOWN [section 4.1]."""
-MODELS: Final[tuple[SharingModel, ...]] = ("ideal", "worst")
 WORST: Final[dict[Scale, tuple[str, ...]]] = {"small": ("dynamic",), "full": LIMITS}
 """The limits for which jobs are also executed by the worst model; the paper has the dynamic one only."""
 COLUMNS: Final = (

@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
 from scheduler_bridge.experiments.sd_policy.cells import (
     COLUMNS,
     CURIE_FILE,
@@ -30,6 +29,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
     simulated,
     traces,
 )
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -65,7 +65,7 @@ def run(
     *,
     seeds: Sequence[int] | None = None,
     workloads: Sequence[Trace] | None = None,
-) -> Outcome:
+) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
@@ -93,7 +93,7 @@ def run(
         figures[f"map-{one.trace.name}"] = draw_maps(one)
         if len(one.days) > 1:
             figures[f"days-{one.trace.name}"] = draw_days(one)
-    return Outcome(
+    return StudyReport(
         NAME,
         "The 2019 paper: SD-Policy, jobs that share nodes",
         f"{len(rows)} simulations: {study.counted(verdict.word for verdict in verdicts)}.",
@@ -223,7 +223,7 @@ class _Judge:
         return "; ".join(far)
 
 
-def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[study.Verdict]:
+def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[study.ClaimVerdict]:
     """Judge all claims.
 
     Args:

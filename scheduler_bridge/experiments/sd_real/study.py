@@ -16,16 +16,16 @@ from msgspec import structs
 from apgas.malleability.core_ids import parsed
 from scheduler_bridge.daemon.trial import import_path
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value
+from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
-from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
+from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
-from scheduler_bridge.report.words import seconds
 from scheduler_bridge.sim.measures import Power
 from scheduler_bridge.workloads import TraceJob, Workload
 from scheduler_bridge.workloads.generate.models import cirne
@@ -52,15 +52,15 @@ def run(
     folder: Path,
     scale: Scale,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
     watcher: Watcher | None = None,
-) -> Outcome:
+) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
     Args:
         folder: Keeps the record of every run; an interrupted experiment goes on there.
         scale: ``tiny``: three jobs on two nodes; ``small``: three batches of 30 jobs on eight nodes.
-        tell: Called with lines about what is prepared.
+        announce: Called with lines about what is prepared.
         watcher: Sees the runs go on.
 
     Raises:
@@ -68,20 +68,22 @@ def run(
         DaemonError: The scheduler cannot start.
         OSError: A record cannot be written.
     """
-    plan = PLANS[scale]
+    campaign = CAMPAIGNS[scale]
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"PYTHONPATH": import_path()}
     with alone_in(folder):
-        problems = calibrate(plan.problems(), folder, environment, lambda name: tell(f"measuring {name} at full speed"))
-        records = run_all(Runner(plan, problems, folder, environment), watcher)
-    return conclude(plan, records)
+        problems = calibrate(
+            campaign.problems(), folder, environment, lambda name: announce(f"measuring {name} at full speed")
+        )
+        records = run_all(Runner(campaign, problems, folder, environment), watcher)
+    return conclude(campaign, records)
 
 
-def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
+def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> StudyReport:
     """Say what the runs show.
 
     Args:
-        plan: What was run.
+        campaign: What was run.
         records: Its runs, each batch under both policies.
     """
     from scheduler_bridge.report.gantt import describe, draw
@@ -89,21 +91,21 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
     met = meetings(record for key, record in records.items() if key.policy == SHARED)
     wrong = [*faults(records), *met.clashes]
     found = by_policy(records)
-    verdicts = judged(found, enough=plan.jobs >= _ENOUGH)
+    verdicts = judged(found, enough=campaign.jobs >= _ENOUGH)
     claims = study.claims_table(verdicts, title="The paper's claims on its real run")
     shared = sharers(record for key, record in records.items() if key.policy == SHARED)
     jobs = sum(len(record.jobs) for record in records.values())
     results = "every result is right" if not wrong else f"{len(wrong)} jobs failed, are wrong or shared a core"
-    where = f"{plan.nodes} nodes of {plan.cores} cores emulated on one machine of {os.cpu_count()} cores"
+    where = f"{campaign.nodes} nodes of {campaign.cores} cores emulated on one machine of {os.cpu_count()} cores"
     lag_s = max(quality(record)[1] for record in records.values())
     late = f"A place fell {lag_s:.1f} s behind its rate: the cores of the machine were the bottleneck."
-    seed = plan.seeds[0]
+    seed = campaign.seeds[0]
     drawn = [record for key, record in records.items() if key.seed == seed]
-    return Outcome(
+    return StudyReport(
         NAME,
         "SD-Policy on real jobs that share nodes",
-        f"{len(records)} runs, {jobs} jobs: {results}; {shared} jobs started on nodes of others."
-        f"{f' {study.counted(verdict.word for verdict in verdicts)}.' if plan.jobs >= _ENOUGH else ''}",
+        f"{len(records)} runs, {jobs} jobs: {results}; {words.plural(shared, 'job')} started on nodes of others."
+        f"{f' {study.counted(verdict.word for verdict in verdicts)}.' if campaign.jobs >= _ENOUGH else ''}",
         (
             f"Emulated: {where}.",
             _NOTE,
@@ -128,7 +130,7 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
 
 def _finding(records: Sequence[RunRecord]) -> str:
     """What sharing does to the waits of a batch."""
-    waits = {record.policy: seconds(metrics(record).mean_wait_s) for record in records}
+    waits = {record.policy: words.seconds(metrics(record).mean_wait_s) for record in records}
     return "Mean wait: " + ", ".join(
         f"{wait} under {policy}{', where jobs share nodes' if policy == SHARED else ''}"
         for policy, wait in waits.items()
@@ -153,7 +155,7 @@ def three_jobs(seed: int) -> Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedPlan(Plan):
+class SharedCampaign(Campaign):
     """What is run.
 
     Attributes:
@@ -183,13 +185,13 @@ def _drawn(jobs: int, nodes: int, seed: int) -> Workload:
     return cirne(jobs, nodes, largest=nodes // 2, seed=seed, load=4.0, requests_s=(10.0, 120.0))
 
 
-def _plan(jobs: int, nodes: int, seeds: tuple[int, ...], draw: Callable[[int], Workload]) -> SharedPlan:
-    return SharedPlan((STATIC, SHARED), (100,), seeds, jobs, nodes, time=1.0, cores=4, draw=draw)
+def _campaign(jobs: int, nodes: int, seeds: tuple[int, ...], draw: Callable[[int], Workload]) -> SharedCampaign:
+    return SharedCampaign((STATIC, SHARED), (100,), seeds, jobs, nodes, time=1.0, cores=4, draw=draw)
 
 
-PLANS: Final[Mapping[Scale, SharedPlan]] = {
-    "tiny": _plan(3, 2, (1,), three_jobs),
-    "small": _plan(30, 8, (1, 2, 3), partial(_drawn, 30, 8)),
+CAMPAIGNS: Final[Mapping[Scale, SharedCampaign]] = {
+    "tiny": _campaign(3, 2, (1,), three_jobs),
+    "small": _campaign(30, 8, (1, 2, 3), partial(_drawn, 30, 8)),
 }
 
 
@@ -301,7 +303,7 @@ def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
     return DataTable("means", "SD-Policy beside static backfill", columns, tuple(rows))
 
 
-def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[study.Verdict]:
+def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[study.ClaimVerdict]:
     """Judge the claims on the paper's real run; by a batch that is not ``enough``, none."""
 
     def by(claim: study.Claim) -> study.Judged:
@@ -384,7 +386,7 @@ class Meetings:
     def said(self) -> str:
         """Say what was found, apart from clashes."""
         apart = f"{self.apart} times two jobs were on a node together without a core in common"
-        return f"{apart}; of {self.unknown} times the records do not tell the cores." if self.unknown else f"{apart}."
+        return f"{apart}; of {self.unknown} times the records do not have the cores." if self.unknown else f"{apart}."
 
 
 @dataclass(frozen=True, slots=True)

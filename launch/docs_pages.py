@@ -1,12 +1,15 @@
-"""Pages that mkdocs adds to those in docs: the papers at the root of the project, and the modules of the public API.
+"""Pages that mkdocs adds to those in docs: the project's papers, its notebooks, and the modules of the public API.
 
 mkdocs.yml names this file as a hook. Links of the papers, which are written for the project's root, are rewritten.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import griffe
 from mkdocs.config.defaults import MkDocsConfig
@@ -24,9 +27,13 @@ PAPERS = {
 """Where each paper goes in the site."""
 API = {
     "apgas": "apgas._public",  # `apgas` itself loads a name when it is first used, which only running it shows
+    "apgas.arrays": "apgas.arrays",
+    "apgas.futures": "apgas.futures",
     "apgas.testing": "apgas.testing.job",
     "glb": "glb",
+    "glb.search": "glb.search",
     "glb.testing": "glb.testing",
+    "scheduler_bridge": "scheduler_bridge.simulation",  # it loads a name when it is first used
     "scheduler_bridge.daemon": "scheduler_bridge.daemon",
     "scheduler_bridge.model": "scheduler_bridge.model",
     "scheduler_bridge.policies": "scheduler_bridge.policies",
@@ -61,7 +68,31 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if module == "apgas._public":
             page = page.replace(":::", "::: apgas\n    options: {members: false, summary: false}\n\n:::")
         files.append(File.generated(config, f"api/{name}.md", content=page))
+    for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
+        page = notebook.relative_to(ROOT / "docs").with_suffix("")
+        text, pictures = rendered(json.loads(notebook.read_text(encoding="utf-8")), page.name)
+        files.append(File.generated(config, f"{page}.md", content=text))
+        for name, data in pictures.items():
+            files.append(File.generated(config, (page.parent / name).as_posix(), content=data))
     return files
+
+
+def rendered(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:
+    """A notebook as a page, with its pictures by the names of their files."""
+    parts, pictures = [], {}
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "image/png" in data:
+                picture = f"{name}-{len(pictures) + 1}.png"
+                pictures[picture] = base64.b64decode("".join(data["image/png"]))
+                parts.append(f"![What the cell draws]({picture})")
+            else:
+                text = "".join(data.get("text/plain", output.get("text", ()))).rstrip()
+                parts.append(f"```text\n{text}\n```")
+    return "\n\n".join([*parts, f"[The notebook itself]({name}.ipynb)"]), pictures
 
 
 def relinked(text: str, page: str) -> str:

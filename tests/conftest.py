@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from support import ROOT, Leftovers
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # An installation older than the entry point of the plugin knows its fixture, too.
 pytest_plugins = ["apgas.testing.pytest_plugin", "pytester"]
@@ -53,13 +56,43 @@ def is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
     return "full" in item.keywords or not (in_quick_folder or "essential" in item.keywords)
 
 
+class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """One process runs all real jobs, one after the other; other processes run the other tests, file by file.
+
+    Marks of groups (`--dist loadgroup`) have no effect with pytest 9.2 and xdist 3.8.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "real jobs" if nodeid.startswith("tests/mpiexec/") else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> RealJobsTogether | None:
+    """What `--dist loadscope` means here."""
+    return RealJobsTogether(config, log) if config.getoption("dist") == "loadscope" else None
+
+
 _SUMMARY = pytest.StashKey[list[str]]()
+_OF_A_WORKER = "summary"
 
 
 @pytest.fixture
 def summary(request: pytest.FixtureRequest) -> list[str]:
     """Lines that are shown at the end of the run, whether the test passes or not: what simulations have reached."""
     return request.config.stash.setdefault(_SUMMARY, [])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In one of several processes: hands what the simulations have reached over to the one that shows it."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output[_OF_A_WORKER] = session.config.stash.get(_SUMMARY, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Takes over what simulations in another process have reached; one that broke down hands nothing over."""
+    reached = getattr(node, "workeroutput", {}).get(_OF_A_WORKER, [])
+    node.config.stash.setdefault(_SUMMARY, []).extend(reached)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

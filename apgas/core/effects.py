@@ -58,7 +58,7 @@ class CallLost(msgspec.Struct, frozen=True):
 
 
 class FinishFired(msgspec.Struct, frozen=True):
-    """Every activity of a finish opened here has ended, or is lost: ``lost`` tells how many with which dead place."""
+    """Every activity of a finish opened here has ended, or is lost: ``lost`` says how many with which dead place."""
 
     finish: FinishId
     errors: tuple[bytes, ...]

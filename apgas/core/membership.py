@@ -173,7 +173,7 @@ class Leaving:
         self._early.clear()
 
     def drains(self, *, idle: bool) -> bool:
-        """Tell, once, that this place leaves and nothing keeps it: ``idle``, and everyone has sent the last."""
+        """Report, once, that this place leaves and nothing keeps it: ``idle``, and everyone has sent the last."""
         if self.order is None or self.drained or self.awaited or not idle:
             return False
         self.drained = True

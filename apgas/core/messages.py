@@ -63,7 +63,7 @@ class Reply(Message, frozen=True, array_like=True, tag=True):
 
 
 class Report(Message, frozen=True, array_like=True, tag=True):
-    """A place that fell quiet under ``finish`` tells its home what happened since its last report.
+    """A place that fell quiet under ``finish`` reports to its home what happened since its last report.
 
     ``spawned``: activities sent, per place; ``completed``: activities ended here; ``sources``: where those came from,
     in resilient jobs (``core.resilient``). The payload holds the errors (``pack_errors``).
@@ -116,7 +116,7 @@ class Carries(Message, frozen=True, array_like=True, tag=True):
 
 
 class RefReport(Message, frozen=True, array_like=True, tag=True):
-    """The place ``by``, which holds no copy of ``ref``, tells its home what happened since its last report.
+    """The place ``by``, which holds no copy of ``ref``, reports to its home what happened since its last report.
 
     Those of a leaver go by way of place 0, for its connection to the home may be at its end.
     """
@@ -145,7 +145,7 @@ class Members(Message, frozen=True, array_like=True, tag=True):
 
 
 class Leave(Message, frozen=True, array_like=True, tag=True):
-    """Place 0 prepares a shrink: send nothing new to ``leavers``, and tell each of them so with a ``Final``."""
+    """Place 0 prepares a shrink: send nothing new to ``leavers``, and confirm that to each of them with a ``Final``."""
 
     order: int
     leavers: tuple[int, ...]
@@ -176,7 +176,7 @@ class Release(Message, frozen=True, array_like=True, tag=True):
 
 
 class Parted(Message, frozen=True, array_like=True, tag=True):
-    """(resilient jobs) What ``Drained`` tells place 0, for everyone else: all that the sender had to say is said."""
+    """(resilient jobs) What ``Drained`` is to place 0, for all other places: the sender has sent its last message."""
 
     order: int
 
@@ -203,7 +203,7 @@ class LossReport(Message, frozen=True, array_like=True, tag=True):
 
 
 class Lost(Message, frozen=True, array_like=True, tag=True):
-    """A place tells place 0 that it lost the connection to ``place``, or that it failed itself."""
+    """A place reports to place 0 that it lost the connection to ``place``, or that it failed itself."""
 
     place: int
     reason: str

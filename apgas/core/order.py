@@ -230,7 +230,7 @@ class OrderMachine:
         return []
 
     def answers_for(self, place: int) -> bool:
-        """Whether the outcome of the current order will tell what became of the node of ``place``."""
+        """Whether the outcome of the current order will report what became of the node of ``place``."""
         current = self._current
         return current is not None and place in current.places and self.step in (Step.DRAIN, Step.POST)
 

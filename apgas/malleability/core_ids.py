@@ -67,7 +67,7 @@ class CoreIds(msgspec.Struct, frozen=True):
     bind: bool = False
 
     def on(self, node: str) -> tuple[int, ...]:
-        """Tell which cores of a node the job may use.
+        """Return which cores of a node the job may use.
 
         Args:
             node: Its name.

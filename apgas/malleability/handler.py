@@ -20,7 +20,7 @@ class MalleableHandler(ABC):
     that raises aborts the order, and the program goes on at its size; an error in ``post*`` is reported in the outcome.
 
     Orders count nodes, the methods get numbers of places. Where several places share a node
-    (``APGAS_PLACES_PER_NODE``), ``preShrink`` returns all places of some nodes, which ``apgas.nodes`` tells.
+    (``APGAS_PLACES_PER_NODE``), ``preShrink`` returns all places of some nodes; ``apgas.nodes`` lists them.
     """
 
     @abstractmethod
@@ -64,7 +64,7 @@ class MalleableHandler(ABC):
     def setWorkers(self, nb_workers: int) -> None:
         """Let ``nb_workers`` threads compute in each place from now on. Programs that cannot do that leave it out.
 
-        Which cores they are to compute on, where the scheduler says so, tells ``apgas.core_ids``.
+        ``apgas.core_ids`` names the cores on which they are to compute, where the scheduler assigns cores.
 
         Args:
             nb_workers: How many, at least 1.

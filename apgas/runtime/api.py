@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def here() -> Place:
-    """Tell where this code runs.
+    """Return the place that this code runs on.
 
     Returns:
         This place.
@@ -178,9 +178,9 @@ def immediate(where: Place | int, fn: Callable[P, object], *args: P.args, **kwar
         >>> import threading
         >>> heard = threading.Event()
         >>> ref = apgas.GlobalRef(heard)
-        >>> def tell(to):
+        >>> def notify(to):
         ...     apgas.immediate(to.place, lambda: to.get().set())
-        >>> apgas.at(apgas.places()[-1], tell, ref)
+        >>> apgas.at(apgas.places()[-1], notify, ref)
         >>> heard.wait(10)
         True
     """
@@ -281,7 +281,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def statistics() -> Statistics:
-    """Tell what this place has done so far: ``apgas.gather(apgas.statistics)`` asks all of them.
+    """Count what this place has done so far: ``apgas.gather(apgas.statistics)`` asks all of them.
 
     Returns:
         Its counts.
@@ -386,8 +386,8 @@ def finish(*, timeout: float | None = None) -> Iterator[FinishScope]:
     for it ends the program; in an activity after the wait.
 
     If the finish is cancelled (``scope.cancel()``, ``apgas.cancel``) the block ends as soon as what runs has ended, and
-    raises only what went wrong apart from that: ``scope.cancelled`` tells. If one around it is cancelled, it raises
-    ``CancelledError``, so that an activity does not take a part of its work for the whole.
+    raises only what went wrong apart from that; ``scope.cancelled`` is true then. If one around it is cancelled, it
+    raises ``CancelledError``, so that an activity does not take a part of its work for the whole.
 
     Args:
         timeout: Seconds after which the finish is cancelled. Waits in the block end then, too, as with ``deadline``,
@@ -398,7 +398,7 @@ def finish(*, timeout: float | None = None) -> Iterator[FinishScope]:
 
     Raises:
         ExceptionGroup: All errors of the activities and of the block; remote tracebacks are notes.
-        DeadlineError: (a ``TimeoutError``) Time ran out; the text tells how many activities are under way on which
+        DeadlineError: (a ``TimeoutError``) Time ran out; the text says how many activities are under way on which
             places. With other errors it is one of the group.
         CancelledError: A finish around this one was cancelled.
         UsageError: Called outside of ``apgas.run``, or with a negative timeout.
@@ -457,7 +457,7 @@ def cancel() -> None:
     """Start nothing more in the finish around the caller, on any place; the caller itself goes on.
 
     The finish is the innermost one: the one that the caller has opened, or that of its activity, wherever that was
-    opened. Activities that have begun run to their end, and the finish waits for them; ``cancelled`` tells them. What
+    opened. Activities that have begun run to their end, and the finish waits for them; they can ask ``cancelled``. What
     has not begun never will: its future raises ``CancelledError``, and so does everything that is spawned from now on.
     All this holds for finishes within the cancelled one, too.
 
@@ -477,7 +477,7 @@ def cancel() -> None:
 
 
 def cancelled() -> bool:
-    """Tell whether the finish around the caller, or one around that, is cancelled: long work should ask now and then.
+    """Return whether the finish around the caller, or one around that, is cancelled: long work should ask now and then.
 
     Returns:
         Whether it is, as far as this place has heard; False where no finish is around the caller.

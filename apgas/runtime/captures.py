@@ -179,7 +179,7 @@ def notice(fn: Callable[..., Any], places: set[int]) -> None:
     for part in _large(Part(name_of(fn), "", fn)):
         try:
             reference = weakref.ref(part.value)
-        except TypeError:  # nothing tells whether it is the same one next time
+        except TypeError:  # it cannot be recognized next time
             continue
         with _lock:
             if len(_sent) >= _MOST_FUNCTIONS:

@@ -157,7 +157,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         )
 
     def done(self) -> bool:
-        """Tell whether the activity has ended.
+        """Return whether the activity has ended.
 
         Returns:
             Whether ``result`` and ``exception`` return at once.
@@ -186,7 +186,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the end of the activity and tell what it raised.
+        """Wait for the end of the activity and return what it raised.
 
         Args:
             timeout: Seconds to wait; None waits without a limit.

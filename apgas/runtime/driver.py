@@ -144,7 +144,7 @@ class Driver:
         return self.end_finish(finish)[0]
 
     def end_finish(self, finish: m.FinishId) -> tuple[list[BaseException], bool]:
-        """Like ``close_finish``; tells in addition whether the finish was cancelled.
+        """Like ``close_finish``; returns in addition whether the finish was cancelled.
 
         Of a cancelled one, errors that only say so are left out.
 
@@ -394,7 +394,8 @@ class Driver:
                     self._futures.pop(call).set_exception(self._death(place, 1))
                     self.transport.nudge()
                 case e.FinishFired():
-                    self._fired[effect.finish].set_result(effect)
+                    with suppress(InvalidStateError):  # its wait was given up
+                        self._fired[effect.finish].set_result(effect)
                     self.transport.nudge()
                 case e.LeaverDrained(order, place):
                     self.on_leaver_drained(order, place)
@@ -468,7 +469,6 @@ class Driver:
         self._calls.forget(place)
 
     def _death(self, place: int, activities: int) -> DeadPlaceError:
-        """The error that this number of activities on a dead place ends with."""
         epoch, node = self.core.membership.dead[place]
         return DeadPlaceError(place, epoch, node, activities)
 
@@ -645,7 +645,7 @@ class InlinePolicy:
         self._known: dict[int, object] = {}
 
     def expects(self, fn: object) -> bool:
-        """Tell whether ``fn`` is expected to return at once."""
+        """Return whether ``fn`` is expected to return at once."""
         return self._scores.get(id(getattr(fn, "__code__", fn)), 0) >= TRUSTED
 
     def doubt(self, fn: object) -> None:

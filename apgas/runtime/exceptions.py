@@ -249,7 +249,7 @@ def full() -> bool:
 
 
 def text(error: BaseException) -> str:
-    """An error with its traceback, without our frames, as a note tells it."""
+    """An error with its traceback, without our frames, as it stands in a note."""
     return "".join(traceback.format_exception(folded(error))).rstrip()
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def nodes() -> list[list[Place]]:
-    """(place 0) Tell which places share a node: orders count nodes, and a node leaves as a whole.
+    """(place 0) Return which places share a node: orders count nodes, and a node leaves as a whole.
 
     Returns:
         The places of each node, by id, the node of place 0 first; without those that are about to leave. With one place
@@ -184,7 +184,7 @@ def _at_least_one(nodes: int) -> int:
 
 
 def shrink_wish() -> list[Place]:
-    """(place 0, in preShrink) Tell which places the scheduler would like to be released.
+    """(place 0, in preShrink) Return which places the scheduler would like to be released.
 
     Returns:
         Those on the nodes that it named, never the node of place 0; none outside of ``preShrink``, and none any more
@@ -201,7 +201,7 @@ def shrink_wish() -> list[Place]:
 
 
 def core_ids() -> CoreIds | None:
-    """(place 0) Tell which cores of its nodes the job may use, where its scheduler lets jobs share nodes.
+    """(place 0) Return which cores of its nodes the job may use, where its scheduler lets jobs share nodes.
 
     The scheduler says so when it starts the job, and with each order for another number of workers: within
     ``setWorkers`` they are those of the order. With ``bind`` the program is to compute on no others, which the balancer
@@ -224,7 +224,7 @@ def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
     """(place 0) Order resizes without a scheduler: ``"1.5:+2,3:-1"``, seconds from now.
 
     They are carried out one after another; an order that falls due during a resize waits. An impossible order is
-    refused, and the program goes on; ``resizes`` tells how each ended.
+    refused, and the program goes on; ``resizes`` lists how each ended.
 
     Args:
         orders: The schedule: ``SECONDS:+NODES`` or ``SECONDS:-NODES``, separated by commas; a node is one place unless
@@ -265,7 +265,7 @@ def drain_orders() -> None:
 
 
 def resizes() -> list[ResizeRecord]:
-    """(place 0) Tell how the orders so far have ended.
+    """(place 0) Return how the orders so far have ended.
 
     Returns:
         A record per order, in the order of their ends; an order that is being carried out has none yet.
@@ -281,7 +281,7 @@ def resizes() -> list[ResizeRecord]:
 
 
 def progress(done: float, total: float | None = None, unit: str = "tasks") -> None:
-    """(place 0) Tell the scheduler how far the program is; at most four messages a second are sent.
+    """(place 0) Report the program's progress to the scheduler; at most four messages a second are sent.
 
     Args:
         done: What is done, in ``unit``.
@@ -412,3 +412,19 @@ def on_place_failure(handler: Callable[[Place], Any] | None) -> None:
         >>> apgas.run(main)  # doctest: +SKIP
     """
     _failures.get().handler = handler
+
+
+def resilient() -> bool:
+    """Return whether the job is resilient.
+
+    Returns:
+        Whether it goes on when a place other than 0 dies.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> apgas.resilient()
+        False
+    """
+    return required_driver().core.survives

@@ -83,6 +83,8 @@ class Resizing:
         self.driver = driver
         self.communicator = communicator
         self.records: list[r.ResizeRecord] = []
+        self.records_zero_ns: list[int] = []
+        """The clock when the time of each record began."""
         self.tracing: Timeline | None = None
         self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
@@ -140,7 +142,7 @@ class Resizing:
         bounds: r.Bounds,
         places_per_node: int | None = None,
     ) -> None:
-        """Register the program's handler and tell the scheduler that orders are welcome.
+        """Register the program's handler and report to the scheduler that the job takes orders.
 
         Raises:
             UsageError: A handler is, or was, registered already, or the places do not fill their nodes.
@@ -158,7 +160,7 @@ class Resizing:
             self._machine.bounds = bounds
             self._machine.enable()
             nodes = self._machine.nodes.names()
-        self._tell(o.Ready(nodes))
+        self._send(o.Ready(nodes))
 
     def disable(self) -> None:
         """Give the handler up, and wait until an order that is being carried out, and its last call, have ended.
@@ -199,7 +201,7 @@ class Resizing:
             self._handler = None
             if self.over:
                 self._workers.end("the program has ended")
-        self._tell(o.Disable())
+        self._send(o.Disable())
         for request in list(self._requests):  # nothing more will be answered
             self._grant(request, 0)
 
@@ -252,11 +254,6 @@ class Resizing:
         future.set_exception(CancelledError(self._given_up or "its order was given up"))
 
     @property
-    def records_began_ns(self) -> int:
-        """The clock when the times of the records began."""
-        return round((self._zero_s + self._origin_s) * 1e9)
-
-    @property
     def core_ids(self) -> CoreIds | None:
         """The cores that the job may use; None where nothing was said of them."""
         return self._workers.core_ids
@@ -283,7 +280,7 @@ class Resizing:
             return future
         number = next(self._request_numbers)
         self._requests[number] = future
-        self._tell(o.Evolving(number, delta))
+        self._send(o.Evolving(number, delta))
         return future
 
     def _grant(self, request: int, nodes: int) -> None:
@@ -308,7 +305,7 @@ class Resizing:
                 timer.cancel()
                 reason = f"the computation ended before {item.at_s:g} s"
                 record = ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ())
-                self.records.append(record)
+                self._keep(record)
             self._scheduled.clear()
 
     def _due(self, number: int) -> None:
@@ -347,13 +344,13 @@ class Resizing:
         self.driver.on_place_lost(0, f"the scheduler is lost: {reason}")
 
     def progress(self, done: float, total: float | None, unit: str) -> None:
-        """Tell the scheduler how far the program is; not too often."""
+        """Report the program's progress to the scheduler; not too often."""
         now = time.monotonic()
         if now - self._progress_s >= self.progress_every_s:
             self._progress_s = now
-            self._tell(o.Progress(done, total, unit))
+            self._send(o.Progress(done, total, unit))
 
-    def _tell(self, message: o.Message) -> None:
+    def _send(self, message: o.Message) -> None:
         if self.communicator is not None:
             self.communicator.send(message)
 
@@ -377,7 +374,7 @@ class Resizing:
                 self.driver.chores.submit(lambda: self._spawn(effect))
             case r.CommitGrow(added):
                 self._commit(lambda: core.commit_grow(added))
-                logs.tell(self.driver, added)
+                logs.distribute(self.driver, added)
             case r.PrepareShrink(order, leavers):
                 self.driver.carry_out(core.prepare_shrink(order, leavers))
             case r.AbortShrink(order):
@@ -390,7 +387,7 @@ class Resizing:
                 self.driver.transport.call_later(delay_s, partial(self._timeout, token))
             case r.TellDeferred(order):
                 if not is_own(order):
-                    self._tell(o.Deferred(order, "waiting for a suitable phase of the program"))
+                    self._send(o.Deferred(order, "waiting for a suitable phase of the program"))
             case r.Finished(record):
                 self._forget_wish(self._is_vain)
                 self._finished(record)
@@ -417,13 +414,13 @@ class Resizing:
             if self._machine.nodes.is_gone(place.id):
                 self._lost_nodes.append(place.node)
             if not self._machine.answers_for(place.id):
-                self._tell_losses()
+                self._report_losses()
             self._event(lambda now: self._machine.died(place.id, now))
 
-    def _tell_losses(self) -> None:
+    def _report_losses(self) -> None:
         if self._lost_nodes:
             nodes, self._lost_nodes = tuple(self._lost_nodes), []
-            self._tell(o.Lost(next(self._losses), nodes, "its place died"))
+            self._send(o.Lost(next(self._losses), nodes, "its place died"))
 
     def _timeout(self, token: int) -> None:
         self._event(lambda now: self._machine.timeout(token, now))
@@ -436,18 +433,22 @@ class Resizing:
         self.driver.carry_out(act())
         self._machine.note_phase("commit", time.monotonic() - began)
 
+    def _keep(self, record: r.ResizeRecord) -> None:
+        self.records.append(record)
+        self.records_zero_ns.append(round((self._zero_s + self._origin_s) * 1e9))
+
     def _finished(self, record: r.ResizeRecord) -> None:
-        self.records.append(replace(record, at_s=record.at_s - self._origin_s))
+        self._keep(replace(record, at_s=record.at_s - self._origin_s))
         # an order that moves no node leaves the losses to another one
         if record.outcome != "refused" and record.kind != "workers":
             if record.kind == "shrink" and record.outcome != "done":
-                self._tell_losses()
+                self._report_losses()
             # else the outcome says which nodes were released or gained
             self._lost_nodes.clear()
         _log.info("%s %d: %s %s", record.kind, record.n, record.outcome, record.reason)
-        self._tell_handler(self.records[-1])
+        self._notify_handler(self.records[-1])
         if not is_own(record.order):
-            self._tell(
+            self._send(
                 o.Outcome(
                     order=record.order,
                     kind=record.kind,
@@ -459,18 +460,18 @@ class Resizing:
                 )
             )
 
-    def _tell_handler(self, record: r.ResizeRecord) -> None:
+    def _notify_handler(self, record: r.ResizeRecord) -> None:
         """Let the handler know how an order has ended, if it wants to."""
         handler = self._handler
         if handler is None or self.over or type(handler).orderEnded is MalleableHandler.orderEnded:
             return
 
-        def tell() -> None:
+        def notify() -> None:
             error = self._methods.run(lambda: handler.orderEnded(record))
             if error is not None:
                 _log.warning("orderEnded raised", exc_info=error)
 
-        self._calls.add(tell)
+        self._calls.add(notify)
 
     def _call(self, call: r.CallHandler) -> None:
         """Run a handler method as an activity under a finish of its own."""
@@ -525,7 +526,7 @@ class Resizing:
 
 
 class Newcomers:
-    """Starts newcomers, for one order at a time, and tells them who they are.
+    """Starts newcomers, for one order at a time, and sends them their ids.
 
     Args:
         driver: Place 0.

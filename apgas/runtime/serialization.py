@@ -34,7 +34,7 @@ class Handle:
 
 
 class Watch(weakref.ref[Handle]):
-    """Leads to a handle as long as there is one, then tells ``gone`` its reference.
+    """Leads to a handle as long as there is one, then calls ``gone`` with its reference.
 
     That may be in any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the
     handle would run before it is gone: another thread could still get hold of it.
@@ -139,7 +139,7 @@ def dumps(value: object, *, of_call: bool = False) -> list[Buffer]:
     """
     if value is None:
         return [_NONE]
-    if _is_plain(value):
+    if is_plain(value):
         body = pickle.dumps(value, protocol=5)
         check_size(len(body))
         return [body]
@@ -166,12 +166,12 @@ def dumps(value: object, *, of_call: bool = False) -> list[Buffer]:
     return Carrying([body, *beside], handles) if handles else [body, *beside]
 
 
-def _is_plain(value: object, deep: int = _SHALLOW) -> bool:
+def is_plain(value: object, deep: int = _SHALLOW) -> bool:
     """Whether any place could unpickle ``value``: there is nothing in it that has to be looked at. Small ones only."""
     kind = type(value)
     if kind is tuple:
         parts: tuple[object, ...] = value  # type: ignore[assignment]  # as its type says
-        return deep > 0 and len(parts) <= _SHORT and all(map(_is_plain, parts, repeat(deep - 1)))
+        return deep > 0 and len(parts) <= _SHORT and all(map(is_plain, parts, repeat(deep - 1)))
     return kind in _PLAIN or (kind is dict and not value)
 
 
@@ -237,7 +237,7 @@ def name_of(fn: object) -> str:
 # Calls ---------------------------------------------------------------------------------------------------------------
 #
 # A call is a function, or the number of one that was sent before, and its arguments. Its first buffer begins with a
-# byte that tells its kind and the number of the function:
+# byte for its kind and the number of the function:
 #
 #     FULL    -1      pickle of (function, arguments, keyword arguments)
 #     KNOWN   number  pickle of (arguments, keyword arguments); the function was defined by an earlier call

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -83,7 +83,7 @@ def enable() -> int:
 
 
 def on() -> bool:
-    """Tell whether a place of this process is traced."""
+    """Return whether a place of this process is traced."""
     return _on
 
 
@@ -203,9 +203,9 @@ class Timeline:
         """Take events of a place."""
         self._events += [(place, event) for event in events]
 
-    def add_resizes(self, records: Sequence[ResizeRecord], zero_ns: int) -> None:
-        """Take what became of the orders; ``zero_ns``: the clock when their times began."""
-        for record in records:
+    def add_resizes(self, records: Iterable[tuple[ResizeRecord, int]]) -> None:
+        """Take what became of the orders, each with the clock when its times began."""
+        for record, zero_ns in records:
             at_ns = zero_ns + round(record.at_s * 1e9)
             name = f"{record.kind} {record.n}: {record.outcome}"
             arguments = {"order": record.order, "reason": record.reason, "nodes": " ".join(record.nodes)}

@@ -129,7 +129,7 @@ class Job(Generic[T]):
 
         Args:
             nodes: By how many nodes.
-            wish: The names of nodes that should go preferably: what ``apgas.shrink_wish`` tells the handler.
+            wish: The names of nodes that should go preferably: what ``apgas.shrink_wish`` gives the handler.
             at_progress: Give the order when the program calls ``apgas.progress`` with at least this; else it is given
                 as soon as there is a handler.
 
@@ -143,7 +143,7 @@ class Job(Generic[T]):
 
         Args:
             count: How many.
-            core_ids: The cores of each node that it may use, as ``0-3,8``: what ``apgas.core_ids`` tells it.
+            core_ids: The cores of each node that it may use, as ``0-3,8``: what ``apgas.core_ids`` gives it.
             at_progress: Give the order when the program calls ``apgas.progress`` with at least this; else it is given
                 as soon as there is a handler.
 
@@ -669,7 +669,6 @@ class InProcessPlaces:
         return driver
 
     def _serve(self, driver: Driver) -> None:
-        """Be the main thread of a place."""
         driver.over.wait()
         with self._lock:
             self.drivers.pop(driver.core.here, None)

@@ -142,11 +142,11 @@ class StampedBag:
         self.inner.merge(other.inner)
 
     def is_empty(self) -> bool:
-        """Tell whether no task is left."""
+        """Return whether no task is left."""
         return bool(self.inner.is_empty())
 
     def is_splittable(self) -> bool:
-        """Tell whether ``split`` would yield a bag."""
+        """Return whether ``split`` would yield a bag."""
         return bool(self.inner.is_splittable())
 
     def submit(self, result: Any) -> None:

@@ -362,7 +362,6 @@ _NONE = np.uint64(0)
 
 @njit(nogil=True, cache=True)
 def _ones(x):
-    """Count the bits that are set."""
     x = x - ((x >> _ONE) & _PAIRS)
     x = (x & _FOURS) + ((x >> _TWO) & _FOURS)
     return np.int64((((x + (x >> _FOUR)) & _EIGHTS) * _BYTES) >> _TOP)

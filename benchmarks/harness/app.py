@@ -94,5 +94,5 @@ def _announce(arguments: list[str]) -> None:
 
 
 def _is_first_process() -> bool:
-    """Tell whether this is the process that speaks, from what the MPI starter left in the environment."""
+    """Return whether this is the process that speaks, from what the MPI starter left in the environment."""
     return all(os.environ.get(name, "0") == "0" for name in _RANKS)

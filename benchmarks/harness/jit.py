@@ -14,7 +14,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def has_numba() -> bool:
-    """Tell whether compiled kernels are available and wanted, without importing numba (half a second).
+    """Return whether compiled kernels are available and wanted, without importing numba (half a second).
 
     With ``NUMBA_DISABLE_JIT=1``, which is for looking into kernels, the plain ones run.
     """
@@ -51,7 +51,7 @@ def _user_cache() -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Tell whether files can be made in ``folder``, or in what would become its parents."""
+    """Return whether files can be made in ``folder``, or in what would become its parents."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

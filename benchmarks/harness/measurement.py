@@ -203,7 +203,7 @@ class ResultFile(WholeFile):
         self.write_text(_json(content))
 
 
-def tell_scheduler(content: Mapping[str, object]) -> None:
+def report_to_scheduler(content: Mapping[str, object]) -> None:
     """Write the result where the scheduler that started this job looks for it, if one did.
 
     What cannot be written there is left out: the run is none the worse for it.

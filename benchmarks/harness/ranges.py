@@ -48,7 +48,7 @@ class Ranges:
         return sum(-(-(last - first) // self._grain) for first, last in self._spans)
 
     def is_splittable(self) -> bool:
-        """Tell whether there are two grains, so that both sides get something."""
+        """Return whether there are two grains, so that both sides get something."""
         return self._grains > 1
 
     def take(self, count: int) -> list[Span]:
@@ -143,11 +143,11 @@ class RangeBag(ABC, Generic[R, P]):
         other.submit(self._partial)
 
     def is_empty(self) -> bool:
-        """Tell whether no task is left."""
+        """Return whether no task is left."""
         return not self._tasks
 
     def is_splittable(self) -> bool:
-        """Tell whether ``split(False)`` would give something."""
+        """Return whether ``split(False)`` would give something."""
         return self._tasks.is_splittable()
 
     def submit(self, result: R) -> None:

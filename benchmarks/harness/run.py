@@ -22,10 +22,10 @@ from .measurement import (
     gather_provenance,
     headline,
     machine_id,
+    report_to_scheduler,
     show_measurement,
     show_statistics,
     spoken,
-    tell_scheduler,
 )
 from .progress import Progress
 
@@ -59,7 +59,7 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
     try:
         measurement = _measure(benchmark, options)
         target.write(measurement.as_json())
-        tell_scheduler(measurement.as_json())
+        report_to_scheduler(measurement.as_json())
     except Exception as error:  # noqa: BLE001 - whatever failed, the user and the file get the reason
         _report_failure(benchmark, options, target, error)
         return 1
@@ -93,7 +93,7 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
         traceback.print_exception(error)
     remedy = room_for_compiled(error) or ("" if options.debug else "add --debug for the traceback")
     document = {"error": text, "benchmark": benchmark.name, "parameters": dict(benchmark.parameters)}
-    tell_scheduler(document)
+    report_to_scheduler(document)
     try:
         target.write(document)
     except OSError as trouble:

@@ -204,7 +204,7 @@ class Stage:
         self._listening = loop.create_task(self._listen())
 
     def say(self, what: dict[str, Any]) -> None:
-        """Tell the measured process something."""
+        """Send the measured process a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(what) + b"\n")
 
@@ -268,7 +268,6 @@ class Stage:
                 writer.close()
 
     async def _listen(self) -> None:
-        """Let jobs start as the scheduler says."""
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             match msgspec.json.decode(line):

@@ -107,6 +107,14 @@ class Overheads(Comparison):
         """Return the number of rounds of one measure."""
         return self.rounds if measure.rounds is None else min(self.rounds, measure.rounds)
 
+    def command(self, name: str, measure: Measure) -> list[str]:
+        """Return the command line that starts a contender for a measure."""
+        return start_command(name, measure, self._cpus if len(self._cpus) == 2 else ())
+
+    def hello(self, name: str, measure: Measure) -> list[str]:
+        """Return the command line whose start is measured."""
+        return hello_command(name, measure)
+
     def measure(self, stage: Stage) -> None:
         """Measure everything."""
         for name in dict.fromkeys(name for measure in self.measures for name in measure.contenders):
@@ -114,7 +122,7 @@ class Overheads(Comparison):
             if reason:
                 self.missing[name] = reason
         keep_bytecode()
-        if len(self._cpus) < 2:
+        if len(self._cpus) < 2 and any(measure.pinned for measure in self.measures):
             self.notes.append("one core only: nothing was pinned")
         environment = contenders_environment(stage.folder)
         for measure in self.measures:
@@ -125,7 +133,7 @@ class Overheads(Comparison):
 
     def _measure(self, stage: Stage, measure: Measure, present: Sequence[str], env: Mapping[str, str]) -> None:
         if measure.kind == "start":
-            asks = {name: partial(_start_time, stage, hello_command(name, measure), env) for name in present}
+            asks = {name: partial(_start_time, stage, self.hello(name, measure), env) for name in present}
             (case,) = measure.cases
             turns = [Turn(name, LABELS[name], ask, case.quantities) for name, ask in asks.items()]
             self.take_turns(stage, measure.name, turns, self.rounds_of(measure))
@@ -156,12 +164,11 @@ class Overheads(Comparison):
         env: Mapping[str, str],
     ) -> dict[str, Child]:
         """Start contenders one after another, so that none disturbs another's start."""
-        cpus = self._cpus if len(self._cpus) == 2 else ()
         children = {}
         for name in names:
             stage.progress.note(f"starting {LABELS[name]}")
             try:
-                children[name] = running.start(start_command(name, measure, cpus), env, READY_S)
+                children[name] = running.start(self.command(name, measure), env, READY_S)
             except ContenderFailed as error:
                 self.failures[measure.name, name] = str(error)
         return children
@@ -187,13 +194,15 @@ class Overheads(Comparison):
     @property
     def peers(self) -> list[str]:
         """The peers that have a figure somewhere, in the order of the catalogue."""
-        return [name for name in PEERS if any(line.rounds.get(name) for line in self.lines)]
+        return [name for name in LABELS if _is_peer(name) and any(line.rounds.get(name) for line in self.lines)]
 
     def sheets(self) -> list[Sheet]:
-        """Return one table: what, ours, floor, each peer that has a figure, goals, verdicts."""
-        peers = self.peers
-        heads = ("what", "ours", "floor", *(LABELS[peer] for peer in peers), "goal", "reached")
-        return [Sheet(heads, "lrr" + "r" * len(peers) + "ll", [[_row(line, peers)] for line in self.lines])]
+        """Return one table: what, ours, the floor if there is one, each peer that has a figure, goals, verdicts."""
+        floors = ["floor"] if any(map(_floor, self.lines)) else []
+        columns = [*floors, *(LABELS[peer] for peer in self.peers)]
+        heads = ("what", "ours", *columns, "goal", "reached")
+        rows = [[_row(line, self.peers, floors)] for line in self.lines]
+        return [Sheet(heads, "lr" + "r" * len(columns) + "ll", rows)]
 
     def remarks(self) -> list[str]:
         """Say who is missing, what failed, and how to read the table."""
@@ -238,12 +247,16 @@ def _floor(line: Line) -> str | None:
     return next((name for name in line.rounds if name in FLOORS), None)
 
 
-def _row(line: Line, peers: Sequence[str]) -> list[str]:
+def _is_peer(name: str) -> bool:
+    return name != OURS and name not in FLOORS
+
+
+def _row(line: Line, peers: Sequence[str], floors: Sequence[str]) -> list[str]:
     floor = _floor(line)
     return [
         line.quantity.title,
         written(line.medians[OURS], line.quantity.unit) if OURS in line.medians else "-",
-        "" if floor is None else _cell(line, floor, f" {LABELS[floor]}"),
+        *("" if floor is None else _cell(line, floor, f" {LABELS[floor]}") for _ in floors),
         *(_cell(line, name) for name in peers),
         *line.goal_cells(),
     ]

@@ -23,6 +23,7 @@ POOL: Final = "pool"
 FUTURES: Final = "futures"
 RAY: Final = "ray"
 DASK: Final = "dask"
+LOKY: Final = "loky"
 PEERS: Final = (POOL, FUTURES, RAY, DASK)
 FLOORS: Final = (SOCKET, MPI)
 LABELS: Final = {
@@ -33,6 +34,7 @@ LABELS: Final = {
     FUTURES: "mpi4py.futures",
     RAY: "Ray",
     DASK: "Dask",
+    LOKY: "loky",
 }
 
 
@@ -263,7 +265,14 @@ MEASURES: Final = {
 
 # Who takes part: whether it is installed, and how its processes are started ------------------------------------------
 
-_NEEDS: Final = {OURS: "mpi4py", MPI: "mpi4py", FUTURES: "mpi4py.futures", RAY: "ray", DASK: "distributed"}
+_NEEDS: Final = {
+    OURS: "mpi4py",
+    MPI: "mpi4py",
+    FUTURES: "mpi4py.futures",
+    RAY: "ray",
+    DASK: "distributed",
+    LOKY: "joblib",
+}
 _PROGRAMS: Final = {
     OURS: "ours.main",
     SOCKET: "floors.sockets",

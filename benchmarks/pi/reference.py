@@ -34,7 +34,7 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
 
 
 def is_hit(sample: int, seed: int) -> bool:
-    """Tell whether one sample falls into the quarter circle (plain Python)."""
+    """Return whether one sample falls into the quarter circle (plain Python)."""
     counter = sample >> 1
     words = philox((counter & MASK, counter >> 32, 0, 0), (seed & MASK, seed >> 32))
     a, b = words[2:] if sample & 1 else words[:2]

@@ -77,7 +77,7 @@ class Series:
         return seconds[1] / seconds[nodes] if 1 in seconds and nodes in seconds else None
 
     def late(self, nodes: int) -> bool:
-        """Tell whether the machine, not the emulated nodes, decided."""
+        """Return whether the machine, not the emulated nodes, decided."""
         return self.lag_s.get(nodes, 0.0) > MOST_LAG_S
 
     @property

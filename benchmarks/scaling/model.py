@@ -508,11 +508,11 @@ class TreeBag:
         other.subtrees, other.total, other.count = [], 0, 0
 
     def is_empty(self) -> bool:
-        """Tell whether nothing is left."""
+        """Return whether nothing is left."""
         return not self.subtrees
 
     def is_splittable(self) -> bool:
-        """Tell whether two subtrees are worth a message."""
+        """Return whether two subtrees are worth a message."""
         found = 0
         for size in self.subtrees:
             found += size >= self._least

@@ -229,7 +229,6 @@ def graph_name(job: Job) -> str:
 
 
 def _row(name: str, point: Computation) -> list[str]:
-    """Return the cells of a run."""
     return [
         name,
         f"{100 * point.efficiency:.1f} %",

@@ -129,11 +129,11 @@ class TreeBag:
         other.submit(self._partial)
 
     def is_empty(self) -> bool:
-        """Tell whether no task is left."""
+        """Return whether no task is left."""
         return not self._top
 
     def is_splittable(self) -> bool:
-        """Tell whether ``split(False)`` would give something."""
+        """Return whether ``split(False)`` would give something."""
         return self._top > 1
 
     def submit(self, result: Tally) -> None:

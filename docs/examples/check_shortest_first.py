@@ -7,11 +7,12 @@ import random
 from shortest_first import shortest_first
 
 from scheduler_bridge import policies
-from scheduler_bridge.model import JobClass, JobSpec
-from scheduler_bridge.sim import SimJob, check_policy, random_scenario, simulate
+from scheduler_bridge.model import JobClass
+from scheduler_bridge.sim import Dynamics, Simulated, check_policy, random_scenario, simulate
+from scheduler_bridge.workloads import TraceJob
 
 
-def workload(count: int) -> list[SimJob]:
+def workload(count: int) -> list[Simulated]:
     """Jobs of very different lengths, half of them malleable, a little more than 16 nodes can take."""
     rng = random.Random(42)
     jobs = []
@@ -20,8 +21,8 @@ def workload(count: int) -> list[SimJob]:
         low, high = (1, 2 * nodes) if job_id % 2 else (nodes, nodes)
         job_class: JobClass = "malleable" if job_id % 2 else "rigid"
         submit_s = rng.uniform(0, 300.0 * count)
-        spec = JobSpec(job_id, "job", "user", job_class, nodes, low, high, 2.0 * runtime_s, submit_s)
-        jobs.append(SimJob(spec, runtime_s, grow_s=5.0, shrink_s=5.0))
+        job = TraceJob(job_id, submit_s, runtime_s, 2.0 * runtime_s, nodes, low, high, job_class)
+        jobs.append((job, Dynamics(grow_s=5.0, shrink_s=5.0)))
     return jobs
 
 

@@ -43,7 +43,7 @@ class Scheduler:
         with self._lock:  # One line is one message, also where several threads speak.
             if type_ == "outcome":
                 self._outcome = keys
-            with contextlib.suppress(OSError):  # Whoever reads notices as well, and connects again.
+            with contextlib.suppress(OSError):  # The reading thread notices as well, and connects again.
                 self._connection.sendall(json.dumps({"type": type_, **keys}).encode() + b"\n")
 
     def messages(self):

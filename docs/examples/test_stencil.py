@@ -11,7 +11,7 @@ from apgas.testing.pytest_plugin import MakeJob
 
 
 def heat(steps: int, orders: int, deadlines: Deadlines | None = None) -> int:
-    """The program: so many steps at least, and until so many orders have ended; returns on how many places it ends."""
+    """The program: ``steps`` steps at least, until ``orders`` orders have ended; returns its last number of places."""
     plate = stencil.Plate()
     plate.spread(places())
     apgas.define_malleable_handler(stencil.Handler(plate), deadlines=deadlines)

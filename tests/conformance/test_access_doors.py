@@ -67,9 +67,9 @@ def test_other_users_of_the_machine_look_after_their_own_jobs(daemon: DaemonThre
         command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env={**os.environ, "PYTHONPATH": root}
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["job"], told["user"]) == (2, "nobody")
-    assert told["refused"] == [
+    answers = json.loads(done.stdout)
+    assert (answers["job"], answers["user"]) == (2, "nobody")
+    assert answers["refused"] == [
         f"job {ours} is not nobody's",
         "nobody is no operator of this scheduler",
         "nobody is no operator of this scheduler",

@@ -180,6 +180,41 @@ def test_requests_of_all_connections_of_a_user_count(tmp_path: Path) -> None:
     serve(tmp_path, Target(), play, Limits(burst_requests=3, requests_per_s=0.001))
 
 
+@pytest.mark.usefixtures("stranger")
+def test_bytes_of_all_connections_of_a_user_count(tmp_path: Path) -> None:
+    async def play(callers: Callers) -> None:
+        answers = b""
+        for _ in range(4):
+            reader, writer = await callers.ask(b"[%s]\n" % (b" " * 10_000))
+            answers += await reader.readline()
+            writer.close()
+        assert answers.count(b"not a request") == 3
+        assert answers.count(b"requests a second, or 1 bytes of them") == 1
+
+    serve(tmp_path, Target(), play, Limits(burst_bytes=35_000, bytes_per_s=1.0))
+
+
+@pytest.mark.usefixtures("stranger")
+def test_a_picture_that_cannot_be_drawn_is_an_answer_and_the_next_one_is_tried(tmp_path: Path) -> None:
+    target = Target()
+    draw, failures = target.snapshot, iter([True, False])
+
+    def snapshot() -> Snapshot:
+        if next(failures):
+            raise ValueError("no picture")
+        return draw()
+
+    target.snapshot = snapshot  # type: ignore[method-assign]  # it fails once
+
+    async def play(callers: Callers) -> None:
+        reader, writer = await callers.ask()
+        assert b"the scheduler cannot answer this: ValueError: no picture" in await reader.readline()
+        writer.write(STATUS)
+        assert b'"snapshot"' in await reader.readline()
+
+    serve(tmp_path, target, play)
+
+
 def test_what_costs_too_much_waits_until_it_is_made_good() -> None:
     share = Allowance(1.0, 0.25, 0.0)
     assert share.wait_s(0.0) <= 0

@@ -154,11 +154,11 @@ def test_the_scheduler_refuses_invalid_lines_and_goes_on(vector: Any) -> None:
 
 
 class Listener:
-    """Keeps what the job was told."""
+    """Keeps what the job has received."""
 
     def __init__(self) -> None:
-        self.told: queue.Queue[object] = queue.Queue()
-        self.order = self.withdraw = self.answer = self.scheduler_lost = self.told.put
+        self.received: queue.Queue[object] = queue.Queue()
+        self.order = self.withdraw = self.answer = self.scheduler_lost = self.received.put
 
 
 class Script:
@@ -241,10 +241,10 @@ def test_the_job_holds_the_conversation(script: Any, scheduler: Script) -> None:
                 scheduler.say(line)
                 repeated = isinstance(message, wire.Grow | wire.Shrink) and message.order in heard_orders
                 if not isinstance(message, wire.Welcome) and not repeated:
-                    assert listener.told.get(timeout=PATIENCE_S) == message
+                    assert listener.received.get(timeout=PATIENCE_S) == message
                 if isinstance(message, wire.Grow | wire.Shrink):
                     heard_orders.add(message.order)
-        assert listener.told.empty()
+        assert listener.received.empty()
     finally:
         communicator.close()
 
@@ -259,6 +259,6 @@ def test_the_job_hangs_up_on_invalid_lines_and_comes_back(vector: Any, scheduler
         assert scheduler.hear() == {"type": "hello", "version": 2, "job": JOB, "token": TOKEN}
         scheduler.say('{"type":"welcome","version":2}')
         scheduler.say('{"type":"shrink","order":1,"count":1}')
-        assert listener.told.get(timeout=PATIENCE_S) == wire.Shrink(order=1, count=1)
+        assert listener.received.get(timeout=PATIENCE_S) == wire.Shrink(order=1, count=1)
     finally:
         communicator.close()

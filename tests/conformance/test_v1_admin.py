@@ -100,7 +100,7 @@ def test_nothing_else_is_done(tmp_path: Path, scripts: Path, caplog: pytest.LogC
     perform(tmp_path, scripts, play)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     async def play() -> None:
         async with Daemon(DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state")) as daemon:
             with pytest.raises(DaemonError, match="is not a folder"):

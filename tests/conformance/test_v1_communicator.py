@@ -17,14 +17,14 @@ from apgas.malleability.v1.communicator import V1Communicator, from_environment
 
 
 class Listener:
-    """Keeps what the job was told."""
+    """Keeps what the job has received."""
 
     def __init__(self) -> None:
-        self.told: queue.Queue[object] = queue.Queue()
-        self.order = self.withdraw = self.answer = self.scheduler_lost = self.told.put
+        self.received: queue.Queue[object] = queue.Queue()
+        self.order = self.withdraw = self.answer = self.scheduler_lost = self.received.put
 
     def next(self) -> object:
-        return self.told.get(timeout=PATIENCE_S)
+        return self.received.get(timeout=PATIENCE_S)
 
 
 class Scheduler:
@@ -160,7 +160,7 @@ def test_silence_and_floods_keep_nobody_out_for_long(job: V1Communicator, listen
     for caller in silent:
         caller.close()
     until = time.monotonic() + PATIENCE_S
-    while listener.told.empty() and time.monotonic() < until:
+    while listener.received.empty() and time.monotonic() < until:
         say(job, b"grow 1 n3\n").close()
     assert isinstance(listener.next(), wire.Grow)
 
@@ -171,7 +171,7 @@ def test_other_machines_are_not_heard(listener: Listener) -> None:
     caller = say(job, b"shrink 1\n")
     with suppress(ConnectionResetError):  # hung up on
         assert heard(caller) == []
-    assert listener.told.empty()
+    assert listener.received.empty()
     job.close()
 
 
@@ -204,7 +204,7 @@ def test_an_order_after_the_end_is_refused_at_once(job: V1Communicator) -> None:
         say(job, b"shrink 1\n")
 
 
-def test_a_port_that_is_taken_is_told(job: V1Communicator, scheduler: Scheduler, listener: Listener) -> None:
+def test_a_port_that_is_taken_is_reported(job: V1Communicator, scheduler: Scheduler, listener: Listener) -> None:
     with pytest.raises(ApgasError, match=f"on 127.0.0.1:{job.port}: .*in use"):
         V1Communicator(f"127.0.0.1:{scheduler.port}", f"127.0.0.1:{job.port}").start(listener)
 

@@ -52,7 +52,7 @@ def test_a_job_that_does_not_end_without_its_scheduler_is_killed() -> None:
     assert gate.returncode == 128 + signal.SIGKILL
 
 
-def test_a_node_that_is_none_is_told() -> None:
+def test_a_name_that_is_no_node_is_reported() -> None:
     with started("127.0.0.1:1", "n1,n 2", "true") as gate:
         assert "error: --nodes: 'n 2' is not a host" in gate.communicate(timeout=PATIENCE_S)[1]
     assert gate.returncode == 2

@@ -117,13 +117,13 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
 
 
 @WIDTHS
-def test_times_are_told_from_now_on_and_by_the_clock_in_tooltips(page: Page, cluster: Cluster) -> None:
+def test_times_are_shown_from_now_on_and_by_the_clock_in_tooltips(page: Page, cluster: Cluster) -> None:
     with Served(cluster, CONFIG) as served:
         page.goto(served.url)
         has(page, "#queue", "reserved for job 2 in 47")
         cell = page.locator("#queue tbody td").last
-        told, tooltip = cell.inner_text(), cell.get_attribute("title") or ""
-        assert "536.6" not in told
+        shown, tooltip = cell.inner_text(), cell.get_attribute("title") or ""
+        assert "536.6" not in shown
         assert re.search(r"reserved for job 2 at \d\d:\d\d:\d\d$", tooltip)
         said = page.evaluate(
             "import('./words.js').then(({ timesIn, away }) => ['at', 'before', 'until'].flatMap(word => [90, 110].map("

@@ -111,7 +111,7 @@ def test_no_pictures_are_made_when_nobody_watches(served: Served, cluster: Clust
         asked += 1
         return Cluster.snapshot(cluster)
 
-    # The server notices at its next words that nobody is there; from then on nothing is asked.
+    # The server notices at its next words that the connection is closed; from then on nothing is asked.
     while b"malleable_web_watchers 0.0" not in served.get("/metrics")[2]:
         pass
     served.do(lambda: setattr(cluster, "snapshot", count))
@@ -268,10 +268,10 @@ def test_whatever_is_asked_is_answered_or_cut_off(quiet: Served, words: bytes) -
     assert quiet.get("/state.json")[0] == 200
 
 
-def test_a_port_that_is_taken_is_told(served: Served, cluster: Cluster) -> None:
-    with pytest.raises(DaemonError, match=f"cannot serve the page on port {served.port}") as told:
+def test_a_port_that_is_taken_is_reported(served: Served, cluster: Cluster) -> None:
+    with pytest.raises(DaemonError, match=f"cannot serve the page on port {served.port}") as refused:
         Served(cluster, WebConfig(port=served.port)).__enter__()
-    assert "--web" in told.value.hint
+    assert "--web" in refused.value.hint
 
 
 def test_the_url_of_an_ipv6_address(cluster: Cluster) -> None:

@@ -57,6 +57,27 @@ NOT_A_DESCRIPTION = {
 """Classes of the scheduler with the word in their name that do not say what a job is, each with what it is instead."""
 DESCRIPTIONS_BY_OTHER_NAMES = ("SimRecord",)
 
+ADDED = {
+    "apgas.futures, an executor that grows and shrinks": (8, 2_100),
+    "apgas.futures.progress, how far a map of it is": (1, 155),
+    "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_020),
+    "apgas.runtime.children, places of plain Python without MPI": (1, 250),
+    "apgas.arrays, arrays whose rows follow the places": (5, 800),
+    "glb.core.backup, computations that survive the loss of places": (1, 725),
+    "apgas.run(resilient=True)": (0, 30),
+    "glb.books, programs that are started again when place 0 is killed": (1, 420),
+    "glb.search, skeletons of tree search, and their check": (1, 690),
+    "scheduler_bridge.simulate and Workload, the simulator as a library": (1, 460),
+    "benchmarks.executors, an executor beside other pools": (3, 360),
+    "benchmarks.survival, computations whose places are killed": (4, 570),
+    "malleable compare, policies beside one another": (2, 710),
+    "nodes that are kept from jobs while one runs there that the log has lost": (0, 200),
+    "nodes of Slurm that are harvested until it takes them back": (1, 450),
+    "benchmarks.harvest, which takes them back again and again": (1, 440),
+    "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),
+}
+"""Features that are younger than the goals for files and lines, with the files and lines that each may take."""
+
 
 @dataclass(frozen=True)
 class Count:
@@ -78,15 +99,16 @@ def counts() -> list[Count]:
     loaded = modules_of_version()
     files = files_of_a_call()
     jobs = descriptions_of_a_job(modules)
+    more_files, more_lines = (sum(column) for column in zip(*ADDED.values(), strict=True))
     # The bounds of files and lines leave some room for additions; those of the others leave next to none.
     return [
-        Count("files of product code", len(modules), 380, 380),
-        Count("lines of product code", lines, 82_000, 70_000),
+        Count("files of product code", len(modules), 380 + more_files, 380 + more_files),
+        Count("lines of product code", lines, 82_000 + more_lines, 70_000 + more_lines),
         Count("circles among imports", len(at_import), 0, 0, at_import),
         Count("circles, with TYPE_CHECKING", len(for_types), 1, 2, for_types),
         Count("files of an async_at with finish", len(files), 15, 16, files),
         Count("modules of malleable --version", len(loaded), 6, 25, loaded),
-        Count("types that describe a job", len(jobs), 10, 6, jobs),
+        Count("types that describe a job", len(jobs), 9, 6, jobs),
     ]
 
 

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 from support.daemons import BIRTHMARK
-from support.mpi import MPICH, OPEN_MPI, Mpi, need_openmpi
+from support.mpi import LAUNCH, MPICH, OPEN_MPI, Mpi, need_openmpi
 
 from scheduler_bridge.daemon import DaemonConfig
 
 
-@pytest.fixture(params=[MPICH, OPEN_MPI], ids=lambda mpi: str(mpi.name))
+@pytest.fixture(params=[MPICH, LAUNCH, OPEN_MPI], ids=lambda mpi: str(mpi.name))
 def mpi(request: pytest.FixtureRequest) -> Mpi:
-    """Runs the test under both MPIs."""
+    """Runs the test under both MPIs, and under our own launcher what is started by one."""
     chosen: Mpi = request.param
     if chosen is OPEN_MPI:
         need_openmpi()
+    if chosen.launch and request.node.callspec.params.get("places") == 0:
+        pytest.skip("it is started without a launcher")
     return chosen
 
 

@@ -30,7 +30,7 @@ def _ports(mark: str) -> set[Address]:
 
 @pytest.mark.parametrize("transport", ["tcp", "mpi"], ids="over_{}".format)
 def test_places_do_not_mind_strangers(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # callers who say nothing are kept for some seconds, so many at a time
+    # callers who say nothing are kept for some seconds, up to a number at a time
     kept = {role: replace(bound, descriptors=bound.descriptors + 150) for role, bound in soak_module.BOUNDS.items()}
     monkeypatch.setattr(soak_module, "BOUNDS", kept)
     options = argparse.Namespace(cycles=3, hours=0.0, transport=transport, seed=3, most=5)

@@ -91,3 +91,37 @@ def test_a_scheduler_goes_on_when_its_disk_is_full(folder: Path, leftovers: Left
     # what could not be kept is not taken
     assert "refused 2" in done.out, done
     assert "no job is taken now: the log cannot be written" in done.err
+
+
+GROWING = """
+import os, time, apgas
+from apgas.testing.handlers import ReleaseNewest
+def fill():
+    file = os.open("/dev/shm/filling", os.O_WRONLY | os.O_CREAT)
+    try:
+        while os.write(file, bytes(4096)):
+            pass
+    except OSError:
+        pass
+def main():
+    fill()
+    apgas.define_malleable_handler(ReleaseNewest())
+    apgas.schedule_orders("0:+1")
+    while not apgas.resizes():
+        time.sleep(0.01)
+    print(*(record.reason for record in apgas.resizes()), apgas.at(apgas.places()[-1], os.getpid) > 0, flush=True)
+apgas.run(main)
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_shared_memory_that_others_fill_keeps_a_job_from_growing_and_from_beginning(leftovers: Leftovers) -> None:
+    program = words(BIN / "mpiexec", "-n", 2, sys.executable, "-c", GROWING)
+    with start_job(_unshared(f"mount -t tmpfs -o size=4m none /dev/shm || exit 9\n{program} && {program}")) as job:
+        done = job.wait()
+        leftovers.check(job.mark)
+    (line,) = done.out.splitlines()
+    assert line.startswith("/dev/shm has 4.00 MiB, 0.00 MiB of them free"), done
+    assert line.endswith("True")
+    assert done.rc not in (0, 9)
+    assert "MiB of them free, and MPI needs 2.03 MiB for 2 places on a machine" in done.err

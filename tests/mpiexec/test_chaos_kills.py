@@ -53,7 +53,7 @@ def _break(seed: int, transport: str, leftovers: Leftovers) -> None:
         seconds = time.monotonic() - struck
     print(f"seed {seed}, {transport}: {role} killed, ended with {done.rc} in {seconds:.2f} s")
     assert done.rc != 0, role
-    if role != "mpiexec":  # whose words nobody hears
+    if role != "mpiexec":  # whose output is not read
         assert "died" in done.err or "BAD TERMINATION" in done.out or "mpiexec" in done.err, (role, done)
     assert "Traceback" not in done.err, (role, done.err)
     _swept_by_the_next_job(leftovers)

@@ -71,6 +71,6 @@ def test_a_thousand_orders_at_once_are_all_answered(leftovers: Leftovers) -> Non
     refused = [outcome for outcome in outcomes if outcome["outcome"] == "refused"]
     assert len(refused) == ORDERS - 8
     assert {outcome["reason"].split()[0] for outcome in refused} == {"cannot", "64"}
-    told = json.loads(done.out.splitlines()[-1])
-    assert told["members"] == [0, 1]
-    assert [tuple(pair) for pair in told["outcomes"]] == [(o["order"], o["outcome"]) for o in outcomes]
+    printed = json.loads(done.out.splitlines()[-1])
+    assert printed["members"] == [0, 1]
+    assert [tuple(pair) for pair in printed["outcomes"]] == [(o["order"], o["outcome"]) for o in outcomes]

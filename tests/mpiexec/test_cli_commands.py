@@ -269,8 +269,8 @@ def test_resizing_by_hand(serving: Serving, malleable: Malleable) -> None:
     assert malleable("resize", job, "--shrink", "1") == f"job {job} is ordered to shrink by 1\n"
     assert await_state(malleable, job, "completed")["shrinks"] == 1
     assert f"job {job} (fake_job) is over: completed" in malleable("explain", job)
-    told = [moment["text"] for moment in json.loads(malleable("explain", job, "--json"))["moments"]]
-    assert told == [
+    texts = [moment["text"] for moment in json.loads(malleable("explain", job, "--json"))["moments"]]
+    assert texts == [
         "submitted",
         "started on 3 nodes: first in the queue; larger because nodes are idle",
         "ordered to shrink by 1 node: the job offered them back",
@@ -304,7 +304,7 @@ def test_help_begins_with_a_sentence_and_has_an_example(command: str, malleable:
     assert any(line.startswith(f"Example: malleable {command}") for line in lines[1:5])
 
 
-def test_the_version_is_told(malleable: Malleable) -> None:
+def test_the_version_is_printed(malleable: Malleable) -> None:
     assert malleable("--version") == f"malleable-apgas {metadata.version('malleable-apgas')}\n"
 
 

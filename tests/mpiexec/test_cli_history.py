@@ -129,8 +129,8 @@ def test_pauses_other_than_the_policys_are_kept(cluster: Cluster) -> None:
     entries = [decode(row)[0] for _, row in store.rows(1)]
     store.close()
     given = [fact for entry in entries for fact in entry.facts if isinstance(fact, Configured)]
-    told = [(fact.pass_interval_s, fact.cooldown_s, fact.walltime_grace_s) for fact in given]
-    assert told == [(3600, None, 0), (1800, 9, 2)]
+    settings = [(fact.pass_interval_s, fact.cooldown_s, fact.walltime_grace_s) for fact in given]
+    assert settings == [(3600, None, 0), (1800, 9, 2)]
     assert "--pass-interval" in said("serve", "--nodes", "1", "--pass-interval", "-1", code=2)
 
 

@@ -34,7 +34,7 @@ def test_nodes_are_reserved_listed_used_and_given_back(capsys: pytest.CaptureFix
     assert said(capsys, "submit", "--nodes", "3", "--walltime", "86400", "--", "sleep", "60") == "1\n"
     assert said(capsys, "submit", "--reservation", "r1", "--", "sleep", "60") == "2\n"
     queue = said(capsys, "queue")
-    assert "its reservation r1 begins at 36" in queue
+    assert "its reservation r1 begins in 60.0 min" in queue
     assert "2 are free but reserved" in queue
     assert "reserved: 2 nodes for r1 from " in queue
     assert "r1 from " in said(capsys, "nodes")

@@ -1,4 +1,4 @@
-"""What users used is told over all runs, and counts for the policy penalty in the next one."""
+"""What users used is summed over all runs, and counts for the policy penalty in the next one."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_users_are_known_from_run_to_run(tmp_path: Path, capsys: pytest.CaptureF
     batch(tmp_path, anna=3600.0, ben=3600.0)
     batch(tmp_path, anna=0.001)
     assert run(["report", "--users", "--json", "--state", str(tmp_path)]) == 0
-    told = {use["user"]: use for use in json.loads(capsys.readouterr().out)}
-    assert {user: (use["jobs"], use["completed"] + use["failed"]) for user, use in told.items()} == {
+    uses = {use["user"]: use for use in json.loads(capsys.readouterr().out)}
+    assert {user: (use["jobs"], use["completed"] + use["failed"]) for user, use in uses.items()} == {
         "anna": (2, 2),
         "ben": (1, 1),
     }
-    assert 0.4 < told["anna"]["accuracy"] <= 0.6, "one job used next to nothing, the other all it asked for"
+    assert 0.4 < uses["anna"]["accuracy"] <= 0.6, "one job used next to nothing, the other all it asked for"
     assert run(["report", "--users", "--csv", "--state", str(tmp_path)]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {row["user"]: row["jobs"] for row in rows} == {"anna": "2", "ben": "1"}
@@ -40,12 +40,12 @@ def test_users_are_known_from_run_to_run(tmp_path: Path, capsys: pytest.CaptureF
     assert "anna  " in capsys.readouterr().out
     store = Store(tmp_path)
     try:
-        core = restore(store, DaemonConfig(("a", "b"), state_dir=tmp_path), 1).ledger.core
+        core = restore(store, DaemonConfig(("a", "b"), state_dir=tmp_path), 1).log_state.core
     finally:
         store.close()
     used = core.past_use
     assert {user: len(parts) for user, parts in used.items()} == {"anna": 2, "ben": 1}
-    assert sum(used["anna"]) / 2 == pytest.approx(told["anna"]["accuracy"])
+    assert sum(used["anna"]) / 2 == pytest.approx(uses["anna"]["accuracy"])
 
 
 @pytest.mark.parametrize("words", [["--csv"], ["--users", "--png", "x.png"]])

@@ -60,7 +60,7 @@ def test_machine_code_decides_as_python_does_under_every_policy() -> None:
 
 
 def test_machine_code_passes_the_tests_of_the_core() -> None:
-    """Those that plant defects cannot be among them: nobody changes machine code while it runs."""
+    """Those that plant defects cannot be among them: machine code cannot be patched while it runs."""
     (site,) = COMPILED.parent.parent.glob("lib/python*/site-packages")
     done = subprocess.run(
         [

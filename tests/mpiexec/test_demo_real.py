@@ -33,7 +33,7 @@ def test_the_quick_demo_verifies_every_result_and_resizes_jobs(tmp_path: Path) -
     assert "every result is verified" in ended.stdout
     record = decode_record((tmp_path / "report" / "record-malleable.json").read_bytes())
     assert all(job.verified for job in record.jobs)
-    # where the machine is busy with something else, jobs may end in an order in which nobody can grow
+    # where the machine is busy with something else, jobs may end in an order in which no job can grow
     assert lagged(record) or min(metrics(record).grows, metrics(record).shrinks) >= 1
     assert all(resize.phases for job in record.jobs for resize in job.resizes if resize.outcome == "done")
     assert any("emulated" in note for note in record.notes)

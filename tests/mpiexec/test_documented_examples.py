@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import PATIENCE_S, ROOT, Leftovers, mpirun
+from support import PATIENCE_S, ROOT, Leftovers, mpirun, start_job
 
 pytestmark = pytest.mark.essential
 
 EXAMPLES = ROOT / "docs" / "examples"
+EXECUTOR = "docs/tutorials/executor.md"
 TUTORIALS = ["docs/tutorials/first-program.md", "docs/tutorials/malleable-program.md"]
 GUIDES = [
     "docs/how-to/control-activities.md",
@@ -23,7 +27,7 @@ GUIDES = [
 ]
 TRANSPORTS = "docs/how-to/choose-mpi-and-transport.md"
 PROTOCOL = "docs/reference/protocol.md"
-DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES, TRANSPORTS, PROTOCOL]
+DOCUMENTS = ["README.md", EXECUTOR, *TUTORIALS, *GUIDES, TRANSPORTS, PROTOCOL]
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -51,7 +55,19 @@ def shown(example: str) -> tuple[int, list[str]]:
     raise AssertionError(f"{example} is not shown")
 
 
-@pytest.mark.parametrize("example", ["activities.py", "estimate.py", "elastic.py", "stencil.py", "knapsack.py"])
+@pytest.mark.parametrize(
+    "example",
+    [
+        "activities.py",
+        "estimate.py",
+        "elastic.py",
+        "stencil.py",
+        "jacobi.py",
+        "jacobi_rigid.py",
+        "knapsack.py",
+        "knapsack_bag.py",
+    ],
+)
 def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, tmp_path: Path) -> None:
     places, lines = shown(example)
     done = mpirun(places, [EXAMPLES / example], cwd=tmp_path)
@@ -59,6 +75,25 @@ def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, 
     assert done.rc == 0, done.err
     assert done.out.splitlines() == lines
     assert done.err == ""
+
+
+def test_the_executor_shows_what_is_printed(leftovers: Leftovers) -> None:
+    commands = [block for block in blocks(EXECUTOR, "") if "malleable" not in block]
+    assert len(commands) == 3
+    for block in commands:
+        command, *lines = block.splitlines()
+        with start_job(command.split()[1:], cwd=ROOT) as job:
+            done = job.wait()
+        leftovers.check(done.mark)
+        assert (done.rc, done.out.splitlines(), done.err) == (0, lines, "")
+
+
+def test_the_picture_of_the_executor_is_drawn(leftovers: Leftovers, tmp_path: Path) -> None:
+    with start_job([sys.executable, EXAMPLES / "coming_and_going.py", "picture.png", "50"], cwd=tmp_path) as job:
+        done = job.wait()
+    leftovers.check(done.mark)
+    assert (done.rc, done.out, done.err) == (0, "", "")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_policy_shows_what_is_printed() -> None:
@@ -79,8 +114,8 @@ def test_the_policy_is_kept_by_what_is_printed(tmp_path: Path) -> None:
         block.splitlines(), ("from scheduler_bridge.policies import sd_policy", "    _fcfs,\n"), strict=True
     ):
         known.write_text(known.read_text(encoding="utf-8").replace(before, f"{line}\n{before}", 1), encoding="utf-8")
-    told = [sys.executable, "-m", "scheduler_bridge.cli", "policies", "shortest-first"]
-    done = subprocess.run(told, check=False, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
+    command = [sys.executable, "-m", "scheduler_bridge.cli", "policies", "shortest-first"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Shortest first: ")
 
@@ -91,3 +126,25 @@ def test_the_mpi_loop_shows_what_is_printed(leftovers: Leftovers) -> None:
     done = mpirun(2, [EXAMPLES / "regression.py"], env={"APGAS_TRANSPORT": "mpi"})
     leftovers.check(done.mark)
     assert (done.rc, done.out.splitlines(), done.err) == (0, lines, "")
+
+
+def texts(notebook: dict[str, Any]) -> list[list[str]]:
+    """What each cell of a notebook prints and gives; of pictures, only that there is one."""
+    return [
+        ["a picture" if "image/png" in (data := output.get("data", {})) else data.get("text/plain", output.get("text"))]
+        for cell in notebook["cells"]
+        for output in cell.get("outputs", ())
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs" / "tutorials").glob("*.ipynb")))
+def test_a_notebook_gives_what_it_shows(name: str, leftovers: Leftovers, tmp_path: Path) -> None:
+    shown = json.loads((ROOT / "docs" / "tutorials" / name).read_text(encoding="utf-8"))
+    bare = {**shown, "cells": [{**cell, "outputs": []} if "outputs" in cell else cell for cell in shown["cells"]]}
+    (tmp_path / name).write_text(json.dumps(bare))
+    command = [sys.executable, "-c", "from nbclient.cli import main; main()", "--inplace", str(tmp_path / name)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, env=environment)
+    found = texts(json.loads((tmp_path / name).read_text(encoding="utf-8")))
+    assert found == texts(shown)
+    assert ["a picture"] in found

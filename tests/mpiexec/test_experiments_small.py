@@ -23,9 +23,9 @@ def test_an_experiment_comes_to_its_end(name: str, data_folder: Path, tmp_path: 
     job = python_run(["-m", "scheduler_bridge.cli", *words])
     assert job.rc == 0, job.err
     leftovers.check(job.mark)
-    told = json.loads(job.out)
-    assert told["tables"]
-    for table, rows in told["tables"].items():
+    printed = json.loads(job.out)
+    assert printed["tables"]
+    for table, rows in printed["tables"].items():
         assert rows, table
         with (out / f"{table}.csv").open(encoding="utf-8", newline="") as file:
             assert len(list(csv.DictReader(file))) == len(rows), table
@@ -33,4 +33,4 @@ def test_an_experiment_comes_to_its_end(name: str, data_folder: Path, tmp_path: 
     pictures = {path.stem for path in out.glob("*.png")}
     assert page.count("<svg") == len(pictures) > 0
     assert fetches(page) == []
-    assert page.count("<h2") >= len(told["tables"])
+    assert page.count("<h2") >= len(printed["tables"])

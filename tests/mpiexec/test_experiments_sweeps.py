@@ -9,12 +9,15 @@ import signal
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from support import PATIENCE_S, Leftovers, mpirun, python_run, start_job
+from support import PATIENCE_S, ROOT, Leftovers, mpirun, python_run, start_job
 from support.mpi import MPICH
 
+from scheduler_bridge import Workload
 from scheduler_bridge.experiments.penalty.cells import COLUMNS, cells, simulated
 from scheduler_bridge.experiments.sweep import sweep
+from scheduler_bridge.workloads import write_swf
 
 PROGRAM = Path(__file__).parent / "programs" / "sweeping.py"
 JOBS, SEEDS = 60, range(1, 9)  # as in the program
@@ -46,10 +49,10 @@ def test_a_sweep_that_grows_and_shrinks_has_the_rows_of_a_loop(
     job = mpirun(start, words) if start else python_run(words)
     assert job.rc == 0, job.err
     leftovers.check(job.mark)
-    told = json.loads(job.out.splitlines()[-1])
-    assert [outcome for _, _, outcome, _ in told["resizes"]] == ["done"] * orders.count(":"), told
-    assert told["places"] == places
-    assert len(told["counts"]) > 1, told
+    printed = json.loads(job.out.splitlines()[-1])
+    assert [outcome for _, _, outcome, _ in printed["resizes"]] == ["done"] * orders.count(":"), printed
+    assert printed["places"] == places
+    assert len(printed["counts"]) > 1, printed
     assert rows(tmp_path / "cells.csv") == in_a_loop
 
 
@@ -91,3 +94,34 @@ def test_the_places_of_mpiexec_are_those_that_it_starts(tmp_path: Path) -> None:
     job = mpirun(1, [*MALLEABLE, tmp_path, "--places", "2"])
     assert job.rc == 2
     assert "give mpiexec -n instead" in job.err
+
+
+def test_a_comparison_on_two_places_has_the_rows_of_one(tmp_path: Path, leftovers: Leftovers) -> None:
+    write_swf(Workload.generate("lublin", seed=3, jobs=30, nodes=16, load=1.2), tmp_path / "w.swf")
+    policy = ROOT / "docs" / "examples" / "shortest_first.py"
+    words: list[str | Path] = ["-m", "scheduler_bridge.cli", "compare", "--workload", tmp_path / "w.swf"]
+    words += ["--load", policy, "--policies", "easy,shortest-first patience=0.2", "--malleable", "0.5", "--seeds", "3"]
+    found = []
+    for jobs in ("1", "2"):
+        job = python_run([*words, "--jobs", jobs, "--out", tmp_path / jobs])
+        assert job.rc == 0, job.err
+        leftovers.check(job.mark)
+        table = pd.read_parquet(tmp_path / jobs / "simulations.parquet")
+        found.append(table.drop(columns="seconds"))
+        assert len(table) == 6
+    assert found[0].equals(found[1])
+
+
+def test_one_place_reads_what_comes_on_standard_input(tmp_path: Path, leftovers: Leftovers) -> None:
+    write_swf(Workload.generate("lublin", seed=3, jobs=30, nodes=16, load=1.2), tmp_path / "w.swf")
+    words: list[str | Path] = ["-m", "scheduler_bridge.cli", "compare", "--workload", "-", "--policies", "easy,min"]
+    command = [*words, "--malleable", "0.5", "--seeds", "3", "--out", tmp_path / "out"]
+    with (tmp_path / "w.swf").open() as jobs, start_job([*MPICH.start(2), *command], stdin=jobs.fileno()) as running:
+        job = running.wait(PATIENCE_S)
+        assert job.rc == 0, job.err
+        leftovers.check(job.mark)
+    assert len(pd.read_parquet(tmp_path / "out" / "simulations.parquet")) == 6
+    job = mpirun(2, command)
+    assert job.rc == 2
+    assert job.err.count("standard input: unknown form") == 1, "of two places, one reads"
+    leftovers.check(job.mark)

@@ -1,4 +1,4 @@
-"""Benchmarks on hosts with addresses of their own: exact results whoever comes and goes."""
+"""Benchmarks on hosts with addresses of their own: exact results whichever places come and go."""
 
 from __future__ import annotations
 

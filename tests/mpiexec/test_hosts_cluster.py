@@ -77,7 +77,7 @@ def test_nothing_stays_when_the_cluster_is_killed(leftovers: Leftovers) -> None:
     assert outside() == before
 
 
-def test_hosts_that_do_not_answer_are_told_by_the_stand_in_of_ssh() -> None:
+def test_hosts_that_do_not_answer_are_reported_by_the_stand_in_of_ssh() -> None:
     script = "ip -n host2 link set eth0 down; for h in host2 host9; do $HYDRA_LAUNCHER_EXEC -x $h true; echo $?; done"
     done = run(script)
     assert done.out.split() == ["255", "255"]
@@ -93,7 +93,7 @@ def test_hosts_that_do_not_answer_are_told_by_the_stand_in_of_ssh() -> None:
         ([], 2, "COMMAND"),
     ],
 )
-def test_wrong_usage_is_told(arguments: list[str], code: int, words: str) -> None:
+def test_wrong_usage_is_reported(arguments: list[str], code: int, words: str) -> None:
     done = subprocess.run([sys.executable, CLUSTER, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert words in done.stderr

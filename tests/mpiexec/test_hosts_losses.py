@@ -57,7 +57,7 @@ def test_a_job_that_fails_as_its_host_goes_is_lost_and_runs_again_when_it_is_bac
     again = up.parent / "again"
     # the two processes of the job do the same
     script = f"[ -e {again} ] && exit 0; rm -f {up}/beta; exit 7"
-    told: list[Explanation] = []
+    explanations: list[Explanation] = []
 
     async def play(daemon: Daemon, _: HostsBackend) -> None:
         number = daemon.submit(job(script, requeue=True))
@@ -67,11 +67,11 @@ def test_a_job_that_fails_as_its_host_goes_is_lost_and_runs_again_when_it_is_bac
         again.touch()
         (up / "beta").touch()
         assert (await daemon.ended(number)).job(number).state == "completed"
-        told.append(daemon.explain(number))
+        explanations.append(daemon.explain(number))
 
     placed = serve(config, settings(up, Rules(every_s=0.2, again_s=0.2, failures=10_000)), play)
     assert (placed.nodes, placed.cores_per_node) == (("alpha", "beta"), 2)
-    reasons = [moment.text for moment in told[0].moments]
+    reasons = [moment.text for moment in explanations[0].moments]
     assert any(f"host beta does not answer: cat: {up}/beta: No such file" in text for text in reasons), reasons
 
 

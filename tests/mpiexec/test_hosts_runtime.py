@@ -26,14 +26,14 @@ def hosts() -> None:
 
 
 def steps(job: Running, leftovers: Leftovers) -> list[dict[str, Any]]:
-    """What the program told after its start and each of its steps."""
+    """What the program printed after its start and each of its steps."""
     done = job.wait()
     leftovers.check(job.mark)
     assert done.rc == 0, done.err + done.out
-    told = [json.loads(line) for line in done.out.splitlines()]
-    for step in told:
+    printed = [json.loads(line) for line in done.out.splitlines()]
+    for step in printed:
         assert step["pairs"] == len(step["places"]) ** 2
-    return told
+    return printed
 
 
 def on(step: dict[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from support.console import Console
+from support.doors import all_attacked
 from support.hosts import need_hosts
 
 from scheduler_bridge.daemon import ControlClient, JobRequest, JobStatus, NodeStatus
 
 PROGRAMS = Path(__file__).parent / "programs"
+DOORS = Path(__file__).parents[1] / "support" / "doors.py"
 ALL = ["host1", "host2", "host3", "host4"]
 LAUNCHER = "/run/emulated-cluster/ssh {host} {command}"
 CONFIG = f"""
@@ -117,8 +120,8 @@ def test_a_malleable_job_of_a_batch_grows_and_shrinks_over_hosts_and_counts_righ
     cluster.until_job(uts, lambda job: job.grows == 1)
     assert sorted(cluster.output(rigid).split()) == ["host1", "host2"]
     wide, go = cluster.waiting_job(3)
-    told = cluster.until_job(uts, lambda job: job.state == "completed")
-    assert (told.grows, told.shrinks) == (1, 1)
+    done = cluster.until_job(uts, lambda job: job.state == "completed")
+    assert (done.grows, done.shrinks) == (1, 1)
     assert "resizes [('grow', 2), ('shrink', 3)], wrong counts [], on host3" in cluster.output(uts)
     go.touch()
     cluster.until_job(wide, lambda job: job.state == "completed")
@@ -133,8 +136,10 @@ def test_a_host_that_is_gone_loses_its_job_and_comes_back_later(cluster: Cluster
     cluster.until_job(number, lambda job: job.nodes == elsewhere and job.state == "running")
     gone = cluster.node("host3")
     assert (gone.state, gone.reason != "") == ("down", True)
-    told = cluster.run("malleable", "doctor", "--hosts", cluster.folder / "hosts.txt", "--launcher", LAUNCHER, code=1)
-    assert [line.split()[:2] for line in told.splitlines() if line.split()[0] in ("ok", "FAIL")] == [
+    printed = cluster.run(
+        "malleable", "doctor", "--hosts", cluster.folder / "hosts.txt", "--launcher", LAUNCHER, code=1
+    )
+    assert [line.split()[:2] for line in printed.splitlines() if line.split()[0] in ("ok", "FAIL")] == [
         ["FAIL" if host == "host3" else "ok", host] for host in ALL
     ]
     cluster.kill_scheduler()
@@ -171,10 +176,49 @@ def test_a_job_that_survives_losses_goes_on_without_a_host(cluster: Cluster) -> 
 def test_real_runs_go_on_hosts(cluster: Cluster) -> None:
     out = cluster.folder / "runs"
     out.mkdir()
-    told = cluster.run(sys.executable, PROGRAMS / "runs_on_hosts.py", cluster.folder / "hosts.txt", LAUNCHER, out)
-    found = json.loads(told.strip().splitlines()[-1])
+    printed = cluster.run(sys.executable, PROGRAMS / "runs_on_hosts.py", cluster.folder / "hosts.txt", LAUNCHER, out)
+    found = json.loads(printed.strip().splitlines()[-1])
     assert (found["passed"], found["jobs"]) == (True, [["completed", True]] * 3), found
     assert set(found["nodes"]) <= set(ALL)
     assert len(found["nodes"]) > 1
     assert "4 hosts, held to small rates of work" in found["said"]
     assert not [path for path in out.iterdir() if path.is_dir()]
+
+
+@pytest.mark.essential
+def test_strangers_on_a_host_reach_no_launcher_and_end_no_job(cluster: Cluster) -> None:
+    """Under mpiexec, twelve bytes of any user of a host, or of another machine, ended a job."""
+    _, go = cluster.waiting_job(2)
+    end = cluster.folder / "end"
+    job = cluster.submit(4, (sys.executable, str(PROGRAMS / "listening.py"), str(end)), least=1)
+    cluster.until(lambda: "up" in cluster.output(job), "the job runs")
+    go.touch()
+    cluster.until(lambda: "pids" in cluster.output(job), "the job has grown")
+    processes, doors = all_attacked(cluster.run(sys.executable, DOORS))
+    assert sum("--agent" in words for words in processes) >= 3
+    assert not re.search("bin/mpiexec|hydra", " ".join(processes))
+    proven = re.findall(r"doors (.*)", cluster.output(job))[0].split()
+    assert set(proven) == doors
+    assert {door.partition(":")[0] for door in doors} == {f"10.0.0.{number}" for number in (1, 2, 3, 4)}
+    end.touch()
+    cluster.until_job(job, lambda job: job.state == "completed")
+    assert "alive" in cluster.output(job)
+
+
+def test_the_loss_of_an_agent_costs_a_job_that_survives_losses_one_host(cluster: Cluster) -> None:
+    go = cluster.folder / "go"
+    program = (sys.executable, str(PROGRAMS / "goes_without.py"), str(go))
+    request = JobRequest(name="survivor", command=program, nodes=3, max_nodes=3, min_nodes=1, job_class="malleable",
+                         walltime_s=600.0, resilient=True)  # fmt: skip
+    number = cluster.client.submit(request)
+    cluster.until_job(number, lambda job: "up" in cluster.output(number))
+    # one below the script that runs around it on a host; the brackets keep the shell from finding itself
+    agent = "for pid in $(pgrep -f 'hosts-ther[e]'); do pgrep -P $pid -f '^[^ ]*python.* --agent$'; done"
+    cluster.run("sh", "-c", f"kill -9 $({agent} | head -n 1)")
+    # it may have the host again soon
+    cluster.until_job(number, lambda job: len(job.nodes) == 2 or job.grows == 1)
+    go.touch()
+    cluster.until_job(number, lambda job: job.state == "completed")
+    assert re.search("[23] places", cluster.output(number))
+    errors = (cluster.folder / "state" / f"job-{number}.err").read_text(encoding="utf-8")
+    assert re.search(r"host host\d is lost: its agent, or the way to it, has ended; the job goes on", errors)

@@ -41,7 +41,7 @@ def test_a_quick_run_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(scratch.iterdir()) == []
 
 
-def test_bad_usage_is_told(tmp_path: Path) -> None:
+def test_bad_usage_is_reported(tmp_path: Path) -> None:
     done = start("--measures", "go", folder=tmp_path)
     assert done.returncode == 2
     assert "--measures go" in done.stderr

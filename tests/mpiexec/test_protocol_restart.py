@@ -101,8 +101,8 @@ def test_it_is_resized_by_the_next_scheduler(schedulers: Schedulers, command: tu
     snapshot = schedulers.until(other, state="running")
     assert (snapshot.job(job).shrinks, len(snapshot.job(job).nodes)) == (1, 1)
     with urllib.request.urlopen(f"{page}state.json", timeout=PATIENCE_S) as answer:
-        told = json.load(answer)["jobs"][str(job)]
-    assert [len(part[2]) > 0 for part in told["segments"]] == [True, True], "also what was before"
-    (resize,) = told["resizes"]
+        described = json.load(answer)["jobs"][str(job)]
+    assert [len(part[2]) > 0 for part in described["segments"]] == [True, True], "also what was before"
+    (resize,) = described["resizes"]
     assert resize["outcome"] == "done"
     assert "other" in resize["why"] or f"job {other}" in resize["why"], "the policy's reason"

@@ -15,6 +15,7 @@ from support.mpi import MPICH, OPEN_MPI
 
 from apgas.runtime.environment import node_name
 
+PROGRAMS = Path(__file__).parent / "programs"
 WAITING = ROOT / "tests" / "support" / "programs" / "waiting.py"
 HELLO = ROOT / "docs" / "examples" / "hello.py"
 MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
@@ -24,7 +25,7 @@ ENDED_BY_OPEN_MPI = 1  # its mpiexec reports any signal so, and passes on no mor
 
 @contextmanager
 def waiting(places: int, mpi: Mpi) -> Iterator[tuple[Running, list[int]]]:
-    """A job of so many first places (0: started without mpiexec) and one more that joined, and all their pids."""
+    """A job of that many first places (0: started without mpiexec) and one more that joined, and all their pids."""
     with start_job([*mpi.start(places), WAITING], mpi=mpi) as job:
         said = job.expect("pids")
         yield job, [int(word) for word in said.split("pids", 1)[1].split()]
@@ -75,6 +76,18 @@ def test_a_place_that_ends_by_itself_fails_the_job_and_is_named(places: int, vic
         leftovers.check(done.mark)
         pid = done.out.split()[1 + victim]
         assert (done.rc, f"apgas: place {victim} ({node_name()}, pid {pid}) died" in done.err) == (1, True), done.err
+
+
+@pytest.mark.parametrize("transport", ["tcp", "mpi"])
+@pytest.mark.parametrize("how", ["exit3", "kill"])
+def test_a_plain_program_says_once_that_a_place_has_died(how: str, transport: str, leftovers: Leftovers) -> None:
+    """Both place 0 and what stands beside the other one said it, for place 0 is not ended before it can."""
+    for _ in range(3):
+        with start_job([sys.executable, PROGRAMS / "losing.py", how, "1"], {"APGAS_TRANSPORT": transport}) as job:
+            done = job.wait()
+        leftovers.check(done.mark)
+        pid = done.out.split("pids", 1)[1].split()[1]
+        assert (done.rc, done.err.count(f"apgas: place 1 ({node_name()}, pid {pid}) died: ")) == (1, 1), done.err
 
 
 @pytest.mark.parametrize("places", [2, 0])
@@ -257,3 +270,32 @@ def test_term_ends_a_job_that_has_forked(leftovers: Leftovers) -> None:
         job.process.terminate()
         done = ended(job, leftovers)
     assert done.rc == 143, done.err
+
+
+@pytest.mark.parametrize("end", ["well", "term"])
+@pytest.mark.parametrize("child", ["", "exec", "popen", "twice deaf", "setsid", "setsid exec"])
+def test_what_is_left_behind_holds_no_mpiexec(child: str, end: str, leftovers: Leftovers) -> None:
+    """It held the output of its place, and mpiexec waited until it was killed."""
+    with start_job([*MPICH.start(2), FORKING, f"leaves {child}", *(["stay"] if end == "term" else [])]) as job:
+        job.expect("finished")
+        if end == "term":
+            job.process.terminate()
+        done = ended(job, leftovers)
+    assert done.rc == (143 if end == "term" else 0), done.err
+    assert done.err.count("left processes behind, which are ended") == (2 if end == "well" else 0)
+
+
+@pytest.mark.parametrize("end", ["well", "term"])
+def test_a_child_that_detaches_itself_lives_on(end: str, leftovers: Leftovers) -> None:
+    with start_job([*MPICH.start(2), FORKING, "leaves popen alone", *(["stay"] if end == "term" else [])]) as job:
+        job.expect("finished")
+        if end == "term":
+            job.process.terminate()
+        done = job.wait(SOON_S)
+    left = [int(line.split()[1]) for line in done.out.splitlines() if line.startswith("left")]
+    assert done.rc == (143 if end == "term" else 0), done.err
+    assert "left processes behind" not in done.err
+    assert len(left) == 2
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    leftovers.check(done.mark)

@@ -72,15 +72,23 @@ def test_places_die_at_random(seconds: float, leftovers: Leftovers) -> None:
     )
 
 
-def test_a_forgotten_flag_is_told(leftovers: Leftovers) -> None:
+def test_a_forgotten_flag_is_reported(leftovers: Leftovers) -> None:
     done = mpirun(2, [SURVIVOR], env=RESILIENT)
     leftovers.check(done.mark)
     assert done.rc != 0
     assert "start it like this: python -m apgas.survive -n 4 python survivor.py" in done.err
 
 
-def test_a_resilient_job_is_started_by_mpiexec(leftovers: Leftovers) -> None:
-    done = python_run([SURVIVOR], env=RESILIENT)
+def test_a_program_that_asks_for_what_mpiexec_does_not_give_says_how_to_start_it(leftovers: Leftovers) -> None:
+    done = mpirun(2, [ROOT / "docs" / "examples" / "surviving.py"])
+    leftovers.check(done.mark)
+    assert done.rc != 0
+    assert "start it like this: python -m apgas.survive -n 4 python surviving.py" in done.err
+    assert "python -m apgas.launch -n 4 surviving.py" in done.err
+
+
+def test_a_resilient_job_that_may_grow_onto_other_hosts_is_started_by_mpiexec(leftovers: Leftovers) -> None:
+    done = python_run([SURVIVOR], env={**RESILIENT, "HYDRA_LAUNCHER": "ssh"})
     leftovers.check(done.mark)
     assert done.rc == 1
     assert "python -m apgas.survive" in done.err

@@ -9,12 +9,14 @@ from typing import Any
 
 from support import Leftovers, mpirun
 
+PROGRAM = Path(__file__).parent / "programs" / "glb_program.py"
+
 
 def test_the_timeline_holds_every_place_and_every_order(leftovers: Leftovers, tmp_path: Path) -> None:
     timeline = tmp_path / "trace.json"
-    words = ["-m", "benchmarks.pi", "--samples", "1e9", "--workers", "1", "--rate", "6e7", "--orders", "0.2:+2,4:-2"]
-    job = mpirun(2, [*words, "--trace", timeline, "--quiet"])
+    job = mpirun(2, [PROGRAM, "traced", timeline])
     assert job.rc == 0, job.err
+    assert json.loads(job.out)["right"] is True
     leftovers.check(job.mark)
     events = json.loads(timeline.read_text(encoding="utf-8"))["traceEvents"]
     assert {event["args"]["name"].split(" (")[0] for event in events if event["name"] == "process_name"} == {
@@ -27,6 +29,8 @@ def test_the_timeline_holds_every_place_and_every_order(leftovers: Leftovers, tm
         inside = [event for event in events if event.get("cat") == "phase" and event["ts"] >= order["ts"]]
         assert inside[0]["name"] == "pre"
         assert abs(inside[0]["ts"] - order["ts"]) < 1
+    # they are in order, although each was scheduled, and is timed, on its own
+    assert orders[0]["ts"] + orders[0]["dur"] <= orders[1]["ts"]
     # newcomers work after they were ordered, not before: all places are on one clock
     ordered_us = orders[0]["ts"]
     assert all(event["ts"] > ordered_us for event in events if event["name"] == "work" and event["pid"] >= 2)

@@ -37,7 +37,7 @@ def test_except_works_with_a_class_of_the_program(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
-def test_a_program_that_cannot_begin_is_told_why_without_a_traceback() -> None:
+def test_a_program_that_cannot_begin_gets_the_reason_without_a_traceback() -> None:
     job = mpirun(1, [PROGRAM, "here"], env={"APGAS_TRANSPORT": "pigeons"})
     assert job.rc != 0
     assert job.err.startswith("apgas.errors.UsageError: APGAS_TRANSPORT=pigeons: places talk over tcp or mpi\n"), (

@@ -8,9 +8,17 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-from scheduler_bridge.experiments.real_runs.plan import calibrate
+from scheduler_bridge.experiments.real_runs.campaign import calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
-from scheduler_bridge.experiments.sd_real.study import SHARED, STATIC, SharedPlan, changes, conclude, is_guest, is_mate
+from scheduler_bridge.experiments.sd_real.study import (
+    SHARED,
+    STATIC,
+    SharedCampaign,
+    changes,
+    conclude,
+    is_guest,
+    is_mate,
+)
 from scheduler_bridge.workloads import TraceJob, Workload
 
 
@@ -22,10 +30,10 @@ def _two_jobs(_seed: int) -> Workload:
 
 
 def test_two_real_jobs_share_their_nodes_under_sd_policy_only(tmp_path: Path) -> None:
-    plan = SharedPlan((STATIC, SHARED), (100,), (1,), jobs=2, nodes=2, time=1.0, cores=4, draw=_two_jobs)
-    runner = Runner(plan, calibrate(plan.problems(), tmp_path, {}), tmp_path)
+    campaign = SharedCampaign((STATIC, SHARED), (100,), (1,), jobs=2, nodes=2, time=1.0, cores=4, draw=_two_jobs)
+    runner = Runner(campaign, calibrate(campaign.problems(), tmp_path, {}), tmp_path)
     records = run_all(runner)
-    static, shared = (records[key] for key in plan.runs())
+    static, shared = (records[key] for key in campaign.runs())
     assert [(job.state, job.verified) for job in (*static.jobs, *shared.jobs)] == [("completed", True)] * 4
     assert [changes(job) for job in static.jobs] == [0, 0]
     long, short = shared.jobs
@@ -34,7 +42,7 @@ def test_two_real_jobs_share_their_nodes_under_sd_policy_only(tmp_path: Path) ->
     assert [segment.share for segment in long.segments][:2] == [1.0, 0.5], "it gave half of its cores"
     overlap_s = min(long.end_s or 0.0, short.end_s or 0.0) - max(long.start_s or 0.0, short.start_s or 0.0)
     assert overlap_s > 0
-    outcome = conclude(plan, records)
-    assert outcome.passed
-    assert "every result is right; 1 jobs started on nodes of others" in outcome.verdict
+    report = conclude(campaign, records)
+    assert report.passed
+    assert "every result is right; 1 job started on nodes of others" in report.verdict
     assert run_all(runner) == records

@@ -66,7 +66,7 @@ def test_a_v1_job_grows_and_shrinks(config: DaemonConfig) -> None:
         ("deaf", 3, "cannot be reached"),
     ],
 )
-def test_a_v1_job_that_does_not_shrink_as_told(config: DaemonConfig, manner: str, left: int, why: str) -> None:
+def test_a_v1_job_that_does_not_shrink_as_ordered(config: DaemonConfig, manner: str, left: int, why: str) -> None:
     async def play(daemon: Daemon) -> None:
         job_id = daemon.submit(v1(manner, 1, 3))
         await is_ready(daemon, job_id)

@@ -7,10 +7,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glb.core.effects import Request
 from glb.core.lifelines import Lifelines
 from glb.core.pool import Slots
 from glb.core.thief import Thieves
-from glb.core.view import View
+from glb.core.view import View, count_asked
+from glb.statistics import Statistics
 
 IDS = st.sets(st.integers(0, 60), min_size=1).map(lambda ids: tuple(sorted(ids)))
 
@@ -81,3 +83,10 @@ def test_a_question_is_known_by_its_nonce() -> None:
     assert [thieves.knows(7, nonce) for nonce in (5, None)] == [False, True]
     thieves.add_random(1, 4, chances=3)
     assert thieves.knows(1, 5), "the newer one counts"
+
+
+def test_questions_are_counted_by_their_kind() -> None:
+    statistics = Statistics()
+    asked = [Request(1, 7), Request(2, None), Request(3, None)]
+    count_asked(statistics, asked)
+    assert (statistics.steals_tried, statistics.lifeline_requests) == (1, 2)

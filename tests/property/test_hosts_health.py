@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scheduler_bridge.backends.hosts import Rules
-from scheduler_bridge.backends.hosts.watch import Record, Verdict, judge
+from scheduler_bridge.backends.hosts.watch import Action, Record, judge
 from scheduler_bridge.daemon import Standing
 
 
 class OneHost(RuleBasedStateMachine):
-    """A node, its host, and an operator; the model is told what the verdicts do, and remembers what was looked at."""
+    """A node, its host, and an operator; the model does what the actions say, and remembers what was looked at."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,29 +31,29 @@ class OneHost(RuleBasedStateMachine):
         before, ended = self.standing, self.record.ended
         self.now_s += after_s
         self.looks.append(answered)
-        self.record, verdict = judge(self.limits, self.record, before, self.now_s, answered=answered)
+        self.record, action = judge(self.limits, self.record, before, self.now_s, answered=answered)
         row = self.row()
         assert self.record.failed == row
-        match verdict:
-            case Verdict.REGAIN:
+        match action:
+            case Action.REGAIN:
                 assert answered
                 assert before is Standing.AILING
                 self.standing = Standing.SERVING
-            case Verdict.SUSPECT:
+            case Action.SUSPECT:
                 assert before is Standing.SERVING
                 assert 0 < row < self.limits.failures
-            case Verdict.LOSE:
+            case Action.LOSE:
                 assert row >= self.limits.failures
-            case Verdict.END:
+            case Action.END:
                 assert row > self.limits.failures
                 assert not ended
                 assert self.now_s - self.record.since_s >= self.limits.spared_s
-            case Verdict.NOTHING:
+            case Action.NOTHING:
                 assert before is not Standing.AILING or not answered
-        if verdict in (Verdict.SUSPECT, Verdict.LOSE, Verdict.END) and before is not Standing.OUT:
+        if action in (Action.SUSPECT, Action.LOSE, Action.END) and before is not Standing.OUT:
             self.standing = Standing.AILING
         if row == self.limits.failures:
-            assert verdict is Verdict.LOSE
+            assert action is Action.LOSE
 
     @rule()
     def operator_takes_it_out(self) -> None:
@@ -102,8 +102,8 @@ def test_looks_become_rarer_but_never_end(failures: int, failed: int, every_s: f
 def test_jobs_are_ended_once_for_each_time_that_a_host_is_lost(failures: int, answers: list[bool]) -> None:
     rules, record, standing, lost = Rules(failures=failures), Record(), Standing.SERVING, 0
     for answered in answers:
-        record, verdict = judge(rules, record, standing, 0.0, answered=answered)
-        lost += verdict is Verdict.LOSE
+        record, action = judge(rules, record, standing, 0.0, answered=answered)
+        lost += action is Action.LOSE
         standing = Standing.SERVING if answered else Standing.AILING
-    told = "".join("." if answered else "x" for answered in answers)
-    assert lost == sum(len(part) >= failures for part in told.split("."))
+    pattern = "".join("." if answered else "x" for answered in answers)
+    assert lost == sum(len(part) >= failures for part in pattern.split("."))

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
@@ -21,7 +22,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import AdvanceReservation, JobSpec
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
-from scheduler_bridge.sim import Scenario, SimJob, check_policy
+from scheduler_bridge.sim import Scenario, check_policy
 
 CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {
     "backfilling": "any",
@@ -83,7 +84,7 @@ def calm(draw: st.DrawFn) -> Scenario:
     for job_id in range(draw(st.integers(1, 12))):
         spec = draw(specs(job_id, nodes))
         ready = draw(st.sampled_from([0.0, 0.0, None]))
-        jobs.append(SimJob(spec, float(draw(st.integers(1, 90))), ready_delay_s=ready))
+        jobs.append(simulated(spec, float(draw(st.integers(1, 90))), ready_delay_s=ready))
     return Scenario(nodes, tuple(jobs), settings=Settings(cores_per_node=draw(CORES)))
 
 
@@ -95,7 +96,7 @@ def rough(draw: st.DrawFn) -> Scenario:
     for job_id in range(draw(st.integers(1, 10))):
         spec = draw(specs(job_id, nodes, draw(st.sampled_from(["", "", "r", "s"]))))
         jobs.append(
-            SimJob(
+            simulated(
                 spec,
                 float(draw(st.integers(1, 90))),
                 start_delay_s=draw(RARELY),

@@ -8,11 +8,12 @@ from typing import Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import Engine, Scenario, SimJob, SimRecord
+from scheduler_bridge.sim import Engine, Scenario, SimRecord
 
 TIMES = st.integers(0, 60) | st.integers(0, 2000)
 WALLTIMES = st.sampled_from([60, 600]) | st.integers(1, 80) | st.integers(50, 5000)
@@ -39,7 +40,7 @@ def free(draw: st.DrawFn) -> Scenario:
     for job_id in range(draw(st.integers(3, 25))):
         spec = draw(specs(job_id, nodes))
         runtime_s = max(1.0, spec.walltime_s * draw(st.sampled_from([1.0, 1.0, 0.8, 0.3])))
-        jobs.append(SimJob(spec, runtime_s))
+        jobs.append(simulated(spec, runtime_s))
     walltime: Literal["fixed", "scaled"] = draw(st.sampled_from(["fixed", "scaled"]))
     return Scenario(nodes, tuple(jobs), settings=Settings(walltime=walltime, walltime_grace_s=1e9))
 

@@ -1,4 +1,4 @@
-"""Finishes of several places, step by step in every order that the contract allows, against a ledger."""
+"""Finishes of several places, step by step in every order that the contract allows, against an oracle."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class Members(RuleBasedStateMachine):
             core.validate()
 
     def teardown(self) -> None:
-        """Everything arrives and ends; then all who are left agree, and nobody waits for anything."""
+        """Everything arrives and ends; then all who are left agree, and no place waits for anything."""
         while self.channels or self.running or self.leaving:
             if self.channels:
                 self._deliver(*next(iter(self.channels)))

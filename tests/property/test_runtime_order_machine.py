@@ -294,7 +294,7 @@ class Orders(RuleBasedStateMachine):
                     if delay_s != self.machine.deadlines.deferred_s:
                         self.token = token
                 case r.TellDeferred():
-                    raise AssertionError("told at the wrong time")
+                    raise AssertionError("notified at the wrong time")
                 case r.Finished(record):
                     self._finish(record)
 
@@ -338,7 +338,7 @@ class Orders(RuleBasedStateMachine):
         self.machine.validate()
 
     def teardown(self) -> None:
-        """If nobody ever answers again, time alone ends every order."""
+        """If no answer ever comes again, time alone ends every order."""
         while self.step is not Step.IDLE:
             assert self.timers, f"order {self.current} hangs in {self.step}"
             self._timeout(self.timers.pop())

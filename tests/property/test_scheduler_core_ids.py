@@ -32,9 +32,9 @@ NODES = ("a", "b", "c", "d")
 
 
 class Machine:
-    """Jobs that do what they are told, or do not; they know of their cores what they were told.
+    """Jobs that carry out orders, or do not; they know their cores by the orders alone.
 
-    A job that is told to use others may use those and the ones before until it has answered.
+    A job that is ordered to use others may use those and the ones before until it has answered.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -57,7 +57,7 @@ class Machine:
         if choice < 0.3 or not open_jobs:
             nodes = self.rng.randint(1, 3)
             walltime_s = float(self.rng.randint(50, 4000))
-            self.tell(JobSubmitted(JobSpec(job_id, "j", "u", "malleable", nodes, nodes, nodes, walltime_s, self.now)))
+            self.report(JobSubmitted(JobSpec(job_id, "j", "u", "malleable", nodes, nodes, nodes, walltime_s, self.now)))
         elif choice < 0.7 and self.orders:
             self.answer(self.rng.choice(sorted(self.orders)))
         elif choice < 0.85:
@@ -65,33 +65,33 @@ class Machine:
         elif choice < 0.93:
             self.lose(self.rng.choice(open_jobs))
         elif choice < 0.96:
-            self.tell(CancelJob(self.rng.randrange(job_id + 1)))
+            self.report(CancelJob(self.rng.randrange(job_id + 1)))
         else:
-            self.tell(WakeUp())
+            self.report(WakeUp())
 
     def answer(self, job_id: int) -> None:
-        """It has done what it was told, or goes on as before."""
+        """It has carried out the order, or goes on as before."""
         order = self.orders.pop(job_id)
         done = self.rng.random() < 0.7
-        told = dict(zip(order.nodes, order.core_ids, strict=True))
-        kept = told if done else self.before[job_id]
+        ordered = dict(zip(order.nodes, order.core_ids, strict=True))
+        kept = ordered if done else self.before[job_id]
         self.uses[job_id] = {node: kept[node] for node in self.uses[job_id]}
-        self.tell(WorkersChanged(job_id, order.order) if done else ResizeFailed(job_id, order.order, "no"))
+        self.report(WorkersChanged(job_id, order.order) if done else ResizeFailed(job_id, order.order, "no"))
 
     def end(self, job_id: int) -> None:
         """It ends."""
         del self.uses[job_id]
         self.orders.pop(job_id, None)
-        self.tell(JobEnded(job_id, "completed"))
+        self.report(JobEnded(job_id, "completed"))
 
     def lose(self, job_id: int) -> None:
         """It goes on without one of its nodes."""
         if len(self.uses[job_id]) > 1:
             lost = self.rng.choice(sorted(self.uses[job_id]))
             del self.uses[job_id][lost]
-            self.tell(NodesLost(job_id, (lost,), "its place died"))
+            self.report(NodesLost(job_id, (lost,), "its place died"))
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Let the core know, and do what it wants."""
         if isinstance(event, CancelJob) and event.job_id in self.uses:
             return
@@ -107,8 +107,8 @@ class Machine:
             self.uses[effect.job_id] = dict(zip(effect.nodes, ids, strict=True))
             self.shared += bool(effect.core_ids)
             self.look()
-            self.tell(JobStarted(effect.job_id))
-            self.tell(MalleableReady(effect.job_id))
+            self.report(JobStarted(effect.job_id))
+            self.report(MalleableReady(effect.job_id))
         elif isinstance(effect, SendOrder):
             self.orders[effect.job_id], self.before[effect.job_id] = effect, dict(self.uses[effect.job_id])
             for node, cores in zip(effect.nodes, effect.core_ids, strict=True):
@@ -142,7 +142,7 @@ def test_such_jobs_do_share_nodes() -> None:
 
 
 def test_a_core_that_is_used_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The book itself stays consistent: only what jobs are told is wrong.
+    # The book itself stays consistent: only the orders to jobs are wrong.
     right = Stacks.per_node
     monkeypatch.setattr(
         Stacks,

@@ -16,7 +16,7 @@ places = st.integers(0, 2**32 - 1)
 
 
 def converse(caller: Caller, listener: Listener, tamper: Callable[[int, bytes], bytes] = lambda _, data: data) -> None:
-    """Carry messages until nobody has anything to say; ``tamper`` may change the n-th one."""
+    """Carry messages until neither side has anything to say; ``tamper`` may change the n-th one."""
     message = tamper(0, caller.hello)
     for turn in range(1, 4):
         side = listener if turn % 2 else caller
@@ -124,6 +124,10 @@ def test_a_reflected_proof_is_useless() -> None:
     challenge = listener.receive(Caller(TOKEN, 0, 0).hello)
     with pytest.raises(AuthenticationError):
         listener.receive(challenge[32:])
+
+
+def test_who_has_not_spoken_is_no_place() -> None:
+    assert Listener(TOKEN, 5).peer == -1
 
 
 def test_a_caller_for_another_place_is_sent_away() -> None:

@@ -27,7 +27,7 @@ SEEDS = 25
 
 @dataclass
 class Books:
-    """What each job holds, by what it was told and has answered."""
+    """What each job holds, by its orders and its answers."""
 
     limit: int
     users: dict[int, str] = field(default_factory=dict)

@@ -46,16 +46,16 @@ def speak(port: int, what: bytes) -> None:
 
 class Listener:
     def __init__(self) -> None:
-        self.told: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.order = self.withdraw = self.answer = self.scheduler_lost = self.told.put
+        self.received: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.order = self.withdraw = self.answer = self.scheduler_lost = self.received.put
 
 
 class NoScheduler:
     """Stands for the connection of a gate to its scheduler; keeps what is said there."""
 
     def __init__(self) -> None:
-        self.told: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.send = self.told.put
+        self.received: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.send = self.received.put
 
     def start(self, listener: object) -> None:
         pass
@@ -76,7 +76,7 @@ def job() -> Iterator[Target]:
 
     def understood() -> object:
         speak(communicator.port, b"grow 1 node7\n")
-        order = listener.told.get(timeout=PATIENCE_S)
+        order = listener.received.get(timeout=PATIENCE_S)
         assert isinstance(order, wire.Grow)
         return order.nodes
 
@@ -90,11 +90,11 @@ def gate() -> Iterator[Target]:
     made = Gate(["node1"], scheduler, ("127.0.0.1", 1))
     made.start()
     speak(made.reports[1], b"APGAS-Ready:127.0.0.1\n")
-    assert scheduler.told.get(timeout=PATIENCE_S) == wire.Ready(nodes=("node1",))
+    assert scheduler.received.get(timeout=PATIENCE_S) == wire.Ready(nodes=("node1",))
 
     def understood() -> object:
         speak(made.reports[1], b"Evolving;Request;7:127.0.0.1\n")
-        message = scheduler.told.get(timeout=PATIENCE_S)
+        message = scheduler.received.get(timeout=PATIENCE_S)
         assert isinstance(message, wire.Evolving)
         return message.delta
 
@@ -106,17 +106,17 @@ class Administered:
     """Stands for a daemon; keeps what it is asked for."""
 
     def __init__(self) -> None:
-        self.told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.received: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def submit(self, request: JobRequest) -> int:
-        self.told.put(request.name)
+        self.received.put(request.name)
         return 1
 
     def add_nodes(self, names: tuple[str, ...]) -> None:
-        self.told.put(names)
+        self.received.put(names)
 
     def request_stop(self) -> None:
-        self.told.put("stop")
+        self.received.put("stop")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
     def understood() -> object:
         speak(port, b"good.sh\n")
-        return daemon.told.get(timeout=PATIENCE_S)
+        return daemon.received.get(timeout=PATIENCE_S)
 
     yield port, understood
     stop()

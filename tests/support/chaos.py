@@ -47,7 +47,7 @@ class Storm:
 
 
 def storm_command(seed: int, places: int = 3, cycles: int = 10**6) -> list[str]:
-    """Returns the command of a job that starts with so many places and goes on for so many cycles."""
+    """Returns the command of a job that starts with ``places`` places and goes on for ``cycles`` cycles."""
     options = {"cycles": cycles, "seconds": 0, "seed": seed, "most": 5}
     return [str(BIN / "mpiexec"), "-n", str(places), sys.executable, "-c", START, json.dumps(options)]
 

@@ -1,4 +1,4 @@
-"""A cluster without a daemon, which does what a test tells it: for what shows clusters."""
+"""A cluster without a daemon, which does what a test orders: for code that shows clusters."""
 
 from __future__ import annotations
 

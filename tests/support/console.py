@@ -61,10 +61,10 @@ class Console:
 
     def run(self, *command: str | Path, code: int | None = 0) -> str:
         """Run a command in the cluster, and return what it wrote; fails if it does not return ``code``."""
-        told = self._told(*command)
-        if code is not None and told["code"] != code:
-            raise AssertionError(f"{command}: {told}\n{self.story()}")
-        return str(told["out"]) + str(told["err"])
+        answer = self._answer(*command)
+        if code is not None and answer["code"] != code:
+            raise AssertionError(f"{command}: {answer}\n{self.story()}")
+        return str(answer["out"]) + str(answer["err"])
 
     def story(self) -> str:
         """What there is to say of the cluster, for a failure."""
@@ -78,7 +78,7 @@ class Console:
                 raise AssertionError(f"never {what}\n{self.story()}")
             time.sleep(_PAUSE_S)
 
-    def _told(self, *command: str | Path) -> dict[str, Any]:
+    def _answer(self, *command: str | Path) -> dict[str, Any]:
         to, from_ = self._pipes()
         to.write(json.dumps({"command": [str(word) for word in command], "timeout_s": _ASK_S}) + "\n")
         to.flush()
@@ -86,8 +86,8 @@ class Console:
         if not line:
             self._errors.seek(0)
             raise AssertionError(f"the cluster has ended: {self._errors.read()}")
-        told: dict[str, Any] = json.loads(line)
-        return told
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _pipes(self) -> tuple[IO[str], IO[str]]:
         assert self._process.stdin is not None

@@ -1,4 +1,4 @@
-"""Jobs and their runners where a scheduler's deaths are simulated: what they did stays done, whoever schedules."""
+"""Jobs and their runners where a scheduler's deaths are simulated: what they did stays done under every scheduler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Job:
     started: bool = False
     ready: bool = False
     ended: Ending | None = None
-    told_to_end: bool = False
+    terminated: bool = False
     seen: set[int] = field(default_factory=set)
     outcomes: list[wire.Outcome] = field(default_factory=list)
     losses: list[wire.Lost] = field(default_factory=list)
@@ -126,10 +126,10 @@ class Job:
     def end(self) -> None:
         if self.ended is not None:
             return
-        if not self.told_to_end and self.world.rng.random() < 0.97:
+        if not self.terminated and self.world.rng.random() < 0.97:
             self.world.later(self.end)
             return
-        self.ended = Ending(-15 if self.told_to_end else 0)
+        self.ended = Ending(-15 if self.terminated else 0)
 
     def lose(self, node: str) -> None:
         """Its processes on a node are gone: it goes on without them, if it can, or is lost."""
@@ -159,7 +159,7 @@ class Executor:
         assert key not in world.retired, f"{key} is run twice"
         if key not in world.jobs:
             assert not any(job.job_id == job_id and job.ended is None for job in world.jobs.values()), f"{key} beside"
-            assert world.ledger.jobs[job_id].held_by is None, f"{key} is held"
+            assert world.log_state.jobs[job_id].held_by is None, f"{key} is held"
             world.jobs[key] = job = Job(world, job_id, attempt.number, attempt.request, world.token(key))
             world.occupy(job, attempt.nodes)
             world.later(job.run)
@@ -169,7 +169,7 @@ class Executor:
             world.later(lambda: job.connect() if self.alive() else None)
 
     def follow(self, job: Job) -> None:
-        """Tell the driver, once, what is to be told by now."""
+        """Report to the driver, once, what is due by now."""
         if not self.alive() or job.key in self.ended:
             return
         if job.started:
@@ -184,7 +184,7 @@ class Executor:
 
     def compare(self, job: Job) -> None:
         """See that the scheduler, which has heard all that a connected job has said, knows where it ran."""
-        core = self.driver._ledger.core
+        core = self.driver._log_state.core
         order, nodes = core.order(job.job_id), core.nodes_of(job.job_id)
         arriving = order.nodes if order is not None and order.kind == "grow" else ()
         if core.state(job.job_id) is not JobState.ENDING:  # else it does not matter any more
@@ -193,7 +193,7 @@ class Executor:
     def end(self, job_id: int) -> None:
         for job in self.world.jobs.values():
             if job.job_id == job_id:
-                job.told_to_end = True
+                job.terminated = True
 
     def note_segments(self, job_id: int) -> None:
         pass

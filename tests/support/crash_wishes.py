@@ -58,7 +58,7 @@ def _request(world: World) -> JobRequest:
 
 def cancel(world: World) -> None:
     job_id = world.rng.choice(world.answered)
-    if job_id in world.ledger.jobs:
+    if job_id in world.log_state.jobs:
         world.driver.submissions.cancel(job_id)
 
 
@@ -117,14 +117,14 @@ def change_nodes(world: World) -> None:
 
 def absent(world: World) -> list[str]:
     """The nodes that are out of the cluster, or out of service because somebody wants that, or are to be."""
-    core = world.ledger.core
+    core = world.log_state.core
     gone = [node for node in NODES if node not in core.nodes or core.is_leaving(node)]
     out = [node for node in core.nodes if core.node_state(node) in (NodeState.DOWN, NodeState.LOST)]
-    return gone + [node for node in out if node not in world.ledger.ailing and node not in gone]
+    return gone + [node for node in out if node not in world.log_state.ailing and node not in gone]
 
 
 def put_back(world: World, node: str) -> None:
-    world.driver.submissions.change_node(node, "resume" if node in world.ledger.core.nodes else "add")
+    world.driver.submissions.change_node(node, "resume" if node in world.log_state.core.nodes else "add")
 
 
 def limit(world: World) -> None:
@@ -140,7 +140,7 @@ def relent(world: World) -> None:
     for node in absent(world):
         put_back(world, node)
     world.held.clear()
-    for job_id, job in list(world.ledger.jobs.items()):
+    for job_id, job in list(world.log_state.jobs.items()):
         if job.held_by is not None:
             world.driver.submissions.hold(job_id, held=False)
     for kept in world.driver.reservations():

@@ -1,6 +1,6 @@
 """A cluster whose scheduler may die at any step: what outlives it is pretended, the scheduler is the real one.
 
-Driver, journal, ledger, job orders and sessions are real; sockets, processes and the disk are pretended, and outlive
+Driver, journal, log_state, job orders and sessions are real; sockets, processes and the disk are pretended, and outlive
 the scheduler; nodes die and come back. What happens next is drawn from a seed.
 """
 
@@ -17,7 +17,7 @@ from scheduler_bridge.daemon.driver import Driver
 from scheduler_bridge.daemon.jobs.health import Standing
 from scheduler_bridge.daemon.storage import restore
 from scheduler_bridge.daemon.storage.journal import Journal
-from scheduler_bridge.daemon.storage.ledger import Ledger
+from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.jobrunner.notes import Ending
 from support import crash_wishes as wishes
 from support.crash_jobs import Executor, Job
@@ -57,7 +57,7 @@ class World:
         self.durable: set[int] = set()
         self.dead = True
         self.driver: Driver
-        self.ledger: Ledger
+        self.log_state: LogState
 
     # the folder's part
 
@@ -70,9 +70,9 @@ class World:
     def drop_result(self, key: str) -> None:
         """There is none."""
 
-    def settle_strangers(self, known: list[str], *, end: bool) -> set[str]:
+    def settle_strangers(self, known: list[str], *, end: bool) -> tuple[set[str], dict[str, set[str]]]:
         assert set(self.jobs) <= set(known) | {key for key, job in self.jobs.items() if job.ended is not None}, known
-        return set(self.jobs) - set(known)
+        return set(self.jobs) - set(known), {}
 
     # what happens
 
@@ -122,20 +122,20 @@ class World:
             restored = restore._begin(store, self.config, 1)
         else:
             restored = restore._go_on(store, 1, self.disk.era)
-        self.ledger = restored.ledger
+        self.log_state = restored.log_state
         journal = Journal(store, 1, restored.next_seq, self.broke)
         journal._thread = Inline()  # type: ignore[assignment]  # a stand-in
         folder: Any = self
-        self.driver = Driver(self.config, restored.ledger, journal, folder, restored.origin_s, self.broke)
+        self.driver = Driver(self.config, restored.log_state, journal, folder, restored.origin_s, self.broke)
         self.driver.executor = Executor(self, self.driver)  # type: ignore[assignment]  # a stand-in
         if restored.rows is not None:
             # What was answered was written; what was not may be gone, and its user tries again.
-            known = set(range(1, self.ledger.next_job_id))
+            known = set(range(1, self.log_state.next_job_id))
             assert self.durable <= known
             self.answered = sorted(known)
             self.submitted = len(known)
             for job_id, by in self.held.items():
-                assert job_id not in self.ledger.jobs or self.ledger.jobs[job_id].held_by == by, (job_id, by)
+                assert job_id not in self.log_state.jobs or self.log_state.jobs[job_id].held_by == by, (job_id, by)
                 self.still_held += by == "operator"
             self.driver.resume(self.config, restored.rows)
 
@@ -163,7 +163,7 @@ class World:
             job.session = None
 
     def reboot(self) -> None:
-        """The scheduler's machine goes down with all runners; nobody has seen how their jobs ended."""
+        """The scheduler's machine goes down with all runners; no runner has seen how its job ended."""
         self.die()
         for job in self.jobs.values():
             if job.ended is None:
@@ -228,4 +228,4 @@ async def keep(world: World) -> None:
     """Wait for the disk, and note what outlives the scheduler from now on."""
     if await settled(world):
         world.durable = set(world.answered)
-        world.held = {job_id: job.held_by for job_id, job in world.ledger.jobs.items() if not job.admitted}
+        world.held = {job_id: job.held_by for job_id, job in world.log_state.jobs.items() if not job.admitted}

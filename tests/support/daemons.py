@@ -34,7 +34,7 @@ def perform(config: DaemonConfig, play: Callable[[Daemon], Awaitable[None]]) -> 
 
 
 def assert_nothing_left(config: DaemonConfig, scratch: Path | None = None, mark: str | None = None) -> None:
-    """See that a daemon has left nothing; its files and processes are told apart by those of the test, unless given."""
+    """See that a daemon has left nothing; its files and processes are found by those of the test, unless given."""
     names = {entry.name for entry in config.state_dir.iterdir()}
     assert not names & {"control.sock", "endpoint.json", "lock", "runs", "secret", "scheduler.db-wal"}
     assert not jobs_processes(mark)

@@ -35,12 +35,20 @@ def need_hosts() -> None:
 
 
 def start_on_hosts(hosts: int, command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Running:
-    """Starts a command on host1 of so many emulated hosts."""
+    """Starts a command on host1 of some emulated hosts."""
     return start_job([sys.executable, CLUSTER, "--hosts", str(hosts), "--", *command], env)
 
 
+def start_launched(
+    first: Sequence[str], args: Sequence[str | Path], hosts: int = 3, options: Sequence[str] = ()
+) -> Running:
+    """Starts `apgas.launch` with one first place on each of the hosts named, in a cluster with that number of hosts."""
+    launcher = [sys.executable, "-m", "apgas.launch", "--hosts", ",".join(first), *options]
+    return start_on_hosts(hosts, [*launcher, sys.executable, *args])
+
+
 def start_places(first: Sequence[str], args: Sequence[str | Path], hosts: int = 4) -> Running:
-    """Starts `mpiexec` with one first place on each of the hosts named, in a cluster of so many hosts."""
+    """Starts `mpiexec` with one first place on each of the hosts named, in a cluster of ``hosts`` hosts."""
     names = ",".join(first)
     return start_on_hosts(
         hosts, [BIN / "mpiexec", "-hosts", names, "-ppn", "1", "-n", str(len(first)), sys.executable, *args]

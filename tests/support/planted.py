@@ -199,13 +199,13 @@ def cancel_no_nested_finish(monkeypatch: pytest.MonkeyPatch) -> None:
 def report_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts completions of before the last report once more."""
     original = FinishTable.ended
-    told: dict[tuple[int, FinishId], int] = {}
+    reported: dict[tuple[int, FinishId], int] = {}
 
     def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
         outcome = original(self, finish, error)
         if isinstance(outcome, Flush):
-            before = told.get((id(self), finish), 0)
-            told[id(self), finish] = outcome.completed
+            before = reported.get((id(self), finish), 0)
+            reported[id(self), finish] = outcome.completed
             return replace(outcome, completed=outcome.completed + before)
         return outcome
 

@@ -56,6 +56,9 @@ class Disk:
         self.log += rows
         self.frozen = frozen or self.frozen
 
+    def settle(self) -> None:
+        """There is no mark."""
+
     def rows(self, era: int, after: int = 0, chain: bytes = b"") -> Iterator[tuple[int, Row]]:
         yield from enumerate(self.log[after:], start=after + 1)
 

@@ -1,4 +1,4 @@
-"""Living processes, told apart by what is in their environment."""
+"""Living processes, found by what is in their environment."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def run_one(core: SchedulerCore, spec: JobSpec, *, ready: bool = True) -> None:
 
 
 def shrinking() -> SchedulerCore:
-    """Job 1 holds all four nodes and is told to give two (order 1) to job 2 at 10 s."""
+    """Job 1 holds all four nodes and is ordered to give two (order 1) to job 2 at 10 s."""
     core = make()
     run_one(core, malleable(1, 1, 4))
     assert without_alarms(core.handle(JobSubmitted(rigid(2, 2)), 10.0)) == [SendOrder(1, 1, "shrink", ("c", "d"), 2)]
@@ -51,7 +51,7 @@ def shrinking() -> SchedulerCore:
 
 
 def growing() -> SchedulerCore:
-    """Job 1 started on the two nodes that job 0 left it and is told to take those too (order 1) at 10 s."""
+    """Job 1 started on the two nodes that job 0 left it and is ordered to take those too (order 1) at 10 s."""
     core = make()
     run_one(core, rigid(0, 2), ready=False)
     run_one(core, malleable(1, 1, 4))

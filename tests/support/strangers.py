@@ -47,7 +47,7 @@ def _sockets(pid: int) -> list[str]:
 
 
 class Strangers:
-    """Calls on all ports that `where` tells, again and again, until the block is left."""
+    """Calls on all ports that `where` returns, again and again, until the block is left."""
 
     def __init__(self, where: Callable[[], Iterable[Address]], seed: int) -> None:
         self.calls = 0
@@ -70,7 +70,7 @@ class Strangers:
     def _run(self) -> None:
         while not self._stop.wait(0.05):
             for address in sorted(self._where(), key=str):
-                with suppress(OSError):  # nobody listens there now
+                with suppress(OSError):  # no process listens there now
                     self._call(address)
 
     def _call(self, address: Address) -> None:

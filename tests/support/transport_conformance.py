@@ -221,7 +221,7 @@ class Group(NamedTuple):
 
 @contextmanager
 def group(new: TransportFactory, recorders: int | Sequence[Recorder]) -> Iterator[Group]:
-    """Build, start and in the end close one transport for each recorder, or as many as told with fresh ones."""
+    """Build, start and in the end close one transport for each recorder, or for that many fresh ones."""
     kept = [Recorder() for _ in range(recorders)] if isinstance(recorders, int) else list(recorders)
     transports = [new() for _ in kept]
     addresses = {place: transport.address for place, transport in enumerate(transports)}
@@ -360,7 +360,7 @@ def frames_may_come_early(new: TransportFactory) -> None:
         sender.send(3, b"late")
         recorder.wait_frames(2)
         assert recorder.heads(7) == [b"early", b"late"], "early frames were lost or reordered"
-        expect(UnknownPeerError, lambda: receiver.send(7, b"nobody told me"))
+        expect(UnknownPeerError, lambda: receiver.send(7, b"unknown address"))
     finally:
         sender.close()
         receiver.close()
@@ -451,8 +451,8 @@ def forgotten_places_may_finish(new: TransportFactory) -> None:
             assert made.recorders[0].log == ["frame 1"] * count + ["gone"], "a loss, or gone before the last frame"
 
 
-def gone_is_told_where_nothing_was(new: TransportFactory) -> None:
-    """``on_gone`` of a place that never connected, or has ended before, is told soon, and on the io thread."""
+def gone_is_reported_where_nothing_was(new: TransportFactory) -> None:
+    """``on_gone`` of a place that never connected, or has ended before, is reported soon, and on the io thread."""
     with group(new, 2) as made:
         watcher = made.transports[0]
         made.transports[1].send(0, b"")
@@ -461,11 +461,11 @@ def gone_is_told_where_nothing_was(new: TransportFactory) -> None:
         made.transports[1].close()
         there: list[bool] = []
         for place in (1, 1, 5):
-            told = threading.Event()
+            reported = threading.Event()
             watcher.on_gone(place, lambda: there.append(watcher.in_io_thread()))
-            watcher.on_gone(place, told.set)
-            wait(told, "on_gone without a connection")
-        assert there == [True] * 3, "on_gone was told twice, or on another thread"
+            watcher.on_gone(place, reported.set)
+            wait(reported, "on_gone without a connection")
+        assert there == [True] * 3, "on_gone was called twice, or on another thread"
 
 
 def losses_come_once_and_last(new: TransportFactory) -> None:
@@ -501,7 +501,7 @@ def idle_connections_notice_losses(new: TransportFactory) -> None:
 
 
 def unreachable_places_are_lost(new: TransportFactory) -> None:
-    """A place whose address nobody listens at is reported as lost."""
+    """A place at whose address no process listens is reported as lost."""
     dead = new()
     address = dead.address
     dead.close()
@@ -524,7 +524,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     unknown_peers_are_refused,
     forget_flushes,
     forgotten_places_may_finish,
-    gone_is_told_where_nothing_was,
+    gone_is_reported_where_nothing_was,
     losses_come_once_and_last,
     idle_connections_notice_losses,
     unreachable_places_are_lost,

@@ -1,7 +1,7 @@
-"""An interpreter that has the scheduler's modules already and becomes a scheduler when told: spares their loading.
+"""An interpreter that has the scheduler's modules already and becomes a scheduler on request: spares their loading.
 
 What is started so is a process like any other, one at a time. Run as a program this is the interpreter itself; its
-argument is the descriptor of the socket over which it is told.
+argument is the descriptor of the socket over which it gets its requests.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from types import TracebackType
 from typing import Final, Self
 
 PATIENCE_S: Final = 600.0
-_TOLD_BYTES: Final = 256 * 1024
+_REQUEST_BYTES: Final = 256 * 1024
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 
 
 class WarmScheduler:
     """A scheduler that was started by a warm interpreter."""
 
-    def __init__(self, told: socket.socket, output: int, pid: int) -> None:
-        self._told = told
+    def __init__(self, control: socket.socket, output: int, pid: int) -> None:
+        self._control = control
         self._output = os.fdopen(output, encoding="utf-8")
         self._pid = pid
         self.returncode: int | None = None
@@ -40,8 +40,8 @@ class WarmScheduler:
     def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its end; return its status as ``subprocess`` does, negative for a signal."""
         if self.returncode is None:
-            self._told.settimeout(timeout_s)
-            self.returncode = int(self._told.recv(64))
+            self._control.settimeout(timeout_s)
+            self.returncode = int(self._control.recv(64))
             self._output.close()
         return self.returncode
 
@@ -55,7 +55,7 @@ class WarmScheduler:
 
     def _send(self, number: signal.Signals) -> None:
         if self.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has asked yet
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and was not waited for yet
                 os.kill(self._pid, number)
 
 
@@ -63,8 +63,8 @@ class WarmInterpreter:
     """Starts schedulers, one after the other; a context manager."""
 
     def __init__(self) -> None:
-        self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._told.settimeout(PATIENCE_S)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(PATIENCE_S)
         command = [sys.executable, __file__, str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), cwd=_ROOT)
@@ -75,7 +75,7 @@ class WarmInterpreter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._told.close()
+        self._control.close()
         try:
             self._process.wait(PATIENCE_S)  # its schedulers have ended
         except subprocess.TimeoutExpired:
@@ -87,26 +87,26 @@ class WarmInterpreter:
         """Run ``malleable`` with these words in a session of its own."""
         ours, theirs = os.pipe()
         try:
-            told = json.dumps({"words": words, "environment": dict(environment)}).encode()
-            socket.send_fds(self._told, [told], [theirs])
+            request = json.dumps({"words": words, "environment": dict(environment)}).encode()
+            socket.send_fds(self._control, [request], [theirs])
         finally:
             os.close(theirs)
-        return WarmScheduler(self._told, ours, int(self._told.recv(64)))
+        return WarmScheduler(self._control, ours, int(self._control.recv(64)))
 
 
-def _serve(told: socket.socket) -> None:
+def _serve(control: socket.socket) -> None:
     while True:
-        text, descriptors, _, _ = socket.recv_fds(told, _TOLD_BYTES, 1)
+        text, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 1)
         if not text:
             return
         asked = json.loads(text)
         pid = os.fork()
         if pid == 0:
-            told.close()
+            control.close()
             _become(asked["words"], asked["environment"], descriptors[0])
         os.close(descriptors[0])
-        told.send(str(pid).encode())
-        told.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+        control.send(str(pid).encode())
+        control.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
 
 
 def _become(words: list[str], environment: dict[str, str], output: int) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pwd
+import socket
 import struct
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
+from scheduler_bridge.daemon import ControlClient, ControlError
+from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.control.access import (
     Caller,
     Door,
@@ -166,3 +170,52 @@ def test_the_control_socket_lets_its_owner_and_root_in_and_no_one_else() -> None
 
 def test_a_door_may_be_gone_when_it_is_removed(tmp_path: Path) -> None:
     Door(tmp_path / "door").remove()
+
+
+def test_names_of_users_are_compared_by_what_they_say() -> None:
+    jobs = {1: Standing("".join(("an", "na")))}
+    assert permitted(Hold(job=1), Caller("anna", operator=True), jobs.get) == Hold(job=1, as_user=True)
+
+
+def test_a_door_that_cannot_be_had_leaves_nothing_open(tmp_path: Path) -> None:
+    gc.collect()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    gc.disable()
+    try:
+        with pytest.raises(DaemonError, match="cannot listen at unix:"):
+            asyncio.run(Door(tmp_path / "nowhere" / "door").open(cast("Any", None), 1000))
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o777, False), (0o775, False), (0o1777, True), (0o755, True)])
+def test_a_door_is_not_where_others_could_replace_it(tmp_path: Path, mode: int, taken: bool) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder").chmod(mode)
+    door = Door(tmp_path / "folder" / "door")
+
+    class Listening:
+        async def start_unix(self, bound: socket.socket, _limit: int) -> None:
+            bound.close()
+
+    if taken:
+        asyncio.run(door.open(cast("Any", Listening()), 1000))
+    else:
+        with pytest.raises(DaemonError, match="other users could put a door of their own in its place"):
+            asyncio.run(door.open(cast("Any", Listening()), 1000))
+    assert door.path.exists() == taken
+
+
+def test_nothing_is_said_to_a_scheduler_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes /tmp/malleable first got the jobs of the others."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "control.sock"))
+        listening.listen()
+        me = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+        with pytest.raises(ControlError, match=f"user {me} serves {tmp_path}, not you"):
+            ControlClient(tmp_path).snapshot()
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.recv(1000) == b""

@@ -43,7 +43,7 @@ def test_what_is_no_moment_to_come_is_named(text: str, what: str) -> None:
         inputs.read_time("--start", text, NOW)
 
 
-def test_the_scheduler_s_times_are_told_as_the_user_s() -> None:
+def test_the_scheduler_s_times_are_shown_as_the_user_s() -> None:
     assert inputs.clock_text(160.0, 100.0, NOW) == f"{NOW + dt.timedelta(seconds=60):%H:%M:%S}"
     later = NOW + dt.timedelta(days=2)
     assert inputs.clock_text(100.0 + 2 * 86400, 100.0, NOW) == f"{later:%Y-%m-%d %H:%M}"

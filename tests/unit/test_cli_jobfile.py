@@ -93,7 +93,7 @@ def test_an_array_is_named_in_the_file(folder: Path) -> None:
     [("3", "job.toml:2: array: numbers are given as text"), ('"0-x"', "job.toml:2: array 0-x"),
      ('"0-99999999999999999999"', "job.toml:2: array 0-9999")],
 )  # fmt: skip
-def test_a_wrong_array_is_told_with_its_line(folder: Path, value: str, what: str) -> None:
+def test_a_wrong_array_is_reported_with_its_line(folder: Path, value: str, what: str) -> None:
     Path("job.toml").write_text(f'command = ["sh"]\narray = {value}\n')
     with pytest.raises(CliError) as caught:
         JobFile.read(Path("job.toml")).array()

@@ -58,7 +58,7 @@ def test_it_is_described(capsys: pytest.CaptureFixture[str]) -> None:
         (EXAMPLE.read_text(encoding="utf-8").replace("shortest_first(", "easy("), "policy 'easy' is registered twice"),
     ],
 )
-def test_a_file_that_is_no_policy_is_told(
+def test_a_file_that_is_no_policy_is_reported(
     text: str, said: str, tmp_path: Path, workload: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "mine.py"

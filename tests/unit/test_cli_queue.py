@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_bridge.cli.queue import clock_line, queue_lines
+from scheduler_bridge.cli.queue import queue_lines
 from scheduler_bridge.cli.queue import remark as worded
 from scheduler_bridge.daemon import JobStatus
 
@@ -46,7 +46,15 @@ def test_who_and_how_urgent_is_said_where_it_differs(changes: dict[str, object],
     assert all(str(value) in lines.jobs[1][0].plain for value in changes.values())
 
 
-def test_the_clock_of_the_remarks_is_told_where_a_job_waits_for_a_time() -> None:
-    waiting = msgspec.structs.replace(JOB, state="waiting", start_s=None, expected_start_s=303.1)
-    assert clock_line([JOB], 28.0) == ""
-    assert clock_line([JOB, waiting], 28.0).endswith("clock: it is 28.0 s now")
+@pytest.mark.parametrize(
+    ("reason", "remark"),
+    [
+        ("2 nodes are reserved for job 2 at 123.2 s", "2 nodes are reserved for job 2 in 23 s"),
+        ("it may end at 90 s", "it may end 10 s ago"),
+        ("it ends before 700.0 s", "it ends within 10.0 min"),
+        ("kept until 102 s; no outcome within 60 s", "kept for 2.0 s more; no outcome within 60 s"),
+        ("kept until 95 s", "kept until 5.0 s ago"),
+    ],
+)
+def test_times_in_remarks_count_from_now(reason: str, remark: str) -> None:
+    assert worded(msgspec.structs.replace(JOB, state="waiting", reason=reason), 100.0) == remark

@@ -69,8 +69,8 @@ def test_narrow_terminals_show_who_and_the_whole_reason(width: int) -> None:
         assert words in text
     first = next(line for line in lines if line.split()[:2] == ["1", "first"])
     assert "waiting" in first
-    told = [line for line in lines if line.lstrip()[:1].isdigit() and ("waiting" in line or "running" in line)]
-    assert len(told) + int(lines[-1].split()[1]) == 22, "every job is shown or counted"
+    listed = [line for line in lines if line.lstrip()[:1].isdigit() and ("waiting" in line or "running" in line)]
+    assert len(listed) + int(lines[-1].split()[1]) == 22, "every job is shown or counted"
 
 
 def test_a_job_without_a_remark_takes_one_line() -> None:
@@ -86,7 +86,7 @@ def test_an_empty_queue_says_so() -> None:
     assert "no job waits or runs" in shown(Cluster().snapshot())
 
 
-def test_changes_are_told_once() -> None:
+def test_changes_are_printed_once() -> None:
     cluster = busy()
     first = cluster.snapshot()
     assert queue.changes(None, first) == [

@@ -178,15 +178,15 @@ def test_jobs_verify_themselves_or_are_compared(tmp_path: Path) -> None:
     assert "--verify" not in request(other, setting(tmp_path, "uts", "bc"), tmp_path).command
 
 
-def test_emulation_and_its_cost_are_told(tmp_path: Path) -> None:
+def test_emulation_and_its_cost_are_stated(tmp_path: Path) -> None:
     assert worst_lags(record(lag_s=0.3)) == {"a": 0.1, "b": 0.3}
     assert emulation_note(setting(tmp_path)) == (
         "3 nodes emulated on 2 cores: each is held to one work rate, at most 40 % of a core (uts 143 M nodes/s (14 %))."
     )
-    told = cost_note(record(lag_s=0.3), setting(tmp_path), 5.0)
-    assert "CPU used: 25 % of 2 cores" in told
-    assert "a 0.10 s, b 0.30 s" in told
-    assert "bottleneck" in told
+    note = cost_note(record(lag_s=0.3), setting(tmp_path), 5.0)
+    assert "CPU used: 25 % of 2 cores" in note
+    assert "a 0.10 s, b 0.30 s" in note
+    assert "bottleneck" in note
     quiet = record()
     quiet.jobs[0].result = None
     assert "not reported" in cost_note(quiet, setting(tmp_path), 5.0)
@@ -210,22 +210,22 @@ def snapshot(*jobs: JobStatus) -> Snapshot:
     return Snapshot(now_s=12.0, policy="malleable", utilization=0.5, nodes=nodes, jobs=jobs)
 
 
-def told(before: Mapping[int, JobStatus], *jobs: JobStatus) -> list[str]:
+def printed(before: Mapping[int, JobStatus], *jobs: JobStatus) -> list[str]:
     return [line.removeprefix("  12.0 s  ") for line in changes(before, snapshot(*jobs))]
 
 
-def test_changes_are_told_in_lines() -> None:
+def test_changes_are_printed_in_lines() -> None:
     waiting = status(1, "waiting")
-    assert told({}, waiting) == ["uts-1 submitted (malleable, 1-3 nodes)"]
+    assert printed({}, waiting) == ["uts-1 submitted (malleable, 1-3 nodes)"]
     running = status(1, "running", "ab")
-    assert told({1: waiting}, running) == ["uts-1 starts on 2 nodes (a, b)"]
-    assert told({1: running}, running) == []
-    assert told({1: running}, status(1, "running", "abc")) == ["uts-1 grew to 3, on 3 nodes (a, b, c)"]
-    assert told({1: running}, status(1, "running", "b")) == ["uts-1 shrank to 1, on 1 node (b)"]
+    assert printed({1: waiting}, running) == ["uts-1 starts on 2 nodes (a, b)"]
+    assert printed({1: running}, running) == []
+    assert printed({1: running}, status(1, "running", "abc")) == ["uts-1 grew to 3, on 3 nodes (a, b, c)"]
+    assert printed({1: running}, status(1, "running", "b")) == ["uts-1 shrank to 1, on 1 node (b)"]
     failed = status(1, "failed", reason="exit status 1")
-    assert told({1: running}, failed) == ["uts-1 failed: exit status 1"]
-    assert told({1: failed}, failed) == []
-    assert told({}, status(1, "completed")) == ["uts-1 submitted (malleable, 1-3 nodes)", "uts-1 completed"]
+    assert printed({1: running}, failed) == ["uts-1 failed: exit status 1"]
+    assert printed({1: failed}, failed) == []
+    assert printed({}, status(1, "completed")) == ["uts-1 submitted (malleable, 1-3 nodes)", "uts-1 completed"]
 
 
 def test_the_live_view_shows_nodes_progress_and_queue() -> None:

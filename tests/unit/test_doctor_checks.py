@@ -146,7 +146,7 @@ def test_what_only_malleable_jobs_need_is_not_asked_of_a_rigid_mpi(monkeypatch: 
 
 
 def test_open_mpi_has_no_emulated_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "identified", lambda _: (environment.OPEN_MPI, "5.0.11"))
+    monkeypatch.setattr(doctor, "library", lambda: doctor.Library("Open MPI v5.0.11", "multiple"))
     assert doctor.check_emulated_nodes().ok is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,16 @@ def test_the_launcher_is_read_from_the_environment(variables: dict[str, str], la
     assert launched_by(variables) == launch
 
 
+def test_our_launcher_is_known_by_its_stream_and_no_other_is_taken_for_it() -> None:
+    """A program that it started may start mpiexec, whose processes inherit the mark, but have another stream."""
+    ours, other = socket.socketpair()
+    with ours, other:
+        mark = {"APGAS_LAUNCH": environment.stream_name(ours.fileno()), "PMI_SIZE": "2"}
+        assert environment.launched_by({**mark, "PMI_FD": str(ours.fileno())}) == Launch("launch", 2)
+        assert environment.launched_by({**mark, "PMI_FD": str(other.fileno())}) == Launch("hydra", 2)
+    assert environment.launched_by({**mark, "PMI_FD": "99999999999"}) == Launch("hydra", 2)
+
+
 def test_places_may_finalize_alone(alone: pytest.MonkeyPatch) -> None:
     alone.setenv("PMI_RANK", "0")
     environment.prepare()
@@ -63,6 +74,28 @@ def test_a_plain_program_finds_its_own_mpiexec_and_needs_no_ssh(alone: pytest.Mo
     environment.prepare()
     assert os.environ["HYDRA_LAUNCHER"] == "fork"
     assert os.environ["PATH"] == f"{sys.prefix}/bin:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize(
+    ("variables", "openmpi", "without"),
+    [
+        ({}, False, True),
+        ({"HYDRA_LAUNCHER": "fork"}, False, True),
+        ({"HYDRA_LAUNCHER": "ssh"}, False, False),
+        ({"SLURM_JOB_ID": "7"}, False, False),
+        ({"SLURM_JOB_ID": "7"}, True, True),
+        ({"SLURM_JOB_ID": "7", "HYDRA_LAUNCHER": "fork"}, False, True),
+        ({"APGAS_TRANSPORT": "mpi"}, False, False),
+        ({"PMI_RANK": "0"}, False, False),
+    ],
+)
+def test_a_program_that_stays_here_needs_no_mpi(
+    variables: dict[str, str], openmpi: bool, without: bool, alone: pytest.MonkeyPatch
+) -> None:
+    alone.setattr(environment, "_bundled", lambda mpi: openmpi and mpi is environment.OPEN_MPI)
+    for name, value in variables.items():
+        alone.setenv(name, value)
+    assert environment.needs_no_mpi(os.environ) == without
 
 
 def test_the_users_choice_of_launcher_is_kept(alone: pytest.MonkeyPatch) -> None:
@@ -96,7 +129,7 @@ def test_the_mpiexec_of_open_mpi_is_refused(alone: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("OMPI_MCA_async_mpi_finalize", "1"), ("OMPI_MCA_pml", "ob1"), (BTL, "self,tcp")]
 )
-def test_open_mpi_is_told_what_it_needs(alone: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_open_mpi_gets_what_it_needs(alone: pytest.MonkeyPatch, name: str, value: str) -> None:
     environment.prepare()
     assert os.environ[name] == value
 

@@ -18,17 +18,17 @@ FAMILIES: Final = (
     (r"^utilization_from_\d+_h$", "utilization_from_H_h"),
     (r"^a[2-5]_", "a1_"),
 )
-"""Columns that are told together, and by which name."""
+"""Columns that are documented together, and by which name."""
 
 
 @pytest.mark.parametrize("name", ["real-workloads", "mebf", "sd-policy", "penalty", "ours"])
-def test_the_columns_of_a_sweep_are_told(name: str) -> None:
+def test_the_columns_of_a_sweep_are_documented(name: str) -> None:
     sections = re.split(r"^#+ ", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     (section,) = (text for text in sections if text.startswith(f"`{name}`\n"))
-    told = set(re.findall(r"`(\w+)`", section))
+    documented = set(re.findall(r"`(\w+)`", section))
     if name == "ours":
-        told |= {column.replace("all_", group, 1) for column in told for group in ("rigid_", "malleable_")}
+        documented |= {column.replace("all_", group, 1) for column in documented for group in ("rigid_", "malleable_")}
     columns: list[str] = list(import_module(f"scheduler_bridge.experiments.{name.replace('-', '_')}.cells").COLUMNS)
     for family, together in FAMILIES:
         columns = [re.sub(family, together, column) for column in columns]
-    assert set(columns) <= told
+    assert set(columns) <= documented

@@ -145,11 +145,11 @@ def test_verdicts_by_kind(
 
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = Sweeping("small", tmp_path)
-    outcome = run(how, jobs=40)
-    assert len(outcome.tables[1].rows) == 75
-    assert all(verdict != "not judged" for *_, verdict, _ in outcome.tables[0].rows)
+    report = run(how, jobs=40)
+    assert len(report.tables[1].rows) == 75
+    assert all(verdict != "not judged" for *_, verdict, _ in report.tables[0].rows)
     monkeypatch.setattr("scheduler_bridge.experiments.mebf.study.simulated", lambda *_: pytest.fail("again"))
-    assert run(how, jobs=40).tables == outcome.tables
+    assert run(how, jobs=40).tables == report.tables
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from scheduler_bridge import policies
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.ours import cells, study
-from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Plan, Trace, simulated, without
+from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Grid, Trace, simulated, without
 from scheduler_bridge.experiments.ours.study import Results, against, best, estimate, run, which
-from scheduler_bridge.experiments.outcome import write_outcome
+from scheduler_bridge.experiments.study_report import write_report
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
 
@@ -117,26 +117,26 @@ def test_figures_of_a_simulation_are_split_by_rigid_and_malleable_jobs() -> None
 
 
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    how, plan = Sweeping("small", tmp_path), Plan((50,), (1, 2))
-    outcome = run(None, how, plan=plan, workloads=[TINY])
-    names = [table.name for table in outcome.tables]
+    how, grid = Sweeping("small", tmp_path), Grid((50,), (1, 2))
+    report = run(None, how, grid=grid, workloads=[TINY])
+    names = [table.name for table in report.tables]
     assert names == ["which-policy", "against", "ablation", "means"]
-    assert len(outcome.tables[1].rows) == len(OTHERS)
-    assert len(outcome.tables[2].rows) == len(WITHOUT)
-    assert any("Theta is left out" in remark for remark in outcome.remarks)
-    assert {path.suffix for path in write_outcome(outcome, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
+    assert len(report.tables[1].rows) == len(OTHERS)
+    assert len(report.tables[2].rows) == len(WITHOUT)
+    assert any("Theta is left out" in remark for remark in report.remarks)
+    assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
     monkeypatch.setattr(study, "simulated", lambda *_: pytest.fail("again"))
-    assert run(None, how, plan=plan, workloads=[TINY]).tables == outcome.tables
+    assert run(None, how, grid=grid, workloads=[TINY]).tables == report.tables
 
 
 def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [_row(name, seed, 90.0 if name == "avg" else 100.0) for seed in (1, 2) for name in (*OTHERS, OWN)]
     rows += [_row(without(what), seed, 100.0) for seed in (1, 2) for what in WITHOUT]
     results = Results(rows)
-    outcome = study._outcome(rows, [Trace("here", "Here", partial(_tiny))], "full")
-    assert outcome.verdict.startswith("Over all workloads, avg is better than best-use")
-    assert "avg on here at 50 % is" in outcome.verdict
-    assert not outcome.passed
+    report = study._report(rows, [Trace("here", "Here", partial(_tiny))], "full")
+    assert report.verdict.startswith("Over all workloads, avg is better than best-use")
+    assert "avg on here at 50 % is" in report.verdict
+    assert not report.passed
     found = {row[0]: row for row in against(results, tuned={"here"}).rows}
     assert (found["avg"][1], found["avg"][6], found["avg"][8]) == ("1.11 (1.11 to 1.11)", "-", "better")
     assert found["min"][6:9] == ("-", "-", "alike")

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from support.outlines import fetches, outline
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments import outcome
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, listed, of_rows, render
+from scheduler_bridge.experiments import study_report
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, listed, of_rows, render
 from scheduler_bridge.experiments.sweep import Cell, Origin, Row, sweep
 
 HOSTILE = "</td><script>alert(1)</script>"
@@ -27,21 +27,21 @@ def _figure() -> Figure:
     return figure
 
 
-def _outcome(text: str = "fine") -> Outcome:
+def _report(text: str = "fine") -> StudyReport:
     table = DataTable("means", "Means", ("policy", "wait, s"), ((text, 12.0), ("avg", None), ("min", -3.5)))
     pictures = {name: Picture(_figure(), f"{name} of 4 seeds", f"Two bars: {text}") for name in ("wait", "map")}
-    return Outcome("mebf", "A paper", text, (text,), (table,), pictures, True, {"seeds": "1-4"})
+    return StudyReport("mebf", "A paper", text, (text,), (table,), pictures, True, {"seeds": "1-4"})
 
 
 def test_the_page_fetches_nothing_and_escapes_what_it_says() -> None:
-    text = render(_outcome(HOSTILE), HOSTILE)
+    text = render(_report(HOSTILE), HOSTILE)
     assert fetches(text) == []
     assert "<script>alert" not in text
     assert text.count("<script>") == 1
 
 
 def test_the_page_can_be_read_without_seeing_it() -> None:
-    parsed = outline(render(_outcome(), "malleable experiment mebf"))
+    parsed = outline(render(_report(), "malleable experiment mebf"))
     tags = [tag for tag, _ in parsed.tags]
     assert tags.count("h1") == tags.count("main") == 1
     labels = [attributes["aria-label"] for tag, attributes in parsed.tags if tag == "svg"]
@@ -55,7 +55,7 @@ def test_the_page_can_be_read_without_seeing_it() -> None:
 
 
 def test_tables_are_sortable_by_their_numbers() -> None:
-    text = render(_outcome(), "again")
+    text = render(_report(), "again")
     assert 'class="sortable"' in text
     for shown in ('data-sort="12.0">12.0<', 'data-sort="-Infinity">-<', 'data-sort="-3.5">-3.5<'):
         assert shown in text
@@ -63,7 +63,7 @@ def test_tables_are_sortable_by_their_numbers() -> None:
 
 
 def test_the_page_says_where_its_numbers_come_from() -> None:
-    text = render(_outcome(), "malleable experiment mebf --scale small")
+    text = render(_report(), "malleable experiment mebf --scale small")
     for shown in (
         "<td>seeds</td><td>1-4</td>",
         "reported with",
@@ -86,8 +86,8 @@ def test_simulations_of_two_versions_are_both_named(monkeypatch: pytest.MonkeyPa
         "simulated with": "malleable-apgas 1, commit cccccccccccc, Python 3.12, on cpu; "
         "malleable-apgas 2, commit cccccccccccc, Python 3.12, on cpu",
     }
-    monkeypatch.setattr(outcome, "commit", lambda _: None)
-    assert "outside of a checkout" in outcome.here()["reported with"]
+    monkeypatch.setattr(study_report, "commit", lambda _: None)
+    assert "outside of a checkout" in study_report.here()["reported with"]
 
 
 def test_rows_of_a_sweep_know_where_they_come_from() -> None:
@@ -105,7 +105,7 @@ def test_again_names_the_data_only_where_it_was_given(
     from scheduler_bridge.cli import experiment
 
     monkeypatch.delenv("MALLEABLE_DATA", raising=False)
-    entry = experiment.Entry("one", lambda _: _outcome())
+    entry = experiment.Entry("one", lambda _: _report())
     monkeypatch.setattr(experiment, "EXPERIMENTS", {"mebf": entry})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reference").mkdir()
@@ -119,7 +119,7 @@ def test_again_names_the_data_only_where_it_was_given(
     )
 
 
-def test_folders_that_are_none_are_told_before_anything_is_simulated(
+def test_folders_that_are_none_are_reported_before_anything_is_simulated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from scheduler_bridge.cli import experiment

@@ -72,14 +72,14 @@ def test_a_claim_on_a_class_without_users_is_not_judged_and_others_have_a_reason
 
 
 def test_users_who_estimate_well_wait_less(tmp_path: Path) -> None:
-    outcome = run(Sweeping("small", tmp_path, form="csv", seeds=(1,)), jobs=1000)
-    rows = {(row[0], row[1]): row for row in outcome.tables[0].rows}
+    report = run(Sweeping("small", tmp_path, form="csv", seeds=(1,)), jobs=1000)
+    rows = {(row[0], row[1]): row for row in report.tables[0].rows}
     assert rows["BE", "a1"][3] == rows["BE", "all"][3]
     worst, best = rows["CFG", "a1"], rows["CFG", "a5"]
     assert isinstance(worst[3], float)
     assert isinstance(best[3], float)
     assert worst[3] > 2 * best[3]
-    assert "workloads a scenario" in outcome.verdict
+    assert "workloads a scenario" in report.verdict
     assert len((tmp_path / "cells-small.csv").read_text().splitlines()) == 1 + 12
 
 

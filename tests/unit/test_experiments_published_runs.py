@@ -138,7 +138,7 @@ def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:
         read_reference(tmp_path)
 
 
-def test_the_published_runs_are_told_apart(data_folder: Path) -> None:
+def test_the_published_runs_are_distinguished(data_folder: Path) -> None:
     reference = read_reference(data_folder)
     assert len(reference.runs) == 240
     assert all(len(batch.jobs) == 25 for batch in reference.runs.values())

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.outcome import write_outcome
 from scheduler_bridge.experiments.real_workloads import cells
-from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Plan, Trace, simulated, timeline
+from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Grid, Trace, simulated, timeline
 from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, judged, printed, run
 from scheduler_bridge.experiments.study import change
+from scheduler_bridge.experiments.study_report import write_report
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping, default_form
 from scheduler_bridge.workloads import TraceJob, Workload
 
@@ -51,7 +51,7 @@ def test_the_machine_over_time() -> None:
 
 
 def test_an_interrupted_plan_has_the_first_seed_first_and_rigid_jobs_once() -> None:
-    wanted = Plan((50, 100), (1, 2)).cells([FOUR])
+    wanted = Grid((50, 100), (1, 2)).cells([FOUR])
     assert wanted[0] == Cell("four", "easy", 0, 0)
     assert len(wanted) == len(set(wanted)) == 1 + 2 * 2 * 5
     assert [cell.seed for cell in wanted[1:]] == [1] * 10 + [2] * 10
@@ -92,30 +92,30 @@ def test_claims_are_of_all_workloads_and_judged_with_a_reason() -> None:
     assert (far.word, far.reason) == ("same sign", "rigid turnaround is 1,500, printed 2,391")
     assert verdicts["utilization rises from 72.33 to 98.73 %"].word == "not judged"
     assert verdicts["keep-pref expands most often"].word == "not judged"  # all are equal
-    nobody = Shares([_row("easy", 0, wait_s=4.0), *rows])
+    alone = Shares([_row("easy", 0, wait_s=4.0), *rows])
     text = "the best strategy waits less than 10 s from 40 % malleable on"
-    assert {verdict.text: verdict for verdict in judged(nobody, [FOUR])}[text].word == "not judged"
+    assert {verdict.text: verdict for verdict in judged(alone, [FOUR])}[text].word == "not judged"
 
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "SMALL_JOBS", {"haswell": 60, "knl": 60, "eagle": 60})
-    plan, how = Plan((100,), (1,)), Sweeping("small", tmp_path)
-    outcome = run(None, how, plan=plan)
+    grid, how = Grid((100,), (1,)), Sweeping("small", tmp_path)
+    report = run(None, how, grid=grid)
     monkeypatch.setattr(
         "scheduler_bridge.experiments.real_workloads.study.simulated", lambda *_: pytest.fail("simulated again")
     )
-    again = run(None, how, plan=plan)
-    assert again.tables == outcome.tables
-    assert {path.suffix for path in write_outcome(outcome, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
+    again = run(None, how, grid=grid)
+    assert again.tables == report.tables
+    assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
     assert "(synthetic)" in (tmp_path / "report.html").read_text()
-    assert any("Theta is left out" in remark for remark in outcome.remarks)
+    assert any("Theta is left out" in remark for remark in report.remarks)
 
 
 def test_the_command_goes_on_and_explains_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cells, "SMALL_JOBS", {"haswell": 40, "knl": 40, "eagle": 40})
-    monkeypatch.setitem(cells.PLANS, "small", Plan((100,), (1,)))
+    monkeypatch.setitem(cells.GRIDS, "small", Grid((100,), (1,)))
     monkeypatch.delenv("MALLEABLE_DATA", raising=False)
     out = tmp_path / "out"
     assert malleable(["experiment", "real-workloads", "--out", str(out), "--json"]) == 0

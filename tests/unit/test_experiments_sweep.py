@@ -119,10 +119,10 @@ def test_two_sweeps_do_not_write_one_file(tmp_path: Path) -> None:
 
 
 def test_the_time_left_follows_from_the_cells_of_the_same_trace() -> None:
-    told: list[Standing] = []
+    reported: list[Standing] = []
     cells = [*CELLS, Cell("b", "min", 60, 1)]
-    sweep(cells, _Simulated(), COLUMNS, reporter=told.append, clock=_steps(0, 2, 2, 6, 6, 16, 16, 20))
-    assert [(standing.done, standing.cells, standing.left_s) for standing in told] == [
+    sweep(cells, _Simulated(), COLUMNS, reporter=reported.append, clock=_steps(0, 2, 2, 6, 6, 16, 16, 20))
+    assert [(standing.done, standing.cells, standing.left_s) for standing in reported] == [
         (0, 4, None),
         (1, 4, 6.0),
         (2, 4, 6.0),

@@ -54,7 +54,7 @@ def test_parts_never_overlap_and_are_large_enough(cores: int) -> None:
 
 
 def compute(orders: int) -> None:
-    """Computes until so many orders have ended."""
+    """Computes until that many orders have ended."""
     while not orders or len(apgas.resizes()) < orders:
         glb.compute(Numbers([1], 500), Total, glb.Config(granularity=10))
         if not orders:
@@ -94,7 +94,7 @@ def by_place(used: Used) -> dict[int, Sequence[tuple[int, ...]]]:
     return {place: [cores for one, cores in used if one == place] for place in {place for place, _ in used}}
 
 
-def test_ids_are_only_told_where_nobody_asks_for_more(
+def test_ids_are_only_passed_on_where_binding_is_not_asked_for(
     apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, used: Used
 ) -> None:
     ask(monkeypatch, "7", bind="")

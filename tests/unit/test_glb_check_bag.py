@@ -218,7 +218,7 @@ def test_a_lost_task_is_found_even_if_the_result_hides_it() -> None:
 
 
 def test_the_guide_shows_what_is_said_of_a_bag_that_forgets_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    knapsack = import_module("knapsack")
+    knapsack = import_module("knapsack_bag")
 
     def merge(self: Any, other: Any) -> None:
         self.best = max(self.best, other.best)

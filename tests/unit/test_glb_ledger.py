@@ -85,7 +85,7 @@ def test_a_result_comes_once_per_stay() -> None:
         books.close()
 
 
-def test_what_a_lost_place_takes_along_is_told() -> None:
+def test_what_a_lost_place_takes_along_is_reported() -> None:
     books = ledger(3)
     books.wave({0: Statistics(), 1: Statistics(), 2: Statistics(received=4, sent=3)})
     books.reported(1, Statistics())

@@ -149,7 +149,7 @@ def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path
     assert provenance["seed"] == 1
 
 
-def test_the_start_is_told_where_the_system_knows_it(
+def test_the_start_is_reported_where_the_system_knows_it(
     runtime: FakeRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, path = with_json(tmp_path)
@@ -163,18 +163,18 @@ def test_the_start_is_told_where_the_system_knows_it(
     assert read(path)["startup"] == {}
 
 
-def test_a_bag_is_told_the_rate_to_which_workers_are_held(runtime: FakeRuntime, tmp_path: Path) -> None:
-    told: list[float | None] = []
+def test_a_bag_gets_the_rate_to_which_workers_are_held(runtime: FakeRuntime, tmp_path: Path) -> None:
+    rates: list[float | None] = []
     plain = build(SAMPLES, 1)
 
     def make_bag(rate: float | None) -> Bag[Hits]:
-        told.append(rate)
+        rates.append(rate)
         return plain.make_bag(rate)
 
     benchmark = replace(plain, make_bag=make_bag)
     assert run.run_benchmark(benchmark, with_json(tmp_path, rate=5e6, repeat=2)[0]) == 0
     assert run.run_benchmark(benchmark, with_json(tmp_path)[0]) == 0
-    assert told == [5e6, 5e6, None]
+    assert rates == [5e6, 5e6, None]
 
 
 def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime) -> None:
@@ -271,7 +271,7 @@ def test_repetitions_that_differ_are_wrong_whatever_the_benchmark_finds(runtime:
     assert read(path)["verified"] is False
 
 
-def test_a_failure_is_told_in_three_lines_and_in_the_file(
+def test_a_failure_is_reported_in_three_lines_and_in_the_file(
     runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runtime.error = ValueError("the dog ate it")

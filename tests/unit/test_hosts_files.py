@@ -11,8 +11,9 @@ import pytest
 from support import PATIENCE_S
 from support.processes import carrying
 
+from apgas.launch import ENV_REACHED
 from scheduler_bridge.backends.hosts import Host, launcher_of, read_hosts
-from scheduler_bridge.backends.hosts.hosts import ENV_REACHED, Reach, fewest_cores, parse_hosts
+from scheduler_bridge.backends.hosts.hosts import Reach, fewest_cores, parse_hosts
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.jobrunner.processes import ENV_MARK
 
@@ -54,7 +55,7 @@ def test_a_wrong_line_is_named(text: str, words: str) -> None:
     assert caught.value.hint
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match=r"none\.txt: No such file"):
         read_hosts(tmp_path / "none.txt")
 
@@ -82,7 +83,7 @@ def test_a_program_alone_is_called_like_ssh() -> None:
         ("ssh {host} {command} {command}", r"needs \{command\} once"),
     ],
 )
-def test_a_wrong_launcher_is_told(text: str, words: str) -> None:
+def test_a_wrong_launcher_is_reported(text: str, words: str) -> None:
     with pytest.raises(DaemonError, match=words) as caught:
         launcher_of(text)
     assert caught.value.hint
@@ -106,11 +107,11 @@ def run(reach: Reach, *words: str, mark: str = "") -> subprocess.CompletedProces
     environment = {name: value for name, value in os.environ.items() if name != ENV_MARK}
     if mark:
         environment[ENV_MARK] = mark
-    command = [str(reach.options[-1]), "-x", *words]
+    command = [str(reach.program), "-x", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
-def test_mpiexec_reaches_a_host_at_its_address_with_the_words_as_they_are(reach: Reach) -> None:
+def test_launchers_reach_a_host_at_its_address_with_the_words_as_they_are(reach: Reach) -> None:
     done = run(reach, "a", "echo", "'x  y'", "$((1 + 1))", ";", "exit", "7")
     assert (done.returncode, done.stdout) == (7, "called for 10.0.0.1\nx  y 2\n")
     stranger = run(reach, "c", "true")
@@ -134,7 +135,7 @@ def test_what_a_job_leaves_on_a_host_is_ended_there(reach: Reach) -> None:
 
 def test_what_another_call_of_the_same_job_runs_on_the_host_stays(reach: Reach) -> None:
     mark = "b" * 32
-    command = [str(reach.options[-1]), "b", f"sh -c 'echo $$ ${ENV_REACHED}; exec sleep 600'"]
+    command = [str(reach.program), "b", f"sh -c 'echo $$ ${ENV_REACHED}; exec sleep 600'"]
     with subprocess.Popen(command, env={**os.environ, ENV_MARK: mark}, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "called for b\n"
@@ -149,7 +150,7 @@ def test_what_another_call_of_the_same_job_runs_on_the_host_stays(reach: Reach) 
 
 
 def test_all_is_removed_in_the_end(reach: Reach) -> None:
-    folder = Path(reach.options[-1]).parent
+    folder = reach.program.parent
     assert len(list(folder.iterdir())) == 3
     reach.forget()
     assert list(folder.iterdir()) == []

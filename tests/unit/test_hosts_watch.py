@@ -18,26 +18,26 @@ RULES = Rules(every_s=0.01, again_s=0.01, slowest_s=0.02, deadline_s=10.0, failu
 
 
 class Daemon:
-    """Two nodes; remembers what it is told, and does it."""
+    """Two nodes; notes the calls, and carries them out."""
 
     def __init__(self) -> None:
         self.nodes: Sequence[str] = ["a", "b"]
         self.health = self
         self.stands: dict[str, Standing] = {}
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self._change = asyncio.Event()
 
     def standing(self, node: str) -> Standing:
         return self.stands.get(node, Standing.SERVING)
 
     def suspect(self, node: str, reason: str) -> None:
-        self._tell(f"suspect {node}: {reason}", node, Standing.AILING)
+        self._note(f"suspect {node}: {reason}", node, Standing.AILING)
 
     def lose(self, node: str, reason: str, *, spare: bool) -> None:
-        self._tell(f"lose {node}: {reason}, spare {spare}", node, Standing.AILING)
+        self._note(f"lose {node}: {reason}, spare {spare}", node, Standing.AILING)
 
     def regain(self, node: str) -> None:
-        self._tell(f"regain {node}", node, Standing.SERVING)
+        self._note(f"regain {node}", node, Standing.SERVING)
 
     def add(self, node: str) -> None:
         self.nodes = [*self.nodes, node]
@@ -52,11 +52,11 @@ class Daemon:
 
     async def until(self, words: str) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while not any(words in line for line in self.told):
+            while not any(words in line for line in self.calls):
                 await self.changed()
 
-    def _tell(self, line: str, node: str, standing: Standing) -> None:
-        self.told.append(line)
+    def _note(self, line: str, node: str, standing: Standing) -> None:
+        self.calls.append(line)
         self.stands[node] = standing
         self.wake()
 
@@ -81,11 +81,11 @@ def test_hosts_that_stop_to_answer_are_lost_and_come_back(up: Path) -> None:
             await daemon.until("regain b")
             daemon.add("c")
             await daemon.until("lose c")
-        return daemon.told
+        return daemon.calls
 
-    told = asyncio.run(play())
-    assert [line.partition(":")[0] for line in told] == ["suspect b", "lose b", "regain b", "suspect c", "lose c"]
-    assert told[1] == f"lose b: cat: {up}/b: No such file or directory, spare True"
+    calls = asyncio.run(play())
+    assert [line.partition(":")[0] for line in calls] == ["suspect b", "lose b", "regain b", "suspect c", "lose c"]
+    assert calls[1] == f"lose b: cat: {up}/b: No such file or directory, spare True"
 
 
 def test_a_host_that_failed_before_is_lost_after_the_rest_of_the_failures(up: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_host_that_failed_before_is_lost_after_the_rest_of_the_failures(up: Pa
         (up / "b").unlink()
         async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES, ["b"]):
             await daemon.until("lose b")
-        return daemon.told
+        return daemon.calls
 
     assert len(asyncio.run(play())) == 1
 
@@ -108,7 +108,7 @@ def test_a_node_that_is_away_is_not_looked_at(up: Path) -> None:
         (up / "b").unlink()
         async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES):
             await daemon.until("lose b")
-        return daemon.told
+        return daemon.calls
 
     assert not [line for line in asyncio.run(play()) if " a:" in line]
 
@@ -129,10 +129,10 @@ def test_a_node_that_has_left_is_not_looked_at_until_it_comes_back(up: Path) -> 
             daemon.stands["b"] = Standing.AILING
             daemon.add("b")
             await daemon.until("regain b")
-        return daemon.told
+        return daemon.calls
 
-    told = [line.partition(":")[0] for line in asyncio.run(play())]
-    assert told == ["suspect b", "lose b", "suspect a", "lose a", "regain b"]
+    calls = [line.partition(":")[0] for line in asyncio.run(play())]
+    assert calls == ["suspect b", "lose b", "suspect a", "lose a", "regain b"]
     assert forgotten == ["b"]
 
 
@@ -155,7 +155,7 @@ def test_nothing_follows_where_nobody_can_say_how_a_host_is() -> None:
         daemon.stands["a"] = Standing.AILING
         async with Watch(daemon, lambda node: Host(node, node), Unsure(), RULES):
             await daemon.until("lose b")
-        return daemon.told
+        return daemon.calls
 
     assert asyncio.run(play()) == ["suspect b: dead", "lose b: dead, spare True"]
 
@@ -180,7 +180,7 @@ def test_hosts_that_are_looked_at_together_are_looked_at_at_once() -> None:
         async with Watch(daemon, lambda node: Host(node, node), Together(), rules):
             await daemon.until("lose a")
             await daemon.until("lose b")
-        return daemon.told
+        return daemon.calls
 
     assert sorted(asyncio.run(play())) == ["lose a: a is dead, spare True", "lose b: b is dead, spare True"]
 
@@ -225,6 +225,6 @@ def test_files_that_jobs_need_are_looked_for(up: Path) -> None:
     assert asyncio.run(looks) == f"lacks {up}/it's gone"
 
 
-def test_a_launcher_that_cannot_be_run_is_told() -> None:
+def test_a_launcher_that_cannot_be_run_is_reported() -> None:
     answer = asyncio.run(run_on_host(launcher_of("/no/such/agent"), Host("h", "h"), "true", 5.0))
     assert answer.complaint == "the launcher /no/such/agent cannot be run: No such file or directory"

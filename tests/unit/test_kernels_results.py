@@ -1,4 +1,4 @@
-"""Turns, verdicts, table, picture and JSON of the kernels' measurement, with contenders that nobody had to measure."""
+"""Turns, verdicts, table, picture and JSON of the kernels' measurement, with contenders that were not measured."""
 
 from __future__ import annotations
 

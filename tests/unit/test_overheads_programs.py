@@ -115,7 +115,7 @@ def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_idle_program_of_the_mpi_transport_is_told_so_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_idle_program_of_the_mpi_transport_gets_it_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str | None] = []
 
     def start(_: object, __: object, env: Mapping[str, str], ___: object) -> Child:

@@ -1,4 +1,4 @@
-"""Turns, lines, table and JSON, from answers that nobody had to measure."""
+"""Turns, lines, table and JSON, from answers that were not measured."""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Grow, InvalidParameterError, Reserve, Shrink, Stand, Start
-from scheduler_bridge.sim import SimJob, simulate
+from scheduler_bridge.sim import simulate
 
 NOW = 100.0
 
@@ -127,7 +128,7 @@ def test_others_give_in_the_place_of_who_would_get_some_back(
     behind: list[JobSpec], given: list[tuple[int, int]]
 ) -> None:
     # Job 1 misses nodes least, 8 x 10, and would be left with one. Then job 2 would give it one of its 7, as soon as
-    # nobody waits: (7 - n) x 10 >= 3 x (1 + n) x 10, n <= 1. So it gives that one now.
+    # no job waits: (7 - n) x 10 >= 3 x (1 + n) x 10, n <= 1. So it gives that one now.
     jobs = [running(malleable(1, 1, 20, 100.0), 8), running(malleable(2, 1, 20, 100.0), 7)]
     assert decide(15, [rigid(9, 7), *behind], jobs) == [(Shrink, job_id, nodes) for job_id, nodes in given]
 
@@ -142,11 +143,11 @@ def test_nothing_is_taken_for_those_behind_the_next_blocked_job(second: int, giv
 
 def test_a_timeline() -> None:
     # Job 1 starts alone on all 8 nodes: 800 node-seconds, 100 s. At 40 s job 2 comes, 80 node-seconds: it starts on 1
-    # node, of job 1. Nobody waits then: sqrt(800) = 28.3 and sqrt(80) = 8.94; (7 - n) x 28.3 >= (1 + n) x 8.94 x 3, so
+    # node, of job 1. No job waits then: sqrt(800) = 28.3 and sqrt(80) = 8.94; (7 - n) x 28.3 >= (1 + n) x 8.94 x 3, so
     # 3 nodes move, and job 2 has 20 s on 4 nodes, as job 1 has; it then gets all 8 back.
     jobs = [
-        SimJob(JobSpec(1, "m", "u", "malleable", 1, 1, 8, 800.0, 0.0), 800.0),
-        SimJob(JobSpec(2, "m", "u", "malleable", 1, 1, 8, 80.0, 40.0), 80.0),
+        simulated(JobSpec(1, "m", "u", "malleable", 1, 1, 8, 800.0, 0.0), 800.0),
+        simulated(JobSpec(2, "m", "u", "malleable", 1, 1, 8, 80.0, 40.0), 80.0),
     ]
     records = simulate(8, policies.get("best-use", worth_s=1.0), jobs).records
     assert records[1].sizes == [(0.0, 8), (40.0, 7), (40.0, 4), (60.0, 8)]

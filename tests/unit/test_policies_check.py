@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import advance_reservations
@@ -21,12 +22,12 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Stand, Start
-from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy, random_scenario
+from scheduler_bridge.sim import AuditError, Scenario, Simulated, check_policy, random_scenario
 from scheduler_bridge.sim.audit import NotKeptError
 
 
-def rigid(job_id: int, nodes: int, runtime_s: float) -> SimJob:
-    return SimJob(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, runtime_s, 0.0), runtime_s)
+def rigid(job_id: int, nodes: int, runtime_s: float) -> Simulated:
+    return simulated(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, runtime_s, 0.0), runtime_s)
 
 
 # Four nodes: job 0 (3 nodes, 10 s), job 1 (4 nodes) blocked, job 2 (1 node, 11 s) would delay it; job 3 is malleable.
@@ -36,7 +37,7 @@ SCENARIO = Scenario(
         rigid(0, 3, 10),
         rigid(1, 4, 10),
         rigid(2, 1, 11),
-        SimJob(JobSpec(3, "m", "u", "malleable", 1, 1, 4, 100.0, 5.0), 20.0, grow_s=1.0),
+        simulated(JobSpec(3, "m", "u", "malleable", 1, 1, 4, 100.0, 5.0), 20.0, grow_s=1.0),
     ),
 )
 
@@ -153,7 +154,7 @@ def test_a_policy_that_never_settles_is_caught() -> None:
             Shrink(job_id, 1, "down") if nodes == 2 else Grow(job_id, 1, "up") for job_id, nodes in sizes
         ]
 
-    job = SimJob(JobSpec(0, "m", "u", "malleable", 1, 1, 2, 100.0, 0.0), 20.0)
+    job = simulated(JobSpec(0, "m", "u", "malleable", 1, 1, 2, 100.0, 0.0), 20.0)
     with pytest.raises(AuditError, match="still something to decide after 1000 passes"):
         check_policy(lambda: Changed(seesaw), Scenario(2, (job,)))
 
@@ -207,11 +208,11 @@ def test_random_scenarios_are_given_by_their_seed_and_contain_what_they_promise(
     assert all(random_scenario(seed, exact=True).is_exact for seed in range(50))
     scenarios = [random_scenario(seed) for seed in range(50)]
     jobs = [job for scenario in scenarios for job in scenario.jobs]
-    assert any(job.failing_orders for job in jobs)
-    assert any(job.runtime_s > job.spec.walltime_s for job in jobs)
+    assert any(dynamics.failing_orders for _, dynamics in jobs)
+    assert any(job.runtime_s > job.walltime_s for job, _ in jobs)
     for behaviour in ("start_delay_s", "grow_s", "shrink_s", "defer_s", "kill_delay_s", "own_choice"):
-        assert len({getattr(job, behaviour) for job in jobs}) > 1, behaviour
-    assert {job.spec.job_class for job in jobs} == {"rigid", "malleable"}
+        assert len({getattr(dynamics, behaviour) for _, dynamics in jobs}) > 1, behaviour
+    assert {job.job_class for job, _ in jobs} == {"rigid", "malleable"}
     happens = {type(event) for scenario in scenarios for _, event in scenario.disturbances}
     assert happens == {NodeDown, NodeUp, CancelJob, EvolvingRequest, ReservationMade, ReservationCancelled}
 

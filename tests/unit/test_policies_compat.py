@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.core.events import Effect, Event, SendOrder
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
-from scheduler_bridge.sim import Engine, SimJob, SimResult, simulate
+from scheduler_bridge.sim import Engine, SimResult, simulate
 
 NOW = 100.0
 HEAD = 9
@@ -76,8 +77,12 @@ def test_a_job_that_ends_with_the_wait_of_the_first_one_does_not_overtake(wallti
 
 def test_with_equal_walltimes_it_is_fcfs() -> None:
     # 4 nodes, walltimes of 800 s. 0 s: job 0 (3 nodes, 100 s). Job 1 (2 nodes) waits until 100 s, and so does job 2
-    # (1 node, 10 s), although a node is free all the time: nobody overtakes.
-    jobs = [SimJob(rigid(0, 3, 800.0), 100.0), SimJob(rigid(1, 2, 800.0), 50.0), SimJob(rigid(2, 1, 800.0), 10.0)]
+    # (1 node, 10 s), although a node is free all the time: no job overtakes.
+    jobs = [
+        simulated(rigid(0, 3, 800.0), 100.0),
+        simulated(rigid(1, 2, 800.0), 50.0),
+        simulated(rigid(2, 1, 800.0), 10.0),
+    ]
     result = simulate(4, policies.get("easy-compat"), jobs, settings=settings_for("easy-compat"))
     assert starts(result) == [0, 100, 100]
     assert starts(simulate(4, policies.get("fcfs"), jobs)) == [0, 100, 100]
@@ -86,7 +91,11 @@ def test_with_equal_walltimes_it_is_fcfs() -> None:
 def test_the_pass_after_five_seconds_lets_overtake() -> None:
     # 4 nodes. 0 s: job 0 (3 nodes, 100 s); job 1 (2 nodes) is found blocked. 5 s: the next pass; job 2 (1 node, 90 s)
     # would end at 95 s < 100 s: it starts. Decided at events alone it would start when job 0 ends.
-    jobs = [SimJob(rigid(0, 3, 100.0), 100.0), SimJob(rigid(1, 2, 50.0), 50.0), SimJob(rigid(2, 1, 90.0), 90.0)]
+    jobs = [
+        simulated(rigid(0, 3, 100.0), 100.0),
+        simulated(rigid(1, 2, 50.0), 50.0),
+        simulated(rigid(2, 1, 90.0), 90.0),
+    ]
     result = simulate(4, policies.get("easy-compat"), jobs, settings=settings_for("easy-compat"))
     assert starts(result) == [0, 100, 5]
     assert starts(simulate(4, policies.get("easy-compat"), jobs)) == [0, 100, 100]
@@ -133,9 +142,9 @@ def test_among_equals_the_start_decides_who_grows_first_and_not_the_id(first: in
     # 8 nodes: two malleable jobs start on 4 each, at 0 and 1 s. 2 s: job 3 needs 6: each gives 3. 12 s: its 6 nodes are
     # free, and each could get 3.
     jobs = [
-        SimJob(malleable(first, 1, 4, 100.0), 50.0),
-        SimJob(malleable(last, 1, 4, 100.0, submit_s=1.0), 50.0),
-        SimJob(rigid(3, 6, 10.0, submit_s=2.0), 10.0),
+        simulated(malleable(first, 1, 4, 100.0), 50.0),
+        simulated(malleable(last, 1, 4, 100.0, submit_s=1.0), 50.0),
+        simulated(rigid(3, 6, 10.0, submit_s=2.0), 10.0),
     ]
     grown: list[int] = []
 
@@ -162,9 +171,9 @@ def test_a_timeline_with_too_many_nodes_released() -> None:
     # 2: 30 left at 3 s. 3 s: job 2 starts, 2 nodes stay idle, for both jobs pause until 63 s. 8 s: job 2 ends.
     # 18 s: both jobs end.
     jobs = [
-        SimJob(malleable(0, 1, 4), 40.0, shrink_s=1.0),
-        SimJob(malleable(1, 1, 4), 40.0, shrink_s=1.0),
-        SimJob(rigid(2, 2, submit_s=2.0), 5.0),
+        simulated(malleable(0, 1, 4), 40.0, shrink_s=1.0),
+        simulated(malleable(1, 1, 4), 40.0, shrink_s=1.0),
+        simulated(rigid(2, 2, submit_s=2.0), 5.0),
     ]
     records = simulate(8, policies.get("malleable-compat"), jobs, settings=settings_for("malleable-compat")).records
     assert [record.sizes for record in records.values()] == [

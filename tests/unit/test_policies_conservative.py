@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 
+from support.simulated import simulated
+
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
 from scheduler_bridge.core.events import JobEnded, JobSubmitted
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies.profile import Profile
-from scheduler_bridge.sim import SimJob, SimResult, simulate
+from scheduler_bridge.sim import SimResult, Simulated, simulate
 
 
-def rigid(job_id: int, nodes: int, runtime_s: float, walltime_s: float | None = None) -> SimJob:
+def rigid(job_id: int, nodes: int, runtime_s: float, walltime_s: float | None = None) -> Simulated:
     walltime_s = runtime_s if walltime_s is None else walltime_s
-    return SimJob(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, 0.0), runtime_s)
+    return simulated(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, 0.0), runtime_s)
 
 
 def starts(result: SimResult) -> list[float | None]:
@@ -54,16 +56,16 @@ def test_a_promise_is_kept_although_an_earlier_job_could_start_sooner_without_it
 def test_a_malleable_job_gets_as_many_nodes_as_delay_nobody() -> None:
     # Six nodes. 0 s: job 0 (3 nodes until 10 s); job 1 (4 nodes) is reserved at 10 s, which leaves 2.
     # Job 2 (1 to 3 nodes, walltime 1000 s) gets 2 of the 3 free nodes.
-    mold = SimJob(JobSpec(2, "m", "u", "malleable", 1, 1, 3, 1000.0, 0.0), 100.0)
+    mold = simulated(JobSpec(2, "m", "u", "malleable", 1, 1, 3, 1000.0, 0.0), 100.0)
     result = simulate(6, policies.get("conservative"), [rigid(0, 3, 10), rigid(1, 4, 10), mold])
     assert starts(result) == [0, 10, 0]
     assert result.records[2].sizes == [(0.0, 2)]
 
 
-def test_every_waiting_job_is_told_its_start() -> None:
+def test_every_waiting_job_gets_a_start() -> None:
     core = SchedulerCore(("a", "b", "c", "d"), policies.get("conservative"))
-    core.handle_batch([JobSubmitted(job.spec) for job in (rigid(0, 3, 10), rigid(1, 2, 10), rigid(2, 4, 10))], 0.0)
-    core.handle(JobSubmitted(rigid(3, 1, 25).spec), 0.0)
+    core.handle_batch([JobSubmitted(job.spec()) for job, _ in (rigid(0, 3, 10), rigid(1, 2, 10), rigid(2, 4, 10))], 0.0)
+    core.handle(JobSubmitted(rigid(3, 1, 25)[0].spec()), 0.0)
     assert [row.expected_start_s for row in core.snapshot().jobs] == [None, 10.0, 20.0, 30.0]
     assert core.explain(2) == "job 2 is queued: it needs 4 nodes, 1 is free; 4 nodes are reserved for job 2 at 20 s"
     assert core.explain(3) == ("job 3 is queued: to start now would delay others; 1 node is reserved for job 3 at 30 s")
@@ -71,7 +73,7 @@ def test_every_waiting_job_is_told_its_start() -> None:
 
 def test_a_promise_that_is_kept_is_over() -> None:
     core = SchedulerCore(("a", "b", "c", "d"), policies.get("conservative"))
-    core.handle_batch([JobSubmitted(job.spec) for job in (rigid(0, 3, 10), rigid(1, 2, 10))], 0.0)
+    core.handle_batch([JobSubmitted(job.spec()) for job, _ in (rigid(0, 3, 10), rigid(1, 2, 10))], 0.0)
     assert [promise.job_id for promise in core._state.view().reservations] == [1]
     core.handle(JobEnded(0, "completed"), 5.0)
     assert core._state.view().reservations == ()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from support.simulated import simulated
+
 from scheduler_bridge import policies
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
-from scheduler_bridge.sim import SimJob, simulate
+from scheduler_bridge.sim import simulate
 
 NOW = 100.0
 
@@ -162,8 +164,8 @@ def test_none_idle_timeline() -> None:
     # 6 s: job 1 starts. 16 s: job 1 ends; job 0 (9 node-seconds left) gets the 3 nodes within 2 s (17 s at 1 node: 7
     # left at 18 s), then runs on 4: ends at 19.75 s.
     jobs = [
-        SimJob(malleable(0, 1, 4), 40.0, grow_s=2.0, shrink_s=1.0),
-        SimJob(JobSpec(1, "r", "u", "rigid", 3, 3, 3, 10.0, 5.0), 10.0),
+        simulated(malleable(0, 1, 4), 40.0, grow_s=2.0, shrink_s=1.0),
+        simulated(JobSpec(1, "r", "u", "rigid", 3, 3, 3, 10.0, 5.0), 10.0),
     ]
     records = simulate(4, policies.get("malleable"), jobs).records
     assert records[0].sizes == [(0.0, 4), (6.0, 1), (18.0, 4)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
@@ -19,7 +20,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.model import ClusterView, InvalidJobError, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
 from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel, runtime_s
-from scheduler_bridge.sim import SimJob, simulate
+from scheduler_bridge.sim import simulate
 
 NOW = 100.0
 
@@ -146,7 +147,7 @@ def test_the_runtime_follows_rho() -> None:
         malleable(1, 1, 4, 64, rho=1.5)
 
 
-# Nobody waits. Job 1 (4 of at most 20 nodes, rho 0.2), job 2 (4 of at most 9 nodes, rho 0.1): job 2 first.
+# No job waits. Job 1 (4 of at most 20 nodes, rho 0.2), job 2 (4 of at most 9 nodes, rho 0.1): job 2 first.
 GROWERS = [running(malleable(1, 1, 4, 20, 0.2), 4), running(malleable(2, 1, 4, 9, 0.1), 4)]
 
 
@@ -210,9 +211,9 @@ def test_timeline() -> None:
     # by 5 from 3 to 8 (5 > 3), for 1000 s of walltime are far from over. Work: 640 node-seconds; 10 x 4 + 90 x 3 = 310
     # are done at 100 s; 330 / 8 = 41.25 s.
     jobs = [
-        SimJob(malleable(0, 2, 4, 8), 160.0),
-        SimJob(rigid(1, 4), 100.0),
-        SimJob(JobSpec(2, "r", "u", "rigid", 1, 1, 1, 10.0, 10.0), 5.0),
+        simulated(malleable(0, 2, 4, 8), 160.0),
+        simulated(rigid(1, 4), 100.0),
+        simulated(JobSpec(2, "r", "u", "rigid", 1, 1, 1, 10.0, 10.0), 5.0),
     ]
     records = simulate(8, policies.get("mebf"), jobs).records
     assert records[0].sizes == [(0.0, 4), (10.0, 3), (100.0, 8)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob
@@ -11,11 +12,11 @@ from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies import Reserve, Start
 from scheduler_bridge.policies.compose import ComposedPolicy
 from scheduler_bridge.policies.penalty import priority
-from scheduler_bridge.sim import Engine, SimJob, simulate
+from scheduler_bridge.sim import Engine, Simulated, simulate
 
 
-def job(job_id: int, user: str, runtime_s: float = 10.0, walltime_s: float = 10.0, submit_s: float = 0.0) -> SimJob:
-    return SimJob(JobSpec(job_id, "r", user, "rigid", 1, 1, 1, walltime_s, submit_s), runtime_s)
+def job(job_id: int, user: str, runtime_s: float = 10.0, walltime_s: float = 10.0, submit_s: float = 0.0) -> Simulated:
+    return simulated(JobSpec(job_id, "r", user, "rigid", 1, 1, 1, walltime_s, submit_s), runtime_s)
 
 
 @pytest.mark.parametrize(
@@ -27,14 +28,14 @@ def test_the_priorities_are_those_of_table_1(accuracy: float | None, expected: i
 
 
 def test_good_estimators_come_first_and_newcomers_in_the_middle() -> None:
-    queue = tuple(job(index, user).spec for index, user in enumerate(("bad", "new", "good", "bad", "good")))
+    queue = tuple(job(index, user)[0].spec() for index, user in enumerate(("bad", "new", "good", "bad", "good")))
     view = ClusterView(5, 5, queue, (), accuracy={"good": 0.9, "bad": 0.1})
     started = [d.job_id for d in policies.get("penalty").decide(view, 0.0) if isinstance(d, Start)]
     assert started == [2, 4, 1, 0, 3]
 
 
 def test_the_reservation_is_the_best_estimators() -> None:
-    queue = (job(0, "bad").spec, JobSpec(1, "r", "good", "rigid", 2, 2, 2, 10.0, 0.0))
+    queue = (job(0, "bad")[0].spec(), JobSpec(1, "r", "good", "rigid", 2, 2, 2, 10.0, 0.0))
     view = ClusterView(2, 0, queue, (), accuracy={"good": 0.9, "bad": 0.1})
     (reserve,) = (d for d in policies.get("penalty", over="fcfs").decide(view, 0.0) if isinstance(d, Reserve))
     assert reserve.reservation.job_id == 1
@@ -67,7 +68,7 @@ def accuracy(engine: Engine) -> dict[str, float]:
     return dict(engine.core._state.view().accuracy)
 
 
-def after(jobs: list[SimJob]) -> Engine:
+def after(jobs: list[Simulated]) -> Engine:
     engine = Engine(1, policies.get("fcfs"))
     engine.run(jobs)
     return engine
@@ -81,9 +82,9 @@ def test_the_last_ten_jobs_count() -> None:
 
 
 def test_jobs_over_their_walltime_are_exact_and_cancelled_ones_do_not_count() -> None:
-    slow = structs.replace(job(0, "slow", 99.0), kill_delay_s=5.0)
+    slow, dynamics = job(0, "slow", 99.0)
     engine = Engine(2, policies.get("fcfs"))
-    engine.run([slow, job(1, "gone")], [(3.0, CancelJob(1))])
+    engine.run([(slow, structs.replace(dynamics, kill_delay_s=5.0)), job(1, "gone")], [(3.0, CancelJob(1))])
     assert accuracy(engine) == {"slow": 1.0}
 
 

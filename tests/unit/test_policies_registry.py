@@ -22,7 +22,7 @@ def test_every_policy_knows_its_name_and_cites_its_source(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", policies.names())
-def test_the_source_is_told_apart_from_the_decisions(name: str) -> None:
+def test_the_source_is_separate_from_the_decisions(name: str) -> None:
     info = policies.describe(name)
     assert info.source.endswith(".")
     assert "[D]" not in info.source

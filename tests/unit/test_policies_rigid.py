@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import SimJob, SimResult, simulate
+from scheduler_bridge.sim import SimResult, Simulated, simulate
 
 
-def rigid(job_id: int, nodes: int, runtime_s: float, submit_s: float = 0.0, walltime_s: float | None = None) -> SimJob:
+def rigid(
+    job_id: int, nodes: int, runtime_s: float, submit_s: float = 0.0, walltime_s: float | None = None
+) -> Simulated:
     walltime_s = runtime_s if walltime_s is None else walltime_s
-    return SimJob(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, submit_s), runtime_s)
+    return simulated(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, submit_s), runtime_s)
 
 
-def malleable(job_id: int, sizes: tuple[int, int, int], runtime_s: float, submit_s: float = 0.0) -> SimJob:
+def malleable(job_id: int, sizes: tuple[int, int, int], runtime_s: float, submit_s: float = 0.0) -> Simulated:
     low, nodes, high = sizes
-    return SimJob(JobSpec(job_id, "m", "u", "malleable", nodes, low, high, 1000.0, submit_s), runtime_s)
+    return simulated(JobSpec(job_id, "m", "u", "malleable", nodes, low, high, 1000.0, submit_s), runtime_s)
 
 
 def starts(result: SimResult) -> list[float | None]:

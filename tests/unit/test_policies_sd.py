@@ -8,13 +8,14 @@ from typing import Literal
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Reserve, Share, Start
 from scheduler_bridge.policies.sharing_candidates import Candidates, Terms
-from scheduler_bridge.sim import Engine, SimJob, SimResult
+from scheduler_bridge.sim import Engine, SimResult, Simulated
 
 NOW = 100.0
 
@@ -178,9 +179,9 @@ def test_the_filter_is_by_the_names_of_nodes(nodes: str, sharing: int | None) ->
     # shares until 50 s with job 0, the first one; with job 1, if job 0 has a node that may not be shared; else it waits
     # for the ends at 100 s.
     jobs = [
-        SimJob(malleable(0, 2, 100.0), 100.0),
-        SimJob(malleable(1, 2, 100.0), 100.0),
-        SimJob(malleable(2, 2, 20.0, 10.0), 20.0),
+        simulated(malleable(0, 2, 100.0), 100.0),
+        simulated(malleable(1, 2, 100.0), 100.0),
+        simulated(malleable(2, 2, 20.0, 10.0), 20.0),
     ]
     result = Engine(4, policies.get("sd-policy", nodes=nodes), Settings(cores_per_node=4), check=True).run(jobs)
     assert [job_id for job_id in (0, 1) if result.records[job_id].shares] == ([] if sharing is None else [sharing])
@@ -233,7 +234,7 @@ def test_wrong_parameters_are_named(bad: dict[str, object]) -> None:
 # timelines on nodes of four cores -------------------------------------------------------------------------------------
 
 
-def run(nodes: int, jobs: Sequence[SimJob], sharing: Literal["ideal", "worst"] = "ideal") -> SimResult:
+def run(nodes: int, jobs: Sequence[Simulated], sharing: Literal["ideal", "worst"] = "ideal") -> SimResult:
     engine = Engine(nodes, policies.get("sd-policy"), Settings(cores_per_node=4), check=True, sharing=sharing)
     return engine.run(jobs)
 
@@ -245,7 +246,7 @@ def ends(result: SimResult) -> list[float | None]:
 @pytest.mark.parametrize("sharing", ["ideal", "worst"])
 def test_a_mate_gets_its_cores_back_when_the_newcomer_ends(sharing: Literal["ideal", "worst"]) -> None:
     # Job 0 (2 nodes, 100 s). 10 s: job 1 (2 nodes, 20 s) shares them until 50 s; job 0 loses 20 s: it ends at 120 s.
-    result = run(2, [SimJob(malleable(0, 2, 100.0), 100.0), SimJob(malleable(1, 2, 20.0, 10.0), 20.0)], sharing)
+    result = run(2, [simulated(malleable(0, 2, 100.0), 100.0), simulated(malleable(1, 2, 20.0, 10.0), 20.0)], sharing)
     assert ends(result) == [120.0, 50.0]
     assert result.records[0].shares == ((10.0, 0.5), (50.0, 1.0))
     assert result.records[1].shares == ((10.0, 0.5),)
@@ -262,9 +263,9 @@ def test_a_newcomer_takes_the_cores_of_a_mate_that_ends_first(
     # 30 s: job 0 has done its last 10 s on half of the cores. Job 2, with 15 s left, has 4 and 2 cores now: on 6 of 8
     # cores it needs 20 s more, as fast as on the slower node 30 s. Job 1 loses half of the time until then: 20 or 25 s.
     jobs = [
-        SimJob(malleable(0, 1, 100.0), 20.0),
-        SimJob(malleable(1, 1, 100.0), 100.0),
-        SimJob(malleable(2, 2, 25.0, 10.0), 25.0),
+        simulated(malleable(0, 1, 100.0), 20.0),
+        simulated(malleable(1, 1, 100.0), 100.0),
+        simulated(malleable(2, 2, 25.0, 10.0), 25.0),
     ]
     result = run(2, jobs, sharing)
     assert ends(result) == [30.0, mate_s, newcomer_s]
@@ -273,13 +274,13 @@ def test_a_newcomer_takes_the_cores_of_a_mate_that_ends_first(
 
 def test_a_newcomer_that_ends_early_gives_its_mate_more_time_back() -> None:
     # Job 1 asked for 20 s and needs 5 s: it shares from 10 s to 20 s. Job 0 loses 5 s.
-    result = run(2, [SimJob(malleable(0, 2, 100.0), 100.0), SimJob(malleable(1, 2, 20.0, 10.0), 5.0)])
+    result = run(2, [simulated(malleable(0, 2, 100.0), 100.0), simulated(malleable(1, 2, 20.0, 10.0), 5.0)])
     assert ends(result) == [105.0, 20.0]
 
 
 def test_jobs_that_share_are_ended_at_the_extended_walltime() -> None:
     # As the first timeline, but both jobs go on for ever: job 1 is ended at 10 + 20 / 0.5 = 50 s, job 0 at 120 s.
-    result = run(2, [SimJob(malleable(0, 2, 100.0), 900.0), SimJob(malleable(1, 2, 20.0, 10.0), 900.0)])
+    result = run(2, [simulated(malleable(0, 2, 100.0), 900.0), simulated(malleable(1, 2, 20.0, 10.0), 900.0)])
     assert ends(result) == [120.0, 50.0]
     assert [record.outcome for record in result.records.values()] == ["timeout", "timeout"]
 

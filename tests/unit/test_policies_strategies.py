@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
-from scheduler_bridge.sim import SimJob, simulate
+from scheduler_bridge.sim import simulate
 
 NOW = 100.0
 STRATEGIES = ["min", "pref", "avg", "keep-pref"]
@@ -137,7 +138,7 @@ def test_keep_pref_does_not_count_on_nodes_below_the_preferred_size() -> None:
     assert reserved(decide("keep-pref", 10, [rigid(3, 8)], jobs)) == Reservation(3, 900.0, 8, 2)
 
 
-# Step 3: who gets idle nodes, when nobody waits? Sizes as above.
+# Step 3: which job gets idle nodes, when none waits? Sizes as above.
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_timeline_of_min_and_keep_pref() -> None:
     # 120 - 33 = 87 node-seconds left: ends at 37.5 s.
     # keep-pref: job 0 could only give 2, so job 1 waits until job 0's end at 32 s.
     late = JobSpec(1, "r", "u", "rigid", 3, 3, 3, 10.0, 12.0)
-    jobs = [SimJob(malleable(0, 1, 4, 6), 48.0, shrink_s=1.0), SimJob(late, 10.0)]
+    jobs = [simulated(malleable(0, 1, 4, 6), 48.0, shrink_s=1.0), simulated(late, 10.0)]
     records = simulate(6, policies.get("min"), jobs).records
     assert records[0].sizes == [(0.0, 6), (13.0, 3), (23.0, 6)]
     assert (records[1].start_s, records[1].end_s, records[0].end_s) == (13.0, 23.0, 37.5)

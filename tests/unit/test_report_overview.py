@@ -54,7 +54,8 @@ def test_jobs_that_are_not_over_count_until_now() -> None:
     assert course.mean_turnaround_s is None
     assert course.waiting.sum() == 10 + 40
     assert "of which 2 are not over" in overview.claim(course)
-    never = Course.of("easy", 2, [Life(0, None, None, ())], until_s=60)
+    never = Course.of("easy", 1, [Life(0, None, None, ())], until_s=60)
+    assert overview.claim(never).startswith("1 job, of which 1 is not over on 1 node under easy, over ")
     assert overview.headline(never) == "easy: 0 % busy, no job has started"
     with pytest.raises(ValueError, match="no job"):
         Course.of("easy", 2, [])
@@ -301,7 +302,7 @@ def test_the_curves_mark_a_part_and_not_the_whole(to_s: float, marked: bool) -> 
     assert len(figure.artists) == (2 if marked else 0)
 
 
-def test_many_sizes_are_told_by_the_first_and_the_last() -> None:
+def test_many_sizes_are_named_by_the_first_and_the_last() -> None:
     steps = [(float(at_s), at_s + 1.0, 0, 1 + at_s % 7) for at_s in range(100)]
     assert words.allocation(job(1, *steps[:3], malleable=True)) == "1→2→3"
     assert words.allocation(job(1, *steps, malleable=True)) == "1→2→3→4→5→6→7→1→...→2 (100 sizes)"

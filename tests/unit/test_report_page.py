@@ -102,7 +102,7 @@ def test_the_page_says_its_title_once() -> None:
         (None, None, "-"),
     ],
 )
-def test_what_was_never_told_is_not_called_unchecked(
+def test_what_was_never_reported_is_not_called_unchecked(
     result: dict[str, object] | None, verified: bool | None, said: str
 ) -> None:
     record = run("malleable", 100.0)
@@ -116,7 +116,7 @@ def test_the_parts_of_a_resize_add_up_to_what_it_took() -> None:
     early = ResizeRecord(1, "grow", 1, 9.0, 9.4, 0.4, {"spawn": 0.35, "post": 0.1})
     assert words.resize_times(early) == (0.45, {"spawn": 0.35, "post": 0.1}), "two clocks may differ a little"
     assert words.resize_times(ResizeRecord(1, "grow", 1, 9.0)) == (None, {})
-    assert words.resize_times(ResizeRecord(1, "grow", 1, 9.0, 10.0)) == (1.0, {}), "the job told no phases"
+    assert words.resize_times(ResizeRecord(1, "grow", 1, 9.0, 10.0)) == (1.0, {}), "the job reported no phases"
 
 
 def test_the_policy_has_a_column_only_where_there_are_several() -> None:

@@ -194,7 +194,7 @@ def test_a_run_that_goes_on_is_not_said_to_be_over() -> None:
         (432_005.0, "days since the first submission", ["0", "0.5", "1"]),
     ],
 )
-def test_time_is_told_in_the_unit_of_the_title(end_s: float, label: str, first: list[str]) -> None:
+def test_time_is_given_in_the_unit_of_the_title(end_s: float, label: str, first: list[str]) -> None:
     record = run()
     record.jobs[1].segments = [Segment(5, end_s, ("c",))]
     record.jobs[1].end_s = record.end_s = end_s

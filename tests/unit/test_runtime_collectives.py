@@ -88,7 +88,7 @@ class Grown(ReleaseNewest):
         self.event.set()
 
 
-def tell(table: apgas.PlaceLocal[list[int]], to: apgas.GlobalRef[Future[list[int]]]) -> None:
+def answer_to(table: apgas.PlaceLocal[list[int]], to: apgas.GlobalRef[Future[list[int]]]) -> None:
     answer = table.get()
     with apgas.finish():
         apgas.at(to.place, lambda: to.get().set_result(answer))
@@ -101,9 +101,9 @@ def test_an_uncounted_activity_of_a_newcomer_gets_what_was_broadcast() -> None:
         apgas.define_malleable_handler(handler)
         job.grow(1)
         assert handler.event.wait(PATIENCE_S)
-        told: Future[list[int]] = Future()
-        apgas.uncounted(apgas.places()[-1], tell, table, apgas.GlobalRef(told))
-        return told.result(PATIENCE_S)
+        answer_of: Future[list[int]] = Future()
+        apgas.uncounted(apgas.places()[-1], answer_to, table, apgas.GlobalRef(answer_of))
+        return answer_of.result(PATIENCE_S)
 
     job = Job(main, places=2)
     assert job.run() == [1, 2]

@@ -375,7 +375,7 @@ def test_a_wrong_list(apgas_job: MakeJob, chosen: Callable[[], object], reason: 
     assert handler.calls == ["preShrink", *["shrinkAborted"] * undone, "preShrink", "postShrink"]
 
 
-class Told(Handler):
+class NotesOutcomes(Handler):
     """Notes how orders end; the first time it fails at that."""
 
     def __init__(self) -> None:
@@ -405,7 +405,7 @@ def test_the_handler_hears_how_every_order_ended_before_the_next_begins(
         assert handler.records == apgas.resizes()
 
     monkeypatch.setattr(InProcessSpawner, "spawn", no_host)
-    handler = Told()
+    handler = NotesOutcomes()
     job: Job[None] = apgas_job(main, places=2)
     job.run()
     assert handler.calls == ["preGrow", "grow aborted", "shrink refused", "preGrow", "postGrow", "grow done"]

@@ -11,7 +11,7 @@ from apgas import Place
 FIRST, AGAIN, SECOND = Place(1, "b"), Place(1, "elsewhere"), Place(2, "a")
 
 
-def test_places_are_told_apart_by_their_ids_alone() -> None:
+def test_places_differ_by_their_ids_alone() -> None:
     assert FIRST == AGAIN
     assert not FIRST != AGAIN  # noqa: SIM202 - each comparison is a method of its own
     assert FIRST != SECOND

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from apgas.errors import UsageError
+from apgas.runtime import environment, joining, main_module
 from apgas.runtime.joining import LOOPBACK, Location, Network, listening_host, machine, node_elsewhere
 
 
@@ -85,3 +87,16 @@ def test_this_machine_knows_its_loopback() -> None:
     assert network.resolve("localhost") == LOOPBACK
     assert network.resolve("name.invalid") is None
     assert network.source_towards(LOOPBACK) == LOOPBACK
+
+
+def test_a_working_folder_that_is_gone_is_not_taken_for_a_failed_setup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    state = main_module.program_state(None)
+    monkeypatch.chdir(tmp_path)
+    folder.rmdir()
+    reason = f"{environment.node_name()}: cannot enter the program's working folder {folder}: No such file or directory"
+    assert joining._set_up(state) == reason

@@ -1,4 +1,4 @@
-"""Log records that tell their activity, and output whose lines stay whole."""
+"""Log records that name their activity, and output whose lines stay whole."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apgas.core.effects import Ends, Send
+from apgas.core.effects import Ends, PlaceLost, Send
 from apgas.core.membership import Membership
 from apgas.core.messages import Lost, PlaceInfo
 from apgas.core.place import PlaceCore
@@ -33,6 +33,12 @@ def test_an_epoch_follows_on_the_one_before(epoch: int) -> None:
     assert (membership.epoch, sorted(membership.members)) == (4, [0, 1])
     membership.commit(5, [_info(2)], [])
     assert (membership.epoch, sorted(membership.members)) == (5, [0, 1, 2])
+
+
+def test_place_0_takes_note_of_every_member_that_is_lost() -> None:
+    core = PlaceCore(0, [_info(0), _info(1)], 0)
+    assert core.lost(1, "gone") == [PlaceLost(1, "gone")]
+    assert core.lost(2, "gone") == [], "it was none"
 
 
 def test_a_place_that_has_lost_place_0_is_abandoned() -> None:

@@ -1,4 +1,4 @@
-"""What is known of each MPI, and how it is told from what it says about itself."""
+"""What is known of each MPI, and how it is read from what it says about itself."""
 
 from __future__ import annotations
 

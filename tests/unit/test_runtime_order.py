@@ -183,7 +183,7 @@ def test_a_handler_that_raises_aborts() -> None:
     assert (job.record().outcome, job.record().reason) == ("aborted", "preGrow raised ValueError: x")
 
 
-def test_a_post_method_that_raises_is_told() -> None:
+def test_a_post_method_that_raises_is_reported() -> None:
     job = Coordinator()
     job.order("shrink", 1)
     job.returns([2])
@@ -193,7 +193,7 @@ def test_a_post_method_that_raises_is_told() -> None:
     assert (job.record().outcome, job.record().reason) == ("done", "postShrink raised")
 
 
-def test_a_post_method_that_does_not_return_is_told() -> None:
+def test_a_post_method_that_does_not_return_is_reported() -> None:
     job = Coordinator()
     job.order("grow", 1)
     job.returns()
@@ -261,7 +261,7 @@ def test_a_late_spawn_does_not_count_for_a_later_order() -> None:
     assert [effect.added for effect in job.effects if isinstance(effect, r.CommitGrow)] == [(_info(4),)]
 
 
-def test_a_lingering_process_is_told() -> None:
+def test_a_lingering_process_is_reported() -> None:
     job = Coordinator()
     job.order("shrink", 1)
     job.returns([1])
@@ -385,7 +385,7 @@ def test_bounds_are_checked_when_the_order_is_taken_up() -> None:
 
 
 @pytest.mark.parametrize("raises", [True, False], ids=["raises", "hangs"])
-def test_an_abort_method_that_fails_is_told(raises: bool) -> None:
+def test_an_abort_method_that_fails_is_reported(raises: bool) -> None:
     job = Coordinator()
     job.order("shrink", 1)
     job.returns([2])

@@ -24,10 +24,10 @@ may_end = threading.Event()
 
 def open_a_finish() -> None:
     with finish():
-        async_at(place(0), end_when_told)
+        async_at(place(0), end_when_allowed)
 
 
-def end_when_told() -> None:
+def end_when_allowed() -> None:
     assert may_end.wait(PATIENCE_S)
 
 

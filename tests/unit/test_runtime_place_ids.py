@@ -24,7 +24,7 @@ def where() -> int:
     return apgas.here().id
 
 
-def tell(heard: apgas.GlobalRef[threading.Event]) -> None:
+def notify(heard: apgas.GlobalRef[threading.Event]) -> None:
     heard.get().set()
 
 
@@ -37,7 +37,7 @@ def test_ids_are_places(apgas_job: MakeJob) -> None:
         heard = threading.Event()
         for call in (apgas.immediate, apgas.uncounted):
             heard.clear()
-            call(0, tell, apgas.GlobalRef(heard))
+            call(0, notify, apgas.GlobalRef(heard))
             assert heard.wait(PATIENCE_S)
         assert apgas.place(1) == apgas.places()[1]
 
@@ -68,7 +68,7 @@ def test_a_place_that_never_was_is_named_beside_those_that_are(apgas_job: MakeJo
     apgas_job(main, places=3).run()
 
 
-def test_gaps_are_told() -> None:
+def test_gaps_are_reported() -> None:
     members = Membership([PlaceInfo(number, "host", 1, "node", 1) for number in (0, 1, 3, 5, 6, 7)], 0)
     with pytest.raises(PlaceGoneError, match="there are 0 to 1, 3, 5 to 7 "):
         members.require(12)

@@ -15,7 +15,7 @@ STUCK = """
 import sys, time, types
 mpi = types.SimpleNamespace(COMM_WORLD=types.SimpleNamespace(Abort=lambda code: time.sleep(600)))
 sys.modules["mpi4py"] = types.ModuleType("mpi4py")
-sys.modules["mpi4py"].MPI = mpi
+sys.modules["mpi4py"].MPI = sys.modules["mpi4py.MPI"] = mpi
 from apgas.runtime import process
 process.ABORT_S = 0.05
 process.abort(7)
@@ -23,7 +23,7 @@ process.abort(7)
 
 
 class Broken:
-    """Standard output that nobody reads any more."""
+    """Standard output that is not read any more."""
 
     def flush(self) -> NoReturn:
         raise BrokenPipeError
@@ -48,7 +48,7 @@ mpi = types.SimpleNamespace(
     Finalize=lambda: (print("finalized"), threading.Timer(0.01, go.set).start()),
 )
 sys.modules["mpi4py"] = types.ModuleType("mpi4py")
-sys.modules["mpi4py"].MPI = mpi
+sys.modules["mpi4py"].MPI = sys.modules["mpi4py.MPI"] = mpi
 from apgas.runtime import process
 go = threading.Event()
 def last_thread():

@@ -69,7 +69,7 @@ def test_the_error_says_what_is_lost_and_travels() -> None:
     assert (again.place, again.epoch, again.node, again.activities, str(again)) == (3, 7, "node2", 2, str(error))
 
 
-def test_a_member_that_died_is_told_from_one_that_left() -> None:
+def test_a_member_that_died_differs_from_one_that_left() -> None:
     membership = Membership([info(place) for place in range(3)], 0)
     membership.commit(1, (), (), died=(2,))
     with pytest.raises(DeadPlaceError, match="place 2 on n2 has died"):

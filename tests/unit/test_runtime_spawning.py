@@ -36,7 +36,7 @@ def agent(tmp_path: Path) -> Agent:
     [
         (["--launcher", "fork"], {}, Launcher("fork", "", (), "/p")),
         (["--launcher", "ssh", "--launcher-exec", "/a"], {}, Launcher("ssh", "/a", (), "/p")),
-        # what mpiexec was told on its command line holds, not what the environment says
+        # the command line of mpiexec holds, not what the environment says
         (["--launcher", "fork"], {"HYDRA_LAUNCHER": "ssh"}, Launcher("fork", "", (), "/p")),
         (["--launcher", "ssh"], {"HYDRA_LAUNCHER_EXTRA_ARGS": "-p 22"}, Launcher("ssh", "", ("-p", "22"), "/p")),
         (None, {"HYDRA_LAUNCHER": "fork"}, Launcher("fork")),
@@ -131,4 +131,4 @@ def test_this_machine_needs_its_interpreter_and_the_package(monkeypatch: pytest.
 def test_this_machine_is_known_by_its_names() -> None:
     assert all(is_here(name) for name in ("", "localhost", os.uname().nodename, "127.0.0.1"))
     assert not is_here("name.invalid")
-    assert not is_here("192.0.2.77")  # an address that nobody has
+    assert not is_here("192.0.2.77")  # an address that no machine has

@@ -21,14 +21,14 @@ def leave() -> None:
     raise SystemExit(3)
 
 
-def test_a_call_that_raises_is_told_and_takes_no_thread_along() -> None:
-    told: list[BaseException] = []
-    executor = Executor("test", told.append, limit=1)
+def test_a_call_that_raises_is_reported_and_takes_no_thread_along() -> None:
+    raised: list[BaseException] = []
+    executor = Executor("test", raised.append, limit=1)
     done = threading.Event()
     executor.submit(leave)
     executor.submit(done.set)
     assert done.wait(PATIENCE_S)
-    assert [type(error) for error in told] == [SystemExit]
+    assert [type(error) for error in raised] == [SystemExit]
     executor.close()
 
 

@@ -64,7 +64,7 @@ def test_places_elsewhere_are_put_on_the_clock_of_place_0() -> None:
 def test_the_phases_of_an_order_follow_one_another() -> None:
     record = ResizeRecord(7, "grow", 2, 1.0, 0.5, {"pre": 0.1, "spawn": 0.4}, "done", "", ("c",))
     timeline = trace.Timeline(Path(), lambda *_: None)
-    timeline.add_resizes([record], 0)
+    timeline.add_resizes([(record, 0)])
     found = [(event["name"], event["ts"], event["dur"]) for event in _events(timeline) if event["ph"] == "X"]
     assert found == [("grow 2: done", 0.0, 500_000.0), ("pre", 0.0, 100_000.0), ("spawn", 100_000.0, 400_000.0)]
 

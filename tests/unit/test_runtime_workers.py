@@ -63,7 +63,7 @@ def test_a_program_without_workers_refuses(apgas_job: MakeJob) -> None:
     assert order.wait().reason.startswith("this program does not change its workers")
 
 
-def test_the_handler_is_told_the_cores(apgas_job: MakeJob) -> None:
+def test_the_handler_gets_the_cores(apgas_job: MakeJob) -> None:
     def main(handler: WithCores) -> apgas.CoreIds | None:
         wait_for(handler, 3)
         return apgas.core_ids()

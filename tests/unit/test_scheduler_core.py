@@ -51,14 +51,14 @@ def test_a_job_starts_on_the_first_free_nodes_and_is_woken_for_at_its_walltime()
     assert state_of(core, 1) is JobState.RUNNING
 
 
-def test_where_starts_are_prompt_a_job_runs_as_soon_as_it_is_told_to_and_nobody_reports_it() -> None:
+def test_where_starts_are_prompt_a_job_runs_as_soon_as_it_is_started_without_a_report() -> None:
     core = SchedulerCore(NODES, policies.get("fcfs"), prompt_starts=True)
     assert core.handle(JobSubmitted(rigid(1, 3)), 2.0) == [StartJob(1, ("a", "b", "c")), WakeAt(102.0)]
     assert state_of(core, 1) is JobState.RUNNING
     assert [effect for effect in core.handle(WakeUp(), 102.0) if isinstance(effect, KillJob)]
 
 
-def test_a_core_that_is_told_to_forget_knows_nothing_of_ended_jobs_and_goes_on() -> None:
+def test_a_core_that_is_to_forget_knows_nothing_of_ended_jobs_and_goes_on() -> None:
     core = make("fcfs")
     run_one(core, rigid(1, 4), ready=False)
     core.handle_batch([JobSubmitted(rigid(2, 4)), JobEnded(1, "completed")], 10.0)
@@ -222,7 +222,7 @@ def test_time_does_not_go_back() -> None:
 
 
 class Stub:
-    """A policy that decides what it is told to."""
+    """A policy with given decisions."""
 
     def __init__(self, decisions: list[Decision]) -> None:
         self.decisions = decisions
@@ -330,7 +330,7 @@ def test_a_shorter_interval_between_passes_holds_from_the_next_pass_on() -> None
     core = make(settings=Settings(pass_interval_s=50.0))
     run_one(core, rigid(1, 1, 100.0), ready=False)
     core.use(core.policy, Settings(pass_interval_s=5.0))
-    assert core.handle(WakeUp(), 1.0) == [WakeAt(6.0)]
+    assert core.handle(NodeUp("e"), 1.0) == [WakeAt(6.0)]  # a wake-up would have forgotten the time asked for
 
 
 class Shortest(Stub):

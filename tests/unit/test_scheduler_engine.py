@@ -7,12 +7,13 @@ import tracemalloc
 from collections.abc import Sequence
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
 from scheduler_bridge.core.nodes import NodePool, NumberedNodes
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import Engine, SimJob, SimResult, simulate
+from scheduler_bridge.sim import Engine, SimResult, simulate
 
 
 def rigid(job_id: int, nodes: int, walltime_s: float = 100.0) -> JobSpec:
@@ -24,25 +25,25 @@ def malleable(job_id: int, low: int, high: int) -> JobSpec:
 
 
 def test_a_start_delay_counts_as_waiting_and_not_as_walltime() -> None:
-    record = simulate(2, policies.get("fcfs"), [SimJob(rigid(0, 2, 10.0), 10.0, start_delay_s=3.0)]).records[0]
+    record = simulate(2, policies.get("fcfs"), [simulated(rigid(0, 2, 10.0), 10.0, start_delay_s=3.0)]).records[0]
     assert (record.wait_s, record.end_s, record.outcome) == (3.0, 13.0, "completed")
 
 
 def test_the_walltime_ends_a_job_after_its_kill_delay() -> None:
-    record = simulate(2, policies.get("fcfs"), [SimJob(rigid(0, 2, 10.0), 11.0, kill_delay_s=0.5)]).records[0]
+    record = simulate(2, policies.get("fcfs"), [simulated(rigid(0, 2, 10.0), 11.0, kill_delay_s=0.5)]).records[0]
     assert (record.end_s, record.outcome) == (10.5, "timeout")
 
 
 def test_work_is_done_at_the_rate_of_the_present_size() -> None:
     # 8 nodes, speedup sqrt-like: 1 on 1 node, 2 on 4. Asked for 1 node and 100 s; starts on 4: 50 s.
-    sim = SimJob(malleable(0, 1, 4), 100.0, speedup=lambda nodes: float(nodes) ** 0.5)
+    sim = simulated(malleable(0, 1, 4), 100.0, speedup=lambda nodes: float(nodes) ** 0.5)
     assert simulate(8, policies.get("malleable"), [sim]).records[0].end_s == 50.0
 
 
 def test_a_failed_order_changes_nothing_but_the_time() -> None:
     # 4 nodes: job 1 holds 2 until 10 s, job 0 starts on 2. 10 s: grow to 4 fails; 40 s: again, works.
     # 400 node-seconds at 2 nodes until 40 s: 80 done, 320 left on 4 nodes: 120 s.
-    jobs = [SimJob(rigid(1, 2), 10.0), SimJob(malleable(0, 1, 4), 400.0, failing_orders=frozenset({0}))]
+    jobs = [simulated(rigid(1, 2), 10.0), simulated(malleable(0, 1, 4), 400.0, failing_orders=frozenset({0}))]
     record = simulate(4, policies.get("malleable"), jobs).records[0]
     assert record.sizes == [(0.0, 2), (40.0, 4)]
     assert (record.end_s, record.grows) == (120.0, 1)
@@ -52,7 +53,10 @@ def test_a_deferred_order_is_carried_out_later_and_the_job_runs_at_its_old_size_
     # 4 nodes: job 0 runs on 4. 0.5 s: job 1 (2 nodes, 10 s) arrives; the shrink by 2 is put off by 5 s and takes 1 s:
     # job 1 runs from 6.5 s to 16.5 s. The grow by 2 is done at 22.5 s. Of 80 node-seconds 6.5 x 4 and 16 x 2 are done
     # then; the other 22 take 5.5 s on 4 nodes.
-    jobs = [SimJob(malleable(0, 1, 4), 80.0, defer_s=5.0, shrink_s=1.0, grow_s=1.0), SimJob(late(1, 2, 0.5), 10.0)]
+    jobs = [
+        simulated(malleable(0, 1, 4), 80.0, defer_s=5.0, shrink_s=1.0, grow_s=1.0),
+        simulated(late(1, 2, 0.5), 10.0),
+    ]
     records = simulate(4, policies.get("malleable"), jobs).records
     assert records[0].sizes == [(0.0, 4), (6.5, 2), (22.5, 4)]
     assert records[0].end_s == 28.0
@@ -64,7 +68,7 @@ def late(job_id: int, nodes: int, submit_s: float) -> JobSpec:
 
 def test_disturbances_happen() -> None:
     # 2 nodes. 1 s: the node of job 0 fails; 2 s: job 1 is cancelled; 3 s: the node is back and job 2 (2 nodes) starts.
-    jobs = [SimJob(rigid(0, 1), 50.0), SimJob(rigid(1, 1), 50.0), SimJob(rigid(2, 2), 5.0)]
+    jobs = [simulated(rigid(0, 1), 50.0), simulated(rigid(1, 1), 50.0), simulated(rigid(2, 2), 5.0)]
     happens: list[tuple[float, Event]] = [(1.0, NodeDown("n0000")), (2.0, CancelJob(1)), (3.0, NodeUp("n0000"))]
     records = simulate(2, policies.get("fcfs"), jobs, happens).records
     assert [(record.end_s, record.outcome) for record in records.values()] == [
@@ -75,24 +79,24 @@ def test_disturbances_happen() -> None:
 
 
 def test_a_refused_job_is_recorded_as_such() -> None:
-    record = simulate(1, policies.get("easy"), [SimJob(rigid(0, 2), 5.0)]).records[0]
+    record = simulate(1, policies.get("easy"), [simulated(rigid(0, 2), 5.0)]).records[0]
     assert (record.refused, record.start_s, record.outcome) == (True, None, None)
 
 
 def test_wrong_input_names_the_culprit() -> None:
     with pytest.raises(ValueError, match="job 3: runtime_s is 0"):
-        SimJob(rigid(3, 1), 0.0)
-    with pytest.raises(ValueError, match="job 3: grow_s is -1"):
-        SimJob(rigid(3, 1), 1.0, grow_s=-1.0)
+        simulated(rigid(3, 1), 0.0)
+    with pytest.raises(ValueError, match="grow_s is -1"):
+        simulated(rigid(3, 1), 1.0, grow_s=-1.0)
     with pytest.raises(ValueError, match="two jobs have the id 3"):
-        simulate(1, policies.get("fcfs"), [SimJob(rigid(3, 1), 1.0), SimJob(rigid(3, 1), 1.0)])
+        simulate(1, policies.get("fcfs"), [simulated(rigid(3, 1), 1.0), simulated(rigid(3, 1), 1.0)])
 
 
 def seen(delay_s: float) -> tuple[list[tuple[float, list[str]]], SimResult]:
     """What an observer sees of two jobs of which the second waits for the first, and what comes of it."""
     found: list[tuple[float, list[str]]] = []
     engine = Engine(2, policies.get("fcfs"), observer=lambda now, events, _: found.append((now, names(events))))
-    jobs = [SimJob(rigid(job_id, 2), 10.0, start_delay_s=delay_s) for job_id in (0, 1)]
+    jobs = [simulated(rigid(job_id, 2), 10.0, start_delay_s=delay_s) for job_id in (0, 1)]
     return found, engine.run(jobs)
 
 
@@ -120,7 +124,7 @@ def test_a_start_with_a_delay_is_an_event_like_others() -> None:
 
 
 def test_an_engine_that_forgets_ended_jobs_gives_the_same_records() -> None:
-    jobs = [SimJob(malleable(0, 1, 4), 40.0), SimJob(rigid(1, 3, 10.0), 30.0), SimJob(rigid(2, 9), 5.0)]
+    jobs = [simulated(malleable(0, 1, 4), 40.0), simulated(rigid(1, 3, 10.0), 30.0), simulated(rigid(2, 9), 5.0)]
     cancels = [(1.0, CancelJob(0))]
     keeping, forgetting = (Engine(4, policies.get("malleable"), forgets=forgets) for forgets in (False, True))
     kept, forgot = keeping.run(jobs, cancels), forgetting.run(jobs, cancels)
@@ -131,7 +135,7 @@ def test_an_engine_that_forgets_ended_jobs_gives_the_same_records() -> None:
 
 
 def test_a_million_nodes_cost_what_the_jobs_on_them_do() -> None:
-    jobs = [SimJob(rigid(number, 1 + number), 10.0) for number in range(20)]
+    jobs = [simulated(rigid(number, 1 + number), 10.0) for number in range(20)]
     tracemalloc.start()
     engine = Engine(1_000_000, policies.get("easy"))
     result = engine.run(jobs)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli.results import show_explanation
 from scheduler_bridge.core import Claim, Explanation, JobState, Moment, SchedulerCore, history
 from scheduler_bridge.core.events import JobEnded, JobStarted, JobSubmitted, MalleableReady
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Engine, Simulated
 
 
-def rigid(job_id: int, nodes: int, walltime_s: float, submit_s: float = 0.0) -> SimJob:
-    return SimJob(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, submit_s), walltime_s)
+def rigid(job_id: int, nodes: int, walltime_s: float, submit_s: float = 0.0) -> Simulated:
+    return simulated(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, submit_s), walltime_s)
 
 
-def batch() -> list[SimJob]:
+def batch() -> list[Simulated]:
     """Four nodes. Job 0 (1 to 4 nodes, 60 s at 1) starts on all, shrinks within 1 s and grows within 2 s."""
     tree = JobSpec(0, "tree", "u", "malleable", 1, 1, 4, 1000.0, 0.0)
-    return [SimJob(tree, 60.0, grow_s=2.0, shrink_s=1.0), rigid(1, 3, 10, 5), rigid(2, 4, 20, 6), rigid(3, 1, 5, 7)]
+    return [simulated(tree, 60.0, grow_s=2.0, shrink_s=1.0), rigid(1, 3, 10, 5), rigid(2, 4, 20, 6), rigid(3, 1, 5, 7)]
 
 
 def explained(job_id: int) -> Explanation:
@@ -69,7 +70,7 @@ def core_with_a_queue() -> SchedulerCore:
     """Six nodes under easy: job 0 holds 3 until 100 s, job 1 holds 1 until 50 s, jobs 2 (5 nodes) and 3 (4) wait."""
     core = SchedulerCore([f"n{i}" for i in range(6)], policies.get("easy"), remember="all")
     for sim in (rigid(0, 3, 100), rigid(1, 1, 50), rigid(2, 5, 10), rigid(3, 4, 10)):
-        core.handle(JobSubmitted(sim.spec), 0.0)
+        core.handle(JobSubmitted(sim[0].spec()), 0.0)
     core.handle_batch([JobStarted(0), JobStarted(1)], 0.0)
     return core
 
@@ -82,14 +83,14 @@ def test_why_a_job_waits_now() -> None:
     assert (waits_for_another.expected_start_s, waits_for_another.counts_on) == (None, found.counts_on)
 
 
-def test_the_same_wait_is_told_once() -> None:
+def test_the_same_wait_is_recorded_once() -> None:
     # 10 s: job 1 ends, 3 nodes are free instead of 2; the reservation at 100 s stands as before. 20 s: a job with lower
     # priority is submitted. 30 s: job 0 ends early, and both start.
     core = core_with_a_queue()
     before = core.explanation(2).moments
     assert len(before) == 2
     core.handle(JobEnded(1, "completed"), 10.0)
-    core.handle(JobSubmitted(rigid(4, 6, 10, 20).spec), 20.0)
+    core.handle(JobSubmitted(rigid(4, 6, 10, 20)[0].spec()), 20.0)
     assert core.explanation(2).moments == before
     core.handle(JobEnded(0, "completed"), 30.0)
     assert core.explanation(2).moments[2:] == (Moment(30.0, 5, "started on 5 nodes: first in the queue"),)
@@ -104,10 +105,10 @@ def test_the_same_wait_is_told_once() -> None:
     )
 
 
-def test_two_changes_of_one_instant_are_both_told() -> None:
-    # The job becomes ready and is told to grow in the same batch that ends its neighbour.
+def test_two_changes_of_one_instant_are_both_recorded() -> None:
+    # The job becomes ready and is ordered to grow in the same batch that ends its neighbour.
     core = SchedulerCore(["a", "b"], policies.get("malleable"), remember="all")
-    core.handle(JobSubmitted(rigid(0, 1, 100).spec), 0.0)
+    core.handle(JobSubmitted(rigid(0, 1, 100)[0].spec()), 0.0)
     core.handle(JobSubmitted(JobSpec(1, "m", "u", "malleable", 1, 1, 2, 100.0, 0.0)), 0.0)
     core.handle_batch([JobStarted(0), JobStarted(1), MalleableReady(1)], 1.0)
     core.handle(JobEnded(0, "failed", "exit 3"), 2.0)
@@ -152,8 +153,8 @@ def test_it_is_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wait_is_another_one_when_there_are_nodes_enough_no_longer() -> None:
     core = SchedulerCore([f"n{i}" for i in range(6)], policies.get("easy"), remember="all")
     for sim in (rigid(0, 4, 100), rigid(1, 5, 10), rigid(2, 2, 500)):
-        core.handle(JobSubmitted(sim.spec), 0.0)
-    core.handle(JobSubmitted(rigid(3, 1, 50).spec), 5.0)
+        core.handle(JobSubmitted(sim[0].spec()), 0.0)
+    core.handle(JobSubmitted(rigid(3, 1, 50)[0].spec()), 5.0)
     assert [(moment.time_s, moment.text) for moment in core.explanation(2).moments] == [
         (0.0, "submitted"),
         (0.0, "waits: it would delay job 1: 5 nodes are reserved for job 1 at 100 s, 1 is spare"),

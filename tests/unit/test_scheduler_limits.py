@@ -1,4 +1,4 @@
-"""A limit on the nodes of a user: who waits for it holds up nobody else."""
+"""A limit on the nodes of a user: a job that waits for it holds up no other."""
 
 from __future__ import annotations
 

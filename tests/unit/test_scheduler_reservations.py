@@ -100,7 +100,7 @@ def test_the_reservation_runs_its_jobs_and_only_those() -> None:
     assert [e.nodes for e in effects if isinstance(e, StartJob)] == [("c", "d")]
     core.handle(JobStarted(1), 100.0)
     core.handle(JobEnded(1, "completed"), 120.0)
-    assert submit(core, rigid(2, 3, 10.0), 130.0) == (), "they are kept until the end, even if nobody uses them"
+    assert submit(core, rigid(2, 3, 10.0), 130.0) == (), "they are kept until the end, even if no job uses them"
     assert submit(core, rigid(3, 1, 90.0, reservation="r"), 140.0) == ()
     assert "more than is left of its reservation r" in core.explain(3)
     assert sorted(e.job_id for e in core.handle(WakeUp(), 200.0) if isinstance(e, StartJob)) == [2, 3]

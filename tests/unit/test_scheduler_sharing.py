@@ -37,7 +37,7 @@ def malleable(job_id: int, nodes: int, walltime_s: float = 1000.0) -> JobSpec:
 
 
 class Scripted:
-    """Starts the first waiting job on free nodes, else shares it as it is told to."""
+    """Starts the first waiting job on free nodes, else shares it as the script says."""
 
     name = "scripted"
 
@@ -265,7 +265,7 @@ def test_a_job_that_shares_may_lose_nodes() -> None:
     core.check()
     effects = core.handle(WakeUp(), 12.0)
     assert not [effect for effect in effects if not isinstance(effect, WakeAt)]
-    # Node b has only the newcomer now, which is told to use all of it.
+    # Node b has only the newcomer now, which is ordered to use all of it.
     assert core._state.jobs[9].order is not None
     assert core._state.jobs[9].order.count == 2
     core.handle(JobEnded(9, "completed"), 13.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
@@ -20,7 +21,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Shrink, Start
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Engine
 
 NODES = tuple("abcdefgh")
 SCALED = Settings(walltime="scaled")
@@ -101,9 +102,9 @@ def test_only_a_job_that_kept_the_size_it_asked_for_is_killed() -> None:
 
 def test_the_index_of_waiting_jobs_knows_scaled_walltimes() -> None:
     """Many jobs that wait, so that there are blocks to be passed over; check_policy has too few."""
-    jobs = [SimJob(rigid(0, 6, 1000.0), 1000.0), SimJob(rigid(1, 8, 10.0), 10.0)]
-    jobs += [SimJob(structs.replace(job(number, 1, 2, 2, 600.0), submit_s=1.0), 300.0) for number in range(2, 100)]
-    jobs.append(SimJob(structs.replace(job(100, 1, 2, 2, 400.0), submit_s=2.0), 100.0))
+    jobs = [simulated(rigid(0, 6, 1000.0), 1000.0), simulated(rigid(1, 8, 10.0), 10.0)]
+    jobs += [simulated(structs.replace(job(number, 1, 2, 2, 600.0), submit_s=1.0), 300.0) for number in range(2, 100)]
+    jobs.append(simulated(structs.replace(job(100, 1, 2, 2, 400.0), submit_s=2.0), 100.0))
     records = Engine(8, policies.get("min"), SCALED).run(jobs).records
     assert records[100].start_s == 2.0  # on 1 node: 800 s, which ends before 1000 s; the others would not
     assert all(record.start_s != 1.0 for number, record in records.items() if 2 <= number < 100)
@@ -144,4 +145,4 @@ def test_a_policy_that_takes_back_what_it_did_is_found_out() -> None:
             return "never"
 
     with pytest.raises(RuntimeError, match=r"fickle does not come to an end at 0\.0 s"):
-        Engine(2, Fickle()).run([SimJob(job(0, 1, 1, 2), 5.0)])
+        Engine(2, Fickle()).run([simulated(job(0, 1, 1, 2), 5.0)])

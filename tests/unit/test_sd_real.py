@@ -1,4 +1,4 @@
-"""What records of real jobs that share nodes say, by hand; and the plans."""
+"""What records of real jobs that share nodes say, by hand; and the campaigns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.real_runs.plan import ARGUMENTS, RunKey
+from scheduler_bridge.experiments.real_runs.campaign import ARGUMENTS, RunKey
 from scheduler_bridge.experiments.sd_real import study
-from scheduler_bridge.experiments.sd_real.study import PLANS, SHARED, STATIC, Meetings, conclude, meetings
+from scheduler_bridge.experiments.sd_real.study import CAMPAIGNS, SHARED, STATIC, Meetings, conclude, meetings
 from scheduler_bridge.record import JobRecord, RunRecord, Segment
 
 NODES = ("n1", "n2")
@@ -77,14 +77,14 @@ def test_jobs_that_had_a_core_in_common_are_found() -> None:
     common = ("[2, 3] of n1", "[3] of n2")
     assert late.clashes == tuple(f"jobs 1 and 2 both had the cores {cores} at 6.0 s." for cores in common)
     assert _met(*SHARED_RUN.jobs) == Meetings(0, 2, ())
-    assert _met(*SHARED_RUN.jobs).said().endswith("; of 2 times the records do not tell the cores.")
+    assert _met(*SHARED_RUN.jobs).said().endswith("; of 2 times the records do not have the cores.")
 
 
 def test_a_core_in_common_fails_the_experiment() -> None:
     both = _record(SHARED, *(_job(n, 0.0, Segment(0.0, 4.0, NODES, 0.5, n > 1, core_ids=("1",))) for n in (1, 2)))
-    outcome = conclude(PLANS["tiny"], {**RECORDS, RunKey(SHARED, 100, 1): both})
-    assert not outcome.passed
-    assert "jobs 1 and 2 both had the cores [1] of n1 at 0.0 s." in outcome.remarks
+    report = conclude(CAMPAIGNS["tiny"], {**RECORDS, RunKey(SHARED, 100, 1): both})
+    assert not report.passed
+    assert "jobs 1 and 2 both had the cores [1] of n1 at 0.0 s." in report.remarks
 
 
 def test_claims_are_judged_by_batches_that_are_large_enough() -> None:
@@ -99,27 +99,27 @@ def test_claims_are_judged_by_batches_that_are_large_enough() -> None:
 
 
 def test_a_wrong_result_or_nobody_who_shares_fails_the_experiment() -> None:
-    plan = PLANS["tiny"]
-    assert conclude(plan, RECORDS).passed
+    campaign = CAMPAIGNS["tiny"]
+    assert conclude(campaign, RECORDS).passed
     alone = {**RECORDS, RunKey(SHARED, 100, 1): STATIC_RUN}
-    assert not conclude(plan, alone).passed
+    assert not conclude(campaign, alone).passed
     SHARED_RUN.jobs[1].verified = False
     try:
-        assert not conclude(plan, RECORDS).passed
+        assert not conclude(campaign, RECORDS).passed
     finally:
         SHARED_RUN.jobs[1].verified = True
 
 
 @pytest.mark.parametrize("scale", ["tiny", "small"])
 def test_the_plans_fit_their_nodes(scale: str) -> None:
-    plan = {str(name): plan for name, plan in PLANS.items()}[scale]
-    for key in plan.runs():
-        batch = plan.batch(key)
-        assert len(batch) == plan.jobs
-        assert all(job.is_malleable and job.min_nodes == job.max_nodes <= plan.nodes for job in batch)
-        assert {job.name for job in batch} <= set(plan.problems()) <= set(ARGUMENTS)
-        assert all(plan.walltime_s(job) > job.runtime_s for job in batch)
-    assert {key.policy for key in plan.runs()} == {STATIC, SHARED}
+    campaign = {str(name): campaign for name, campaign in CAMPAIGNS.items()}[scale]
+    for key in campaign.runs():
+        batch = campaign.batch(key)
+        assert len(batch) == campaign.jobs
+        assert all(job.is_malleable and job.min_nodes == job.max_nodes <= campaign.nodes for job in batch)
+        assert {job.name for job in batch} <= set(campaign.problems()) <= set(ARGUMENTS)
+        assert all(campaign.walltime_s(job) > job.runtime_s for job in batch)
+    assert {key.policy for key in campaign.runs()} == {STATIC, SHARED}
 
 
 def test_the_command_tells_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from stress import soak
 from stress.soak import MIB, Sample, Use, complaints
-from stress.soak_program import Book, Plan, SoakError, Tally, _compare, expected, roots
+from stress.soak_program import Book, PlannedActivity, SoakError, Tally, _compare, expected, roots
 
 
 def _tally(*numbers: int) -> Tally:
@@ -19,11 +19,11 @@ def _tally(*numbers: int) -> Tally:
     return tally
 
 
-def _walk(plans: list[Plan]) -> list[Plan]:
-    return [found for plan in plans for found in (plan, *_walk(list(plan.children())))]
+def _walk(planned: list[PlannedActivity]) -> list[PlannedActivity]:
+    return [found for one in planned for found in (one, *_walk(list(one.children())))]
 
 
-def test_a_tally_tells_which_activities_ran() -> None:
+def test_a_tally_identifies_the_activities_that_ran() -> None:
     assert _tally(1, 2, 3) == _tally(3, 1, 2)
     assert _tally(1, 2, 3) != _tally(1, 2, 4)
     assert _tally(1, 1) != _tally(2, 0)
@@ -34,18 +34,18 @@ def test_a_tally_tells_which_activities_ran() -> None:
 
 @pytest.mark.parametrize("wave", range(5))
 def test_what_is_expected_is_the_whole_tree(wave: int) -> None:
-    plans = _walk(roots(wave, seed=7))
+    planned = _walk(roots(wave, seed=7))
     wanted = expected(wave, 7)
-    assert wanted.tally == _tally(*(plan.number for plan in plans))
-    assert wanted.errors == sum(plan.fails and not plan.is_called for plan in plans)
-    assert len({plan.number for plan in plans}) == len(plans)
+    assert wanted.tally == _tally(*(one.number for one in planned))
+    assert wanted.errors == sum(one.fails and not one.is_called for one in planned)
+    assert len({one.number for one in planned}) == len(planned)
 
 
 def test_traffic_has_every_kind_of_activity() -> None:
-    plans = [plan for wave in range(40) for plan in _walk(roots(wave, 0))]
-    kinds = Counter((plan.is_called, plan.fails, plan.cargo_bytes > 0) for plan in plans)
+    planned = [one for wave in range(40) for one in _walk(roots(wave, 0))]
+    kinds = Counter((one.is_called, one.fails, one.cargo_bytes > 0) for one in planned)
     assert len(kinds) == 8, kinds
-    assert max(plan.cargo_bytes for plan in plans) > MIB
+    assert max(one.cargo_bytes for one in planned) > MIB
 
 
 def test_a_wave_that_lost_or_repeated_something_is_noticed() -> None:
@@ -87,7 +87,7 @@ def _sample(spawned: int, role: str, use: Use) -> Sample:
 
 
 @pytest.mark.parametrize("role", list(soak.BOUNDS))
-def test_what_grows_beyond_its_bound_is_told(role: str) -> None:
+def test_what_grows_beyond_its_bound_is_reported(role: str) -> None:
     first = _sample(0, role, Use(50 * MIB, 30, 20))
     assert not list(complaints(first, _sample(100, role, Use(51 * MIB, 32, 30))))
     assert any("MiB" in said for said in complaints(first, _sample(100, role, Use(150 * MIB, 30, 20))))

@@ -103,9 +103,9 @@ def test_the_death_of_a_place_would_end_a_real_job(apgas_job: MakeJob) -> None:
     release.set()
 
 
-def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
+def test_a_wait_after_the_end_raises(apgas_job: MakeJob) -> None:
     """A thread that is left to itself may go on to wait for what can never come."""
-    told: list[str] = []
+    errors: list[str] = []
     over = threading.Event()
 
     def main() -> None:
@@ -115,7 +115,7 @@ def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
             try:
                 wait()
             except apgas.ApgasError as error:
-                told.append(str(error))
+                errors.append(str(error))
         over.clear()
 
     def open_and_close() -> None:
@@ -129,7 +129,7 @@ def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
     while over.is_set():
         assert time.monotonic() < until
         time.sleep(0.001)
-    assert told == ["the job is over"] * 2
+    assert errors == ["the job is over"] * 2
 
 
 def assert_set(event: threading.Event) -> None:
@@ -174,8 +174,8 @@ def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob)
     release.set()
 
 
-def test_the_outcome_of_another_order_tells_no_loss(apgas_job: MakeJob) -> None:
-    """A leaver dies while the other one drains, and an order that waits is withdrawn: the node is told with neither."""
+def test_the_outcome_of_another_order_reports_no_loss(apgas_job: MakeJob) -> None:
+    """A leaver dies while the other one drains, and an order that waits is withdrawn: neither reports the node."""
 
     def main() -> None:
         handler = ReleaseNewest()

@@ -43,7 +43,7 @@ class Handler(apgas.MalleableHandler):
 
 
 def until_resized(count: int, handler: Handler | None = None) -> list[int]:
-    """A program that does something everywhere until so many orders have ended; returns the ids of its places."""
+    """A program that does something everywhere until that many orders have ended; returns the ids of its places."""
     apgas.define_malleable_handler(handler or Handler())
     until = time.monotonic() + PATIENCE_S
     while len(apgas.resizes()) < count:
@@ -160,13 +160,13 @@ class Refusing(ReleaseNewest):
     """Cannot shrink."""
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
-        raise LookupError(f"nobody but {[place.id for place in apgas.shrink_wish()]}")
+        raise LookupError(f"none but {[place.id for place in apgas.shrink_wish()]}")
 
 
 def test_a_wish_is_over_with_its_shrink(apgas_job: MakeJob) -> None:
     def main() -> list[apgas.Place]:
         apgas.define_malleable_handler(Refusing())
-        assert "nobody but [1]" in job.shrink(1, wish=["node1"]).wait().reason
+        assert "none but [1]" in job.shrink(1, wish=["node1"]).wait().reason
         return apgas.shrink_wish()
 
     job = apgas_job(main, places=3)

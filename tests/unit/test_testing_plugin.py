@@ -87,7 +87,7 @@ def test_the_fixture_is_known_by_name(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize(
     ("example", "document"),
-    [("stencil", "tutorials/malleable-program.md"), ("knapsack", "how-to/write-your-own-bag.md")],
+    [("stencil", "tutorials/malleable-program.md"), ("knapsack_bag", "how-to/write-your-own-bag.md")],
 )
 def test_the_examples_of_the_documentation_run_as_printed(example: str, document: str) -> None:
     test = f"docs/examples/test_{example}.py"

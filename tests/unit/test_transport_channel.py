@@ -17,7 +17,7 @@ HIGH_WATER_BYTES = 100_000
 
 
 class Setup:
-    """A channel into a socket that nobody reads until told."""
+    """A channel into a socket that is not read before the test does."""
 
     def __init__(self, patience_s: float) -> None:
         self.loop = EventLoop("test-io")

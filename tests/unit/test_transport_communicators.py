@@ -167,7 +167,7 @@ def test_only_some_that_nobody_asked_for_are_kept() -> None:
     assert rig.all.fetch(tuple(range(4)), 0.0) is not None
 
 
-def test_a_failure_is_told_to_all_who_wait() -> None:
+def test_a_failure_is_reported_to_all_who_wait() -> None:
     rig = Rig(0, fails="copy")
     rig.all.build(Build(0, (0, 1), ()))
     with pytest.raises(UsageError, match="that of epoch 0 could not be built: no copy of W"):

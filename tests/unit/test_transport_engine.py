@@ -13,7 +13,7 @@ from apgas.transport.engine import Engine, Request, Status, Transfer
 
 
 class FakeRequest:
-    """Done when the test says so; nothing, once MPI has told so, well or not: then it is done without an error."""
+    """Done when the test says so; a null request once MPI has reported its end, well or not: then without an error."""
 
     def __init__(self) -> None:
         self.done = False
@@ -45,13 +45,13 @@ class FakeStatus:
 
 
 class FakeMpi:
-    """Counts how often it is asked. What failed is nothing any more, as in MPI; only the statuses tell, if they do."""
+    """Counts how often it is asked. What failed is a null request, as in MPI; only statuses may have the error."""
 
     def __init__(self) -> None:
         self.looks = 0
         self.looked = threading.Semaphore(0)
         self.looking = threading.Lock()
-        self.tells = True
+        self.has_status = True
 
     def test_some(self, requests: list[Request], statuses: list[Status]) -> Sequence[int] | None:
         self.looks += 1
@@ -67,7 +67,7 @@ class FakeMpi:
                 except RuntimeError:
                     failed, code = True, 17
                 ended.append(index)
-                if self.tells:
+                if self.has_status:
                     statuses.append(FakeStatus(code))
         if failed:
             raise RuntimeError("see the statuses")
@@ -176,9 +176,11 @@ def test_a_failure_ends_its_transfer_only(rig: Rig) -> None:
     assert rig.ended.empty()
 
 
-@pytest.mark.parametrize(("tells", "well"), [(True, ""), (False, "it failed together with others")])
-def test_what_ended_with_a_failure_is_a_success_only_if_its_status_says_so(rig: Rig, tells: bool, well: str) -> None:
-    rig.mpi.tells = tells
+@pytest.mark.parametrize(("has_status", "well"), [(True, ""), (False, "it failed together with others")])
+def test_what_ended_with_a_failure_is_a_success_only_if_its_status_says_so(
+    rig: Rig, has_status: bool, well: str
+) -> None:
+    rig.mpi.has_status = has_status
     good, later, bad = FakeRequest(), FakeRequest(), FakeRequest()
     for name, request in (("good", good), ("later", later), ("bad", bad)):
         rig.transfer(name, [request])
@@ -186,7 +188,7 @@ def test_what_ended_with_a_failure_is_a_success_only_if_its_status_says_so(rig: 
         rig.mpi.looked.acquire(timeout=0.001)
     with rig.mpi.looking:
         good.done, bad.error = True, "truncated"
-    assert [rig.ends(), rig.ends()] == [("good", well), ("bad", "error 17" if tells else well)]
+    assert [rig.ends(), rig.ends()] == [("good", well), ("bad", "error 17" if has_status else well)]
     later.done = True
     assert rig.ends() == ("later", "")
 
@@ -228,7 +230,7 @@ def test_what_cannot_begin_ends_at_once(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("receiving", "log"), [(True, ["cancel", "free"]), (False, ["free"])])
-def test_given_up_means_not_told(rig: Rig, receiving: bool, log: list[str]) -> None:
+def test_given_up_means_not_reported(rig: Rig, receiving: bool, log: list[str]) -> None:
     given_up, kept = FakeRequest(), FakeRequest()
     transfer = rig.transfer("given up", [given_up], receiving=receiving)
     rig.transfer("kept", [kept])

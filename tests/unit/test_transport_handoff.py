@@ -189,11 +189,11 @@ def test_a_leader_sees_what_came_about_elsewhere(loop: EventLoop) -> None:
     for _ in range(50):
         done = threading.Event()
 
-        def set_and_tell(done: threading.Event = done) -> None:
+        def set_and_nudge(done: threading.Event = done) -> None:
             done.set()
             loop.nudge()
 
-        threading.Thread(target=set_and_tell).start()
+        threading.Thread(target=set_and_nudge).start()
         loop.lead(done.is_set, PATIENCE_S)
         assert done.wait(PATIENCE_S)
 
@@ -295,14 +295,14 @@ def test_long_work_is_left_behind_as_soon_as_there_are_threads_again(
     assert ended.wait(PATIENCE_S)
 
 
-def test_an_error_of_the_loop_itself_is_told_and_the_loop_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_loop_itself_is_reported_and_the_loop_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = EventLoop("test-io")
     errors: list[BaseException] = []
-    told = threading.Event()
+    noted = threading.Event()
 
     def note(error: BaseException) -> None:
         errors.append(error)
-        told.set()
+        noted.set()
 
     def fail() -> float | None:
         raise OverflowError("on purpose")
@@ -312,6 +312,6 @@ def test_an_error_of_the_loop_itself_is_told_and_the_loop_can_be_stopped(monkeyp
     pass_through(loop)
     monkeypatch.setattr(loop._timers, "seconds_left", fail)
     loop.call_later(0.0, lambda: None)
-    assert told.wait(PATIENCE_S)
+    assert noted.wait(PATIENCE_S)
     loop.stop()
     assert [str(error) for error in errors] == ["on purpose"]

@@ -59,7 +59,7 @@ def test_a_signal_never_finds_a_thread_that_leads_without_a_sign_of_it(
 
 @pytest.mark.usefixtures("always_in_succession")
 def test_a_leader_does_not_sleep_on_what_came_about_before_it_said_so(loop: EventLoop) -> None:
-    """What it waits for comes about, and is told, between its look and its sleep."""
+    """What it waits for comes about, and is reported, between its look and its sleep."""
     came: list[bool] = []
     sleeps: list[float | None] = []
     poll = loop._poller.poll

@@ -277,17 +277,17 @@ def test_a_place_that_takes_one_frame_after_the_other_is_waited_for(
     pair.mpi.release()
 
 
-def test_who_is_told_of_a_spawn_is_told_of_its_end(
+def test_places_notified_of_a_spawn_are_notified_of_its_end(
     new_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = new_pair()
-    told: list[list[int]] = []
-    monkeypatch.setattr(pair.transports[0], "_tell", lambda places, _words: told.append(list(places)))
+    notified: list[list[int]] = []
+    monkeypatch.setattr(pair.transports[0], "_notify", lambda places, _words: notified.append(list(places)))
     with pair.transports[0].aside():
         epoch = Epoch(1, pair.comm, {0: 0, 2: 1})  # type: ignore[arg-type]  # a stand-in
         pair.transports[0].communicators.adopt(epoch, pair.comm)  # type: ignore[arg-type]  # a stand-in
     monkeypatch.undo()
-    assert told == [[0, 1], [0, 1]]
+    assert notified == [[0, 1], [0, 1]]
 
 
 def test_communicators_are_used_until_the_one_after_the_next(new_pair: Callable[..., Pair]) -> None:

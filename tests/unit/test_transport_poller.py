@@ -1,4 +1,4 @@
-"""How the io thread waits: asleep, or awake for a moment while events come in quick succession."""
+"""How the io thread waits: asleep, or awake for a short time while events come in quick succession."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_what_the_system_lacks_for_a_moment_breaks_no_connection(loop: EventLoop
     assert (got, broken, ours.refusals) == (b"onetwo", [], 0)
 
 
-def test_a_descriptor_for_which_there_is_no_room_is_told_as_that() -> None:
+def test_a_descriptor_for_which_there_is_no_room_is_reported_as_that() -> None:
     ours, theirs = socket.socketpair()
     lender = Lender(Budget())
     loan = lender.lend([bytes(LEAST_BYTES)])

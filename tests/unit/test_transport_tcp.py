@@ -32,7 +32,7 @@ def pair(config: TcpConfig | None = None) -> Iterator[Group]:
 
 
 def assert_undisturbed(made: Group) -> None:
-    """Place 0 still talks to place 1 in both directions, and nobody else was heard or lost."""
+    """Place 0 still talks to place 1 in both directions, and no other place was heard or lost."""
     made.transports[0].send(1, b"ping", [bytes(100_000)])
     made.transports[1].send(0, b"pong", [bytes(100_000)])
     for place, recorder in enumerate(made.recorders):

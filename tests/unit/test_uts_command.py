@@ -1,4 +1,4 @@
-"""What UTS tells the harness."""
+"""The description of UTS for the harness."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_line_that_is_too_long_is_refused(pair: Pair) -> None:
         read_line(ours, later(), 1024)
 
 
-def test_half_a_line_and_silence_are_told_apart(pair: Pair) -> None:
+def test_half_a_line_and_silence_are_distinguished(pair: Pair) -> None:
     ours, theirs = pair
     theirs.sendall(b"shrink 1")
     theirs.shutdown(socket.SHUT_WR)

@@ -56,12 +56,12 @@ def test_classes_and_bounds(headers: str, job_class: str, bounds: tuple[int, int
     ],
 )
 def test_mistakes_are_named(headers: str, why: str) -> None:
-    with pytest.raises(ScriptError, match=why) as told:
+    with pytest.raises(ScriptError, match=why) as refused:
         parse_script(f"#!/bin/sh\n{headers}\n", PATH)
-    assert str(told.value).startswith("/jobs/uts.sh:")
+    assert str(refused.value).startswith("/jobs/uts.sh:")
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match="No such file"):
         read_script(tmp_path / "nothing.sh")
     with pytest.raises(ScriptError, match="Is a directory"):

@@ -1,4 +1,4 @@
-"""What the page is told, and what has changed."""
+"""The document that the page gets, and its changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler_bridge.web.feed import change, document
 from scheduler_bridge.workloads import TraceJob, Workload, convert
 
 
-def told(cluster: Cluster, window_s: float = 900.0) -> dict[str, Any]:
+def page_of(cluster: Cluster, window_s: float = 900.0) -> dict[str, Any]:
     snapshot = cluster.snapshot()
     return document(snapshot, cluster.recent(snapshot.now_s - window_s), window_s)
 
@@ -38,7 +38,7 @@ def busy() -> Cluster:
 
 
 def test_nodes_are_numbers_and_ranges() -> None:
-    job = told(busy())["jobs"]["1"]
+    job = page_of(busy())["jobs"]["1"]
     assert job["segments"] == [[10.0, 20.0, [[0, 1], [4, 4]]], [20.0, None, [[0, 2], [4, 4]]]]
     (resize,) = job["resizes"]
     assert (resize["kind"], resize["count"], resize["ordered_s"], resize["done_s"]) == ("grow", 1, 19.25, 20.0)
@@ -46,7 +46,7 @@ def test_nodes_are_numbers_and_ranges() -> None:
     assert resize["phases"] == {"pre": 0.1, "spawn": 0.4, "outside the job": 0.25}, "what adds up to what it took"
 
 
-def test_shared_nodes_are_told_in_parts() -> None:
+def test_shared_nodes_are_shown_in_parts() -> None:
     cluster = busy()
     snapshot = cluster.snapshot()
     record = cluster.recent(0.0)
@@ -66,28 +66,28 @@ def test_shared_nodes_are_told_in_parts() -> None:
 def test_totals_count_nodes_and_jobs() -> None:
     cluster = busy()
     cluster.fail("node6")
-    totals = told(cluster)["totals"]
+    totals = page_of(cluster)["totals"]
     assert (totals["busy"], totals["idle"], totals["down"]) == (4, 1, 1)
     assert (totals["running"], totals["waiting"], totals["ended"]) == (1, 1, 0)
     assert totals["utilization_now"] == 0.8
     assert totals["utilization"] == round((3 * 10 + 4 * 10) / (6 * 30), 3)
-    assert [5, 30.0, None, None] in told(cluster)["reserved"]
-    assert ["node6", "down"] in told(cluster)["nodes"]
+    assert [5, 30.0, None, None] in page_of(cluster)["reserved"]
+    assert ["node6", "down"] in page_of(cluster)["nodes"]
 
 
 def test_what_ended_before_the_window_is_left_out() -> None:
     cluster = busy()
     cluster.end(1)
     cluster.now_s = 100.0
-    assert "1" in told(cluster, window_s=80.0)["jobs"]
-    assert told(cluster, window_s=80.0)["jobs"]["1"]["segments"] == [[20.0, 30.0, [[0, 2], [4, 4]]]]
-    assert "1" not in told(cluster, window_s=60.0)["jobs"]
-    assert "2" in told(cluster, window_s=60.0)["jobs"], "it waits still"
+    assert "1" in page_of(cluster, window_s=80.0)["jobs"]
+    assert page_of(cluster, window_s=80.0)["jobs"]["1"]["segments"] == [[20.0, 30.0, [[0, 2], [4, 4]]]]
+    assert "1" not in page_of(cluster, window_s=60.0)["jobs"]
+    assert "2" in page_of(cluster, window_s=60.0)["jobs"], "it waits still"
 
 
 def test_changes_make_the_new_picture_of_the_old_one() -> None:
     cluster = busy()
-    pictures = [told(cluster)]
+    pictures = [page_of(cluster)]
     for act in (
         lambda: cluster.end(1),
         lambda: cluster.start(2, "node1", "node2", "node3", "node4"),
@@ -96,7 +96,7 @@ def test_changes_make_the_new_picture_of_the_old_one() -> None:
     ):
         cluster.now_s += 5.0
         act()
-        pictures.append(told(cluster, window_s=900.0 if len(pictures) < 3 else 3.0))
+        pictures.append(page_of(cluster, window_s=900.0 if len(pictures) < 3 else 3.0))
     page = pictures[0]
     for before, after in itertools.pairwise(pictures):
         part = change(before, after)
@@ -106,26 +106,26 @@ def test_changes_make_the_new_picture_of_the_old_one() -> None:
     assert "1" not in page["jobs"]
 
 
-def test_of_a_very_long_queue_the_first_are_told_and_the_others_counted() -> None:
+def test_of_a_very_long_queue_the_first_are_listed_and_the_others_counted() -> None:
     cluster = busy()
     for number in range(1500):
         cluster.now_s = 30.0 + number / 100
         cluster.submit(f"waits-{number}")
-    page = told(cluster)
+    page = page_of(cluster)
     assert page["totals"]["waiting"] == 1501
     waiting = [job["name"] for job in page["jobs"].values() if job["state"] == "waiting"]
     assert (len(waiting), waiting[0], waiting[-1]) == (1000, "waiter", "waits-998")
-    assert page["untold"] == [[30.0, 1], [40.0, 500]]
+    assert page["unlisted"] == [[30.0, 1], [40.0, 500]]
 
 
-def test_what_stays_is_not_told_again() -> None:
+def test_what_stays_is_not_sent_again() -> None:
     cluster = busy()
-    before = told(cluster)
+    before = page_of(cluster)
     cluster.now_s = 31.0
-    assert set(change(before, told(cluster))) == {"now_s", "totals"}
+    assert set(change(before, page_of(cluster))) == {"now_s", "totals"}
 
 
-def test_reservations_and_the_nodes_that_were_kept_are_told() -> None:
+def test_reservations_and_the_nodes_that_were_kept_are_listed() -> None:
     cluster = busy()
     snapshot = structs.replace(
         cluster.snapshot(),

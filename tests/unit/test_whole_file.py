@@ -11,7 +11,7 @@ import pytest
 from scheduler_bridge.atomic_write import write_whole
 
 
-def test_a_full_disk_leaves_the_old_file_and_is_told_of_this_name(
+def test_a_full_disk_leaves_the_old_file_and_the_error_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.png"

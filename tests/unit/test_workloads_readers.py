@@ -80,7 +80,7 @@ def test_a_gap_makes_two_jobs_of_which_the_first_is_kept(tmp_path: Path) -> None
     assert counts(read_clean_csv([path]))["an id that an earlier record has"] == 1
 
 
-def test_jobs_that_share_nodes_are_dropped_and_their_hours_told(tmp_path: Path) -> None:
+def test_jobs_that_share_nodes_are_dropped_and_their_hours_reported(tmp_path: Path) -> None:
     path = write(
         tmp_path / "cori.csv",
         CORI,
@@ -274,7 +274,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert "SYNTHETIC" in (tmp_path / "w.swf").read_text()
 
 
-def test_comments_that_contradict_their_job_are_told(tmp_path: Path) -> None:
+def test_comments_that_contradict_their_job_are_reported(tmp_path: Path) -> None:
     write_swf(convert(small(4), 1.0, 3), tmp_path / "w.swf")
     text = (tmp_path / "w.swf").read_text().replace("; Malleable: 2 ", "; Malleable: 2 x")
     workload = read_swf(write(tmp_path / "odd.swf", text))

@@ -58,7 +58,7 @@ FORMS = [
 @pytest.mark.parametrize(("form", "content"), FORMS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, bz2.compress])
 @pytest.mark.parametrize("name", ["w.{}", "w.{}.gz", "w.txt", "W.SWF", "w", "w.csv.xz", "-"])
-def test_what_a_file_is_is_told_by_what_is_in_it(
+def test_the_form_of_a_file_follows_from_what_is_in_it(
     form: str,
     content: bytes,
     pack: Callable[[bytes], bytes],

@@ -86,7 +86,7 @@ class V1Communicator:
                 return
             for action in self._side.said(message):
                 match action:
-                    case Report(report=report):
+                    case SendReport(report=report):
                         self._pending.append(report)
                     case Reply(order=order, hosts=hosts):
                         self._reply(order, hosts)
@@ -212,8 +212,8 @@ class Give:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Tell the scheduler on a connection of its own."""
+class SendReport:
+    """Send a report to the scheduler, on a connection of its own."""
 
     report: lines.Report
 
@@ -233,7 +233,7 @@ class AnswerSelf:
     answer: wire.Answer
 
 
-Action: TypeAlias = Give | Report | Reply | AnswerSelf
+Action: TypeAlias = Give | SendReport | Reply | AnswerSelf
 
 
 class JobSide:
@@ -261,7 +261,7 @@ class JobSide:
         match message:
             case wire.Ready():
                 self._nodes = list(message.nodes)
-                return [Report(lines.Ready())]
+                return [SendReport(lines.Ready())]
             case wire.Outcome(kind="grow" | "shrink"):
                 return self._outcome(message)
             case wire.Evolving():
@@ -287,11 +287,11 @@ class JobSide:
         for name, (kind, phase) in lines.PHASES.items():
             if kind == outcome.kind and outcome.nodes:
                 seconds = outcome.phases.get(phase, 0.0) if phase else max(0.0, own_s)
-                actions.append(Report(lines.Took(name, len(outcome.nodes), round(seconds * 1e9))))
+                actions.append(SendReport(lines.Took(name, len(outcome.nodes), round(seconds * 1e9))))
         return actions
 
     def _evolving(self, message: wire.Evolving) -> list[Action]:
         if message.delta > 0:
-            return [Report(lines.Request(message.delta))]
+            return [SendReport(lines.Request(message.delta))]
         # The job would choose itself which nodes it gives; v1 wants a name, so it is those that came last.
-        return [Report(lines.Release(node)) for node in reversed(self._nodes[1:][message.delta :])]
+        return [SendReport(lines.Release(node)) for node in reversed(self._nodes[1:][message.delta :])]

@@ -163,7 +163,7 @@ class Gate:
         return answer, ""
 
     def _send(self, messages: Sequence[wire.Message]) -> None:
-        """Tell the scheduler. Needs ``_changed``."""
+        """Send the scheduler a message. Needs ``_changed``."""
         for message in messages:
             self._communicator.send(message)
         self._changed.notify_all()

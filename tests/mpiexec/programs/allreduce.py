@@ -16,7 +16,7 @@ class Handler(ReleaseNewest):
 
 
 def ids() -> list[int]:
-    """The ids of all places of this call, told by MPI."""
+    """The ids of all places of this call, exchanged by MPI."""
     comm = apgas.comm()
     found: list[int] = comm.allgather(here().id)
     assert found[comm.rank] == here().id

@@ -1,4 +1,4 @@
-"""Computes with a compiled kernel while a place joins, and tells who compiled it."""
+"""Computes with a compiled kernel while a place joins, and prints which places compiled it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def main(depth: str, rate: str, orders: str) -> None:
     tree = Tree(int(depth))
     config = glb.Config(workers=1, rate=float(rate), warm_up=partial(load_kernel, orders))
     outcome = glb.compute(bag_of(tree), Count, config)
-    told = {
+    document = {
         "right": outcome.result.value == tree.known_nodes(),
         "tasks": {place: own.tasks for place, own in outcome.places.items()},
         "compiled": [apgas.at(place, compiled) for place in apgas.places()],
         "resizes": [(record.kind, record.outcome, record.phases) for record in apgas.resizes()],
     }
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(document) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Imports MPI before the runtime could prepare it, and is told so when it is to grow."""
+"""Imports MPI before the runtime could prepare it, and gets an error that says so when it is to grow."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Forks in an activity, in its main function or in a bag; the children come back instead of ending themselves."""
+"""Forks in an activity, in its main function or in a bag; the children come back, or stay away for long."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -25,6 +27,28 @@ def fork_and_exit() -> None:
         sys.exit()
 
 
+def leave_behind(how: str) -> int:
+    """Start a process that outlives this place, unless that is ended; return its pid."""
+    if "popen" in how:
+        alone = "alone" in how
+        output = subprocess.DEVNULL if alone else None
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=alone, stdout=output, stderr=output)
+        child.returncode = 0  # nothing is said of its being left
+        return child.pid
+    if pid := os.fork():
+        return pid
+    if "setsid" in how:
+        os.setsid()
+    if "twice" in how and os.fork():
+        os._exit(0)
+    if "deaf" in how:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "exec" in how:
+        os.execvp("sleep", ["sleep", "1000"])
+    time.sleep(1000)
+    os._exit(0)
+
+
 class ForkingNumbers(Numbers):
     def process(self, n: int) -> bool:
         if 100 in self.tasks:
@@ -34,6 +58,17 @@ class ForkingNumbers(Numbers):
 
 def main(how: str) -> None:
     last = apgas.places()[-1]
+    if how.startswith("leaves"):
+        for place in apgas.places():
+            print("left", apgas.at(place, leave_behind, how), flush=True)
+    else:
+        come_back(how, last)
+    print("finished", flush=True)
+    if sys.argv[2:]:
+        time.sleep(1000)
+
+
+def come_back(how: str, last: apgas.Place) -> None:
     match how:
         case "returns":
             apgas.at(last, fork)
@@ -59,9 +94,6 @@ def main(how: str) -> None:
             assert outcome.statistics.tasks == 2999
         case _:
             raise ValueError(how)
-    print("finished", flush=True)
-    if sys.argv[2:]:
-        time.sleep(1000)
 
 
 if __name__ == "__main__":

@@ -69,13 +69,13 @@ def elastic(orders: str, limit: str, workers: str) -> dict[str, object]:
     while len(apgas.resizes()) < orders.count(":") and len(outcomes) < 5000:
         config = glb.Config(workers=int(workers), seed=len(outcomes), static=len(outcomes) % 3 == 2)
         outcomes.append(glb.compute(SlowNumbers([1], int(limit)), Total, config))
-    told = summary(outcomes, int(limit))
-    # whoever is there now must come to work sooner or later
+    facts = summary(outcomes, int(limit))
+    # each present place must come to work sooner or later
     for _ in range(100):
         last = glb.compute(SlowNumbers([1], 5000), Total, glb.Config(workers=int(workers)))
         if all(own.tasks for own in last.places.values()):
-            return told | {"last": right(last, 5000), "worked": sorted(last.places)}
-    return told | {"last": False}
+            return facts | {"last": right(last, 5000), "worked": sorted(last.places)}
+    return facts | {"last": False}
 
 
 def failing() -> dict[str, object]:
@@ -159,11 +159,11 @@ def more_and_fewer(orders: str) -> dict[str, object]:
     changing = threading.Thread(target=change_workers, args=(over, changed))
     changing.start()
     try:
-        told = elastic(orders, "20000", "2")
+        facts = elastic(orders, "20000", "2")
     finally:
         over.set()
         changing.join()
-    return told | {"changed": len(changed)}
+    return facts | {"changed": len(changed)}
 
 
 class Located(SlowNumbers):
@@ -178,7 +178,7 @@ cores_seen: apgas.PlaceLocal[set[tuple[int, ...]]]
 
 
 def located(affinity: str) -> dict[str, object]:
-    """Tell on which cores each place computed, and which it may use before and after."""
+    """Return on which cores each place computed, and which it may use before and after."""
     global cores_seen
     cores_seen = apgas.PlaceLocal(set)
     for place in apgas.places():
@@ -314,6 +314,20 @@ def stolen_during_a_task(orders: str = "", elsewhere: str = "") -> dict[str, obj
     while len(apgas.resizes()) < bool(orders):  # a leaver may be about to end
         time.sleep(0.001)
     return summary([outcome], HELD_LIMIT) | {"helped": sorted(held.get().places)}
+
+
+def traced(timeline: str) -> dict[str, object]:
+    """Two places join; once they have worked, two leave."""
+    apgas.trace(timeline)
+    glb.compute(Numbers([1], 100), Total)  # before the first one orders are refused
+    outcomes, worked = [], set[int]()
+    apgas.schedule_orders("0:+2")
+    while len(apgas.resizes()) < 2:
+        outcomes.append(glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=1, granularity=10)))
+        new = {place for place, own in outcomes[-1].places.items() if own.tasks} - worked
+        if new and len(worked := worked | new) == 4:
+            apgas.schedule_orders("0:-2")
+    return summary(outcomes, 3000)
 
 
 def main() -> None:

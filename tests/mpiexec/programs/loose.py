@@ -32,7 +32,7 @@ def work(into: apgas.GlobalRef[Seen], number: int) -> None:
 
 
 def fail(word: str) -> None:
-    raise ValueError(f"nobody waits for {word}")
+    raise ValueError(f"no activity waits for {word}")
 
 
 def spawns_without_a_finish(into: apgas.GlobalRef[Seen]) -> None:

@@ -1,4 +1,4 @@
-"""Waits until so many orders of the scheduler have ended; then shows that the job still works. Argument: how many."""
+"""Waits until some orders of the scheduler have ended; then shows that the job still works. Argument: how many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random trees of activities while places are killed at random and others come and go; every loss has to be told.
+"""Random trees of activities while places are killed at random and others come and go; every loss has to be reported.
 
 Arguments: seed, seconds.
 """
@@ -55,10 +55,10 @@ def pids() -> list[int]:
 
 
 def one_round(rng: random.Random) -> int:
-    """Start activities everywhere, kill a place or none, and compare what is told; returns how many are lost."""
+    """Start activities everywhere, kill a place or none, and compare what is reported; returns how many are lost."""
     victims = pids()
     futures: list[tuple[int, Future[None]]] = []
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
     try:
         with finish():
             for place in places() * 3:
@@ -69,10 +69,10 @@ def one_round(rng: random.Random) -> int:
                 with suppress(ProcessLookupError):  # killed before
                     os.kill(rng.choice(victims), signal.SIGKILL)
     except BaseExceptionGroup as group:
-        told = only_losses(group)
+        reported = only_losses(group)
     failed = Counter(place for place, future in futures if future.exception() is not None)
-    assert all(told.get(place, 0) >= count for place, count in failed.items()), (told, failed)
-    return sum(told.values())
+    assert all(reported.get(place, 0) >= count for place, count in failed.items()), (reported, failed)
+    return sum(reported.values())
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Carries out the resizes that its arguments name, one after another, and tells after each who is there.
+"""Carries out the resizes that its arguments name, one after another, and prints after each which places there are.
 
 An argument is `+host3,host4` (grow there) or `-1,2` (release these places). A line of JSON follows each, and one comes
 at the start: the outcome; of each place its host and the address that it announced; how many pairs of places talked.
@@ -36,7 +36,7 @@ def visit_everyone() -> int:
     return sum(bool(apgas.at(place, host_name)) for place in apgas.places())
 
 
-def tell(outcome: str, reason: str = "") -> None:
+def report(outcome: str, reason: str = "") -> None:
     running = driver.current_driver()
     assert running is not None
     members = running.core.membership.members
@@ -48,7 +48,7 @@ def tell(outcome: str, reason: str = "") -> None:
 def main() -> None:
     handler = Roamer()
     apgas.define_malleable_handler(handler)
-    tell("start")
+    report("start")
     for done, step in enumerate(word for word in sys.argv[1:] if word != "wait"):
         names = step[1:].split(",")
         if step.startswith("-"):
@@ -60,7 +60,7 @@ def main() -> None:
         while len(apgas.resizes()) <= done:
             ended.wait(0.01)
         record = apgas.resizes()[-1]
-        tell(record.outcome, record.reason)
+        report(record.outcome, record.reason)
     if sys.argv[-1] == "wait":
         print("waiting", flush=True)
         threading.Event().wait()

@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
-from scheduler_bridge.experiments.real_runs.plan import Plan, Site, alone_in, calibrate
+from scheduler_bridge.experiments.real_runs.campaign import Campaign, Site, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
 from scheduler_bridge.experiments.real_runs.study import conclude
 
 
 def main(hosts: str, launcher: str, out: str) -> None:
     site, folder = Site(HostsConfig(Path(hosts), launcher_of(launcher), Rules())), Path(out)
-    plan = Plan(("malleable",), (100,), (45,), jobs=3, time=0.01).at(site)
+    campaign = Campaign(("malleable",), (100,), (45,), jobs=3, time=0.01).at(site)
     with alone_in(folder, site):
-        problems = calibrate(plan.problems(), folder, {})
-        records = run_all(Runner(plan, problems, folder, site=site))
-    outcome = conclude(plan, records, None, problems, site)
+        problems = calibrate(campaign.problems(), folder, {})
+        records = run_all(Runner(campaign, problems, folder, site=site))
+    outcome = conclude(campaign, records, None, problems, site)
     (record,) = records.values()
     jobs = [[job.state, job.verified] for job in record.jobs]
     ran_on = sorted({node for job in record.jobs for segment in job.segments for node in segment.nodes})

@@ -27,7 +27,7 @@ AWAITED = {CELLS[-2]: BEGUN, CELLS[-1]: OVER}
 
 
 class Counting(apgas.MalleableHandler):
-    """Makes files when the first of so many orders has been carried out, and when all have."""
+    """Makes files when the first order has been carried out, and when all have."""
 
     def __init__(self, orders: int) -> None:
         self.left = orders
@@ -65,7 +65,7 @@ def main(file: str, orders: str) -> None:
     first, _, rest = orders.partition(",")
     due = [order for order in (first, rest) if order]
 
-    def tell(standing: Standing) -> None:
+    def reporter(standing: Standing) -> None:
         if standing.cell is None:
             return
         new = standing.places not in counts
@@ -75,7 +75,7 @@ def main(file: str, orders: str) -> None:
 
     print(f"pid {os.getpid()}", flush=True)
     glb.set_user_handler(Counting(orders.count(":")))
-    sweep(CELLS, last_wait, COLUMNS, file=Path(file), reporter=tell)
+    sweep(CELLS, last_wait, COLUMNS, file=Path(file), reporter=reporter)
     apgas.disable_malleable_handler()
     resizes = [(record.kind, record.n, record.outcome, record.reason) for record in apgas.resizes()]
     print(json.dumps({"resizes": resizes, "counts": sorted(counts), "places": len(apgas.places())}))

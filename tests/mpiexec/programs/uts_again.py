@@ -1,4 +1,4 @@
-"""Counts a tree again and again until so many orders have been carried out, and a file is there if one is named."""
+"""Counts a tree again and again until that many orders have been carried out, and a file is there if one is named."""
 
 from __future__ import annotations
 

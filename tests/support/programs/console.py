@@ -1,4 +1,4 @@
-"""Runs what comes in, one JSON object a line, and tells how it ended, until nothing comes any more."""
+"""Runs what comes in, one JSON object a line, and prints how it ended, until nothing comes any more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ for line in sys.stdin:
             asked["command"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=asked["timeout_s"], check=False,
         )  # fmt: skip
-        told = {"code": done.returncode, "out": done.stdout, "err": done.stderr}
+        answer = {"code": done.returncode, "out": done.stdout, "err": done.stderr}
     except subprocess.TimeoutExpired as late:
-        told = {"code": -1, "out": "", "err": str(late)}
-    print(json.dumps(told), flush=True)
+        answer = {"code": -1, "out": "", "err": str(late)}
+    print(json.dumps(answer), flush=True)

@@ -1,6 +1,6 @@
 """Runs the transports' conformance suite on MPI transports that share this process; says which checks hold.
 
-The places have one rank, so they are told apart by the tags of what they send, which are unique in a process.
+The places have one rank, so they differ by the tags of what they send, which are unique in a process.
 """
 
 from __future__ import annotations

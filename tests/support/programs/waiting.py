@@ -1,4 +1,4 @@
-"""Grows by one place, tells the process id of every place, and computes until it is ended."""
+"""Grows by one place, prints the process id of every place, and computes until it is ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contenders: ``python -m benchmarks.executors.contenders NAME CONFIG``, each an executor with so many workers."""
+"""The contenders, as programs: ``NAME CONFIG`` starts one, an executor with the workers that CONFIG asks for."""
 
 from __future__ import annotations
 

@@ -20,9 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-import cloudpickle
-
-from apgas.runtime import resilience
+from apgas.runtime import by_value, resilience
 from glb.bag import Bag, Result
 from glb.core.backup import Books
 from glb.errors import GlbError
@@ -148,8 +146,7 @@ def pickled(what: object) -> bytes:
     try:
         return pickle.dumps(what, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):
-        found: bytes = cloudpickle.dumps(what, protocol=5)
-        return found
+        return by_value.dumps(what)
 
 
 def _named(mark: tuple[str, ...]) -> str:

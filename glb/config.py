@@ -8,9 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-import cloudpickle
-
 import apgas
+from apgas.runtime import by_value
 from glb.bag import Result
 from glb.core.backup import Backup
 from glb.core.lifelines import GRAPHS, Graph
@@ -117,7 +116,7 @@ class Setup(Generic[R]):
         self.survives = computation_survives(config)
         self.keeps = keeps
         self.config = replace(config, on_progress=None, warm_up=None)
-        self._pickled: bytes = cloudpickle.dumps((make_result, config.warm_up))
+        self._pickled = by_value.dumps((make_result, config.warm_up))
         self._program: tuple[Callable[[], R], Callable[[], object] | None] | None = make_result, config.warm_up
 
     def __getstate__(self) -> dict[str, object]:

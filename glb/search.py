@@ -26,9 +26,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
 
-import cloudpickle
-
 import apgas
+from apgas.runtime import by_value
 from glb.config import Config
 from glb.driver import Outcome, compute
 
@@ -305,7 +304,7 @@ class Search(Generic[N]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.number is None:
-            return _alone, (cloudpickle.dumps(self.problem),)
+            return _alone, (by_value.dumps(self.problem),)
         return _here, (self.number,)
 
 
@@ -484,7 +483,7 @@ def _search(
 
 def _packed(problem: Problem[N]) -> bytes:
     try:
-        packed: bytes = cloudpickle.dumps(problem)
+        packed = by_value.dumps(problem)
     except Exception:
         apgas.immediate(0, _take_part, problem)  # raises an error that says what in it cannot travel
         raise

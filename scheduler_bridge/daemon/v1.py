@@ -1,4 +1,4 @@
-"""Protocol v1's lines for administrators: a line each, no answers, and nothing that proves who speaks.
+"""Protocol v1's lines for administrators: a line each, a line in answer, and nothing that proves who speaks.
 
 ``FILE.sh`` submits that job script, ``Add Node a,b`` adds nodes, ``shutdown`` ends the scheduler. Scripts are taken
 from one folder only, which the operator names: any peer that reaches the port may run what is in there.
@@ -18,8 +18,10 @@ from typing import Final, Literal, Protocol, Self
 import msgspec
 
 from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.listener import Counted, Listener
-from scheduler_bridge.daemon.requests import JobRequest, SubmitError
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError, Submitted
+from scheduler_bridge.printable import one_line
 
 _logger = logging.getLogger(__name__)
 
@@ -56,6 +58,12 @@ class Administered(Protocol):
 
     def request_stop(self) -> None:
         """Begin to end."""
+
+    async def durable(self) -> str:
+        """Wait until the log has all so far; return why it has not, empty if it has."""
+
+    def retract(self, reply: Submitted) -> None:
+        """Undo what was taken but could not be written."""
 
 
 class AdminServer:
@@ -94,35 +102,48 @@ class AdminServer:
     ) -> None:
         await self._listener.stop()
 
-    async def _serve(self, reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(self._config.line_s):
                 line = await reader.readuntil(b"\n")
-            self._carry_out(line)
+            answer = await self._carried_out(line)
+            async with asyncio.timeout(self._config.line_s):
+                writer.write(f"{one_line(answer)}\n".encode())
+                await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             self._log.log(logging.WARNING, "a v1 administrator said no line: %r", error)
 
-    def _carry_out(self, line: bytes) -> None:
+    async def _carried_out(self, line: bytes) -> str:
+        """Do what a line asks for; return what is answered."""
         try:
-            done = self._understood(line.decode("ascii").strip())
+            done = await self._understood(line.decode("ascii").strip())
         except UnicodeDecodeError:
             self._log.log(logging.WARNING, "a v1 administrator's line is not ASCII: %r", line[:60])
+            return "undefined Message"
+        except UnknownLineError as error:
+            self._log.log(logging.WARNING, "a v1 administrator's line is refused: %s", error)
+            return "undefined Message"
         except (ScriptError, SubmitError, DaemonError) as error:
             self._log.log(logging.WARNING, "a v1 administrator's line is refused: %s", error)
-        else:
-            _logger.info("for a v1 administrator: %s", done)
+            return f"Refused >> {error}"
+        _logger.info("for a v1 administrator: %s", done)
+        return done
 
-    def _understood(self, line: str) -> str:
+    async def _understood(self, line: str) -> str:
         if line == "shutdown":
             self._daemon.request_stop()
-            return "the scheduler ends"
+            return "Start >> shutdown"
         if line.startswith("Add Node "):
             names = tuple(name.strip() for name in line.removeprefix("Add Node ").split(","))
             self._daemon.add_nodes(names)
-            return f"nodes {', '.join(names)} were added"
+            return f"Add Nodes >> {','.join(names)}"
         if line.endswith(".sh"):
-            return f"job {self._daemon.submit(read_script(self._script(line)))} was submitted"
-        raise ScriptError(f"{line[:60]!r} is none of FILE.sh, Add Node a,b and shutdown")
+            job_id = self._daemon.submit(read_script(self._script(line)))
+            if behind := await self._daemon.durable():
+                self._daemon.retract(Submitted(job=job_id))
+                raise log_error(behind)
+            return f"Add Job >> JobID:{job_id}"
+        raise UnknownLineError(f"{line[:60]!r} is none of FILE.sh, Add Node a,b and shutdown")
 
     def _script(self, name: str) -> Path:
         folder = self._config.scripts.resolve()
@@ -144,7 +165,11 @@ class AdminServer:
 # ``#NODES N``                             size of a rigid job; of others, what they start with
 # ``#MIN_NODES N``, ``#MAX_NODES N``       bounds of the others
 # ``#JOB_TYPE TYPE``                       read and ignored
+# ``#!INTERPRETER``                        the first line: what runs the script, /bin/sh unless given
 # ======================================  =======================================================================
+#
+# The gate gives a script the variables that the published scheduler gives it; those that only the script tells are set
+# here.
 
 MAX_BYTES: Final = 1024 * 1024
 _HEADER: Final = re.compile(
@@ -156,6 +181,10 @@ _CLASSES: Final[dict[str, Literal["rigid", "malleable"]]] = {
     "malleable": "malleable",
     "evolving": "malleable",
 }
+
+
+class UnknownLineError(ValueError):
+    """A line that is none of an administrator's."""
 
 
 class ScriptError(ValueError):
@@ -185,7 +214,8 @@ def parse_script(text: str, path: Path) -> JobRequest:
         ScriptError: A header makes no sense; the text names its line.
     """
     found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    all_lines = text.splitlines()
+    for number, line in enumerate(all_lines, start=1):
         match = _HEADER.fullmatch(line.strip())
         if match is None:
             continue
@@ -195,20 +225,27 @@ def parse_script(text: str, path: Path) -> JobRequest:
         if name == "JOB_CLASS" and value not in _CLASSES:
             raise ScriptError(f"{path}:{number}: JOB_CLASS is {value[:40]!r}, not one of {', '.join(_CLASSES)}")
         found[name] = value
-    return _request(found, path)
+    return _request(found, _interpreter(all_lines[0] if all_lines else ""), path)
 
 
-def _request(found: dict[str, str], path: Path) -> JobRequest:
+def _interpreter(line: str) -> tuple[str, ...]:
+    """The words before a script's path, as the kernel reads its first line: a path, and all that follows as one."""
+    return tuple(line.removeprefix("#!").strip().split(maxsplit=1)) if line.startswith("#!") else ()
+
+
+def _request(found: dict[str, str], interpreter: tuple[str, ...], path: Path) -> JobRequest:
     numbers = {name: int(found[name]) for name in _NUMBERS if name in found}
-    job_class = _CLASSES[found.get("JOB_CLASS", "rigid")]
+    elastic = found.get("JOB_CLASS", "rigid")
+    job_class = _CLASSES[elastic]
     fields: dict[str, object] = {
         "name": found.get("JOB_NAME", path.stem),
-        "command": ("/bin/sh", str(path)),
+        "command": (*(interpreter or ("/bin/sh",)), str(path)),
         "job_class": job_class,
         "nodes": numbers.get("NODES", numbers.get("MIN_NODES", 1)),
         "walltime_s": numbers.get("REQUIRED_TIME", 3_600_000) / 1000,
         "cwd": str(path.parent),
         "protocol": "v1",
+        "environment": {"SCRIPT_DIR": str(path.parent), "ELASTIC": elastic},
     }
     if job_class == "malleable":
         fields |= {name.lower(): numbers[name] for name in ("MIN_NODES", "MAX_NODES") if name in numbers}

@@ -17,7 +17,7 @@ from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 
 SCRIPT = "#!/bin/sh\n#JOB_CLASS rigid\n#NODES 2\n#REQUIRED_TIME 60000\necho $MALLEABLE_HOSTS\n"
 
-Say = Callable[[bytes], Awaitable[None]]
+Say = Callable[[bytes], Awaitable[str]]
 
 
 @pytest.fixture
@@ -37,12 +37,14 @@ def perform(tmp_path: Path, scripts: Path, play: Callable[[Daemon, Say], Awaitab
         admin = AdminConfig(port=0, scripts=scripts, line_s=0.5)
         async with asyncio.timeout(PATIENCE_S), Daemon(config) as daemon, AdminServer(daemon, admin) as server:
 
-            async def say(words: bytes) -> None:
+            async def say(words: bytes) -> str:
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 writer.write(words)
+                answer = b""
                 with suppress(ConnectionResetError):  # Cut off with words unread.
-                    assert await reader.read() == b"", "v1 gives no answers"
+                    answer = await reader.read()
                 writer.close()
+                return answer.decode()
 
             await play(daemon, say)
 
@@ -51,18 +53,76 @@ def perform(tmp_path: Path, scripts: Path, play: Callable[[Daemon, Say], Awaitab
 
 def test_a_script_is_submitted_and_runs(tmp_path: Path, scripts: Path) -> None:
     async def play(daemon: Daemon, say: Say) -> None:
-        await say(b"two.sh\n")
-        await say(str(scripts / "two.sh").encode() + b"\n")
+        assert await say(b"two.sh\n") == "Add Job >> JobID:1\n"
+        assert await say(str(scripts / "two.sh").encode() + b"\n") == "Add Job >> JobID:2\n"
         await daemon.ended(2)
         assert [(job.name, job.state) for job in daemon.snapshot().jobs] == [("two", "completed")] * 2
-        assert daemon.output(1).read_text() == "n1,n2\n"
+        assert daemon.output(1).read_text() == "127.0.0.1,127.0.0.2\n"
+
+    perform(tmp_path, scripts, play)
+
+
+# As the published scripts do it: bash, and a common file that is found and filled by the scheduler's variables.
+PUBLISHED = """#!/bin/bash
+#JOB_TYPE apgas
+#JOB_CLASS malleable
+#JOB_NAME BC_17_malleable_1-4
+#REQUIRED_TIME 800000
+#MIN_NODES 2
+#MAX_NODES 2
+
+common_dir="${SCRIPT_DIR}/"
+
+GLBN=31
+source ${common_dir}/common.sh "StartBC -n 17"
+"""
+COMMON = """#!/bin/bash
+declare -a words=("$@")
+hosts=$(paste -sd, "$NODE_FILE")
+echo "$NODES $hosts $SCHEDULER_IP $SCHEDULER_PORT $LAUNCHER $((WORKERS * 2)) $ELASTIC $JOBNAME $PORT"
+echo "$GLBN ${words[0]}"
+"""
+
+
+def test_the_published_scripts_find_their_variables(tmp_path: Path, scripts: Path) -> None:
+    (scripts / "BC_17_malleable_1-4.sh").write_text(PUBLISHED)
+    (scripts / "common.sh").write_text(COMMON)
+
+    async def play(daemon: Daemon, say: Say) -> None:
+        assert await say(b"BC_17_malleable_1-4.sh\n") == "Add Job >> JobID:1\n"
+        job = (await daemon.ended(1)).job(1)
+        assert (job.name, job.state) == ("BC_17_malleable_1-4", "completed"), job.reason
+        first, second = daemon.output(1).read_text().splitlines()
+        nodes, hosts, ip, port, launcher, threads, elastic, name, places_port = first.split()
+        assert (nodes, hosts) == ("2", "127.0.0.1,127.0.0.2")
+        assert (launcher, threads, elastic, name) == ("apgas.launcher.SshLauncher", "2", "malleable", "1")
+        assert ip != "127.0.0.1", "it would report nothing there"
+        assert 1024 < int(port) < 65536
+        assert 5701 <= int(places_port) < 32768
+        assert second == "31 StartBC -n 17"
+
+    perform(tmp_path, scripts, play)
+
+
+def test_a_job_that_the_log_cannot_keep_is_not_taken(
+    tmp_path: Path, scripts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def behind() -> str:
+        return "no space left on device"
+
+    async def play(daemon: Daemon, say: Say) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(daemon, "durable", behind)
+            answer = await say(b"two.sh\n")
+        assert answer.startswith("Refused >> no job is taken now: the log cannot be written: no space left")
+        await daemon.ended(1)
 
     perform(tmp_path, scripts, play)
 
 
 def test_nodes_are_added(tmp_path: Path, scripts: Path) -> None:
     async def play(daemon: Daemon, say: Say) -> None:
-        await say(b"Add Node n3,n4\n")
+        assert await say(b"Add Node n3,n4\n") == "Add Nodes >> n3,n4\n"
         await until(daemon, lambda: len(daemon.snapshot().nodes) == 4)
         await say(b"Add Node n3, n5\n")
         await until(daemon, lambda: len(daemon.snapshot().nodes) == 5)
@@ -73,7 +133,7 @@ def test_nodes_are_added(tmp_path: Path, scripts: Path) -> None:
 
 def test_it_ends_the_scheduler(tmp_path: Path, scripts: Path) -> None:
     async def play(daemon: Daemon, say: Say) -> None:
-        await say(b"shutdown\n")
+        assert await say(b"shutdown\n") == "Start >> shutdown\n"
         await daemon.stopping()
 
     perform(tmp_path, scripts, play)
@@ -91,7 +151,9 @@ def test_nothing_else_is_done(tmp_path: Path, scripts: Path, caplog: pytest.LogC
         for words in NOTHING:
             caplog.clear()
             with caplog.at_level(logging.WARNING, "scheduler_bridge.daemon.v1"):
-                await say(words)
+                answer = await say(words)
+            assert answer.count("\n") <= 1
+            assert not answer or answer.startswith(("undefined Message\n", "Refused >> ")), answer
             assert caplog.records, f"the operator cannot read that {words[:60]!r} was refused"
             assert (daemon.snapshot().jobs, len(daemon.snapshot().nodes)) == ((), 2), words
         await say(b"two.sh\n")

@@ -86,12 +86,13 @@ def test_a_grow_is_carried_out_and_its_times_are_reported(
     assert heard(say(job, b"grow 2 n3 n4\n")) == [], "a grow has no answer"
     order = listener.next()
     assert order == wire.Grow(order=0, count=2, nodes=("n3", "n4"))
-    phases = {"pre": 0.25, "spawn": 0.5, "join": 0.25, "post": 0.5}
-    job.send(wire.Outcome(order=0, kind="grow", outcome="done", nodes=("n3", "n4"), seconds=1.5, phases=phases))
+    # As the order machine has it: the seconds end with the commit, before `post`.
+    phases = {"pre": 0.25, "spawn": 0.5, "join": 0.25, "commit": 0.0, "post": 0.5}
+    job.send(wire.Outcome(order=0, kind="grow", outcome="done", nodes=("n3", "n4"), seconds=1.0, phases=phases))
     assert [scheduler.report() for _ in range(3)] == [
-        "growTimeAPGAS;2;750000000:127.0.0.1\n",
         "preGrowTimeGLB;2;250000000:127.0.0.1\n",
         "postGrowTimeGLB;2;500000000:127.0.0.1\n",
+        "growTimeAPGAS;2;1500000000:127.0.0.1\n",
     ]
 
 
@@ -100,12 +101,13 @@ def test_a_shrink_is_answered_with_a_line_for_each_host(
 ) -> None:
     caller = say(job, b"shrink 2\n")
     assert listener.next() == wire.Shrink(order=0, count=2)
-    job.send(wire.Outcome(order=0, kind="shrink", outcome="done", nodes=("n2", "n4"), seconds=0.5, phases={"pre": 0.5}))
+    phases = {"pre": 0.25, "drain": 0.25, "commit": 0.0, "release": 0.25, "post": 0.125}
+    job.send(wire.Outcome(order=0, kind="shrink", outcome="done", nodes=("n2", "n4"), seconds=0.75, phases=phases))
     assert heard(caller) == ["n2", "n4"]
     assert [scheduler.report() for _ in range(3)] == [
-        "shrinkTimeAPGAS;2;0:127.0.0.1\n",
-        "preShrinkTimeGLB;2;500000000:127.0.0.1\n",
-        "postShrinkTimeGLB;2;0:127.0.0.1\n",
+        "preShrinkTimeGLB;2;250000000:127.0.0.1\n",
+        "postShrinkTimeGLB;2;125000000:127.0.0.1\n",
+        "shrinkTimeAPGAS;2;875000000:127.0.0.1\n",
     ]
 
 

@@ -18,8 +18,9 @@ from support import PATIENCE_S
 
 from apgas.malleability import orders as wire
 from apgas.malleability.v1.communicator import V1Communicator
-from apgas.malleability.v1.gate import Gate
+from apgas.malleability.v1.gate import Gate, Translator
 from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.requests import Submitted
 from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 
 # Almost what is said there, but never quite: no line of these is one that the receiver knows.
@@ -87,7 +88,7 @@ def job() -> Iterator[Target]:
 @pytest.fixture(scope="module")
 def gate() -> Iterator[Target]:
     scheduler: Any = NoScheduler()
-    made = Gate(["node1"], scheduler, ("127.0.0.1", 1))
+    made = Gate(Translator(["node1"]), scheduler, ("127.0.0.1", 1))
     made.start()
     speak(made.reports[1], b"APGAS-Ready:127.0.0.1\n")
     assert scheduler.received.get(timeout=PATIENCE_S) == wire.Ready(nodes=("node1",))
@@ -117,6 +118,12 @@ class Administered:
 
     def request_stop(self) -> None:
         self.received.put("stop")
+
+    async def durable(self) -> str:
+        return ""
+
+    def retract(self, reply: Submitted) -> None:
+        self.received.put(reply)
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,22 @@ def test_a_malleable_script() -> None:
     job = parse_script(SCRIPT, PATH)
     assert (job.name, job.job_class, job.bounds(), job.walltime_s) == ("UTS large", "malleable", (2, 2, 8), 90.0)
     assert (job.command, job.cwd, job.protocol) == (("/bin/sh", "/jobs/uts.sh"), "/jobs", "v1")
+    assert job.environment == {"SCRIPT_DIR": "/jobs", "ELASTIC": "malleable"}
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("#!/bin/bash", ("/bin/bash",)),
+        ("#! /bin/bash \r", ("/bin/bash",)),
+        ("#!/usr/bin/env -S bash -e", ("/usr/bin/env", "-S bash -e")),
+        ("#!", ("/bin/sh",)),
+        ("echo hello", ("/bin/sh",)),
+        ("", ("/bin/sh",)),
+    ],
+)
+def test_the_first_line_says_what_runs_a_script(first: str, words: tuple[str, ...]) -> None:
+    assert parse_script(f"{first}\n#NODES 2\n", PATH).command == (*words, "/jobs/uts.sh")
 
 
 @pytest.mark.parametrize(

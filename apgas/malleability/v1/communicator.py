@@ -283,10 +283,11 @@ class JobSide:
             self._nodes += outcome.nodes
         else:
             self._nodes = [node for node in self._nodes if node not in outcome.nodes]
-        own_s = outcome.seconds - outcome.phases.get("pre", 0.0) - outcome.phases.get("post", 0.0)
+        # Ours end with the commit, or with the leavers; v1's with all of it, the program's part included.
+        whole_s = outcome.seconds + outcome.phases.get("post", 0.0)
         for name, (kind, phase) in lines.PHASES.items():
             if kind == outcome.kind and outcome.nodes:
-                seconds = outcome.phases.get(phase, 0.0) if phase else max(0.0, own_s)
+                seconds = outcome.phases.get(phase, 0.0) if phase else whole_s
                 actions.append(SendReport(lines.Took(name, len(outcome.nodes), round(seconds * 1e9))))
         return actions
 

@@ -1,57 +1,90 @@
 """Runs a v1 job as a job of a v2 scheduler: ``python -m apgas.malleability.v1.gate --nodes a,b -- COMMAND``.
 
 The gate is the job as far as the scheduler knows: it speaks v2, with reconnection, and holds the token. The command is
-its child and speaks v1 with it: it reports to ``MALLEABLE_V1_SCHEDULER`` and takes orders at ``MALLEABLE_V1_LISTEN``,
-both on loopback unless they were set before. ``{v1_scheduler}`` and ``{v1_port}`` in the command stand for the same.
+its child and speaks v1 with it. The published Java system has one number for the port to which it reports and the one
+on which it listens, and tells them apart by address: so the gate listens at a loopback address of its own, and finds
+the job at the address that it gives when it is ready, with the same port. The variables ``MALLEABLE_V1_SCHEDULER`` and
+``MALLEABLE_V1_LISTEN`` choose others if they were set before. What the command finds of all that is in ``_words`` and
+``_variables``.
 """
 
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import logging
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Final, Literal
 
 from apgas.errors import ApgasError
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import SocketCommunicator, from_environment
 from apgas.malleability.v1 import lines
 from apgas.malleability.v1.communicator import ENV_LISTEN, ENV_SCHEDULER
-from apgas.malleability.v1.lines import CONNECT_S, LinePort, address, read_line
+from apgas.malleability.v1.lines import LinePort, address, is_ours, read_line, shown
 
 _logger = logging.getLogger(__name__)
 
 ENV_HOSTS = "MALLEABLE_HOSTS"
 END_S = 10.0
 """How long the job may take to end when the scheduler is lost; then it is killed."""
-GROW_REPORT_S = 45.0
-"""How long a grow may take until it is reported; with the time to connect, less than a scheduler waits (60 s)."""
-SHRINK_LINE_S = 20.0
-"""How long each host of a shrink may take to be named."""
-SHRINK_S = 50.0
-"""How long all of them together may; likewise less than a scheduler waits."""
+DEADLINE_S = 60.0
+"""How long the scheduler waits for an outcome, unless it says otherwise."""
+LATE_S = 600.0
+"""How long a job may take to name the hosts of a shrink; before that, but after its deadline, they come free late."""
+SILENT_S = 60.0
+"""A malleable job that has not said for so long that it is ready may be waited for in vain: its log says so."""
 _LINE_BYTES = 1024
+_LOOPBACK: Final = "127.0.0.1"
+_FIRST_PORT: Final = 5701
+_PORTS_EACH: Final = 32
+"""Places of the published system on one machine have ports one behind the other; so jobs get some each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long an order may take, so that its outcome is there before the scheduler gives it up.
+
+    Attributes:
+        connect_s: To connect to the job.
+        grow_s: Until a grow is reported.
+        shrink_s: Until all hosts of a shrink are named; the first one may come as late as the last.
+        late_s: Until they are named after all.
+    """
+
+    connect_s: float
+    grow_s: float
+    shrink_s: float
+    late_s: float = LATE_S
+
+    @classmethod
+    def within(cls, deadline_s: float) -> Times:
+        """Return them for a scheduler that waits for ``deadline_s``."""
+        return cls(deadline_s / 12, deadline_s * 3 / 4, deadline_s * 5 / 6)
 
 
 class Gate:
     """Between a v2 scheduler and one v1 job.
 
     Args:
-        nodes: Those that the job starts on.
+        translator: What is known of the job.
         communicator: The way to the scheduler.
-        job: Where the job takes orders.
-        reports: Where it is to report; port 0 for a free one.
-        grow_s: Time for a grow to be reported.
-        line_s: Time for each line of the answer to a shrink.
+        job: Where the job takes orders; without a host: at the address that it gives when it is ready.
+        reports: Where it is to report, port 0 for a free one; or what listens there.
+        times: How long orders may take.
 
     Attributes:
         reports: Where the job is to report.
@@ -63,23 +96,23 @@ class Gate:
 
     def __init__(
         self,
-        nodes: Sequence[str],
+        translator: Translator,
         communicator: SocketCommunicator,
         job: tuple[str, int],
-        reports: tuple[str, int] = ("127.0.0.1", 0),
-        *,
-        grow_s: float = GROW_REPORT_S,
-        line_s: float = SHRINK_LINE_S,
+        reports: tuple[str, int] | socket.socket = (_LOOPBACK, 0),
+        times: Times | None = None,
     ) -> None:
         self._communicator = communicator
         self._job = job
-        self._grow_s = grow_s
-        self._line_s = line_s
-        self._translator = Translator(nodes)
-        self._changed = threading.Condition()  # Guards the translator.
+        self._times = times or Times.within(DEADLINE_S)
+        self._translator = translator
+        self._changed = threading.Condition()  # Guards the translator and the connections.
         self._orders: queue.SimpleQueue[wire.Order | None] = queue.SimpleQueue()
+        self._shrinks: set[socket.socket] = set()
+        self._peer = ""
         self._port = LinePort(reports, self._reported)
-        self.reports = (reports[0], self._port.port)
+        host = reports.getsockname()[0] if isinstance(reports, socket.socket) else reports[0]
+        self.reports = (str(host), self._port.port)
         self.lost = threading.Event()
 
     def start(self) -> None:
@@ -95,7 +128,16 @@ class Gate:
         """Deliver what is pending and disconnect."""
         self._orders.put(None)
         self._port.close()
+        with self._changed:
+            for connection in self._shrinks:
+                with suppress(OSError):  # the job has hung up
+                    connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
         self._communicator.close()
+
+    def silent(self) -> bool:
+        """Whether the job has not said yet that it is ready."""
+        with self._changed:
+            return self._translator.ip is None
 
     # the scheduler's side (OrderListener) ---------------------------------------------------------------------------
 
@@ -117,9 +159,12 @@ class Gate:
     # the job's side -------------------------------------------------------------------------------------------------
 
     def _reported(self, line: bytes, caller: socket.socket) -> bool:
-        del caller
         with self._changed:
+            first = self._translator.ip is None
             self._send(self._translator.reported(line))
+            if first and self._translator.ip is not None:
+                with suppress(OSError):  # it has hung up
+                    self._peer = str(caller.getpeername()[0])
         return False
 
     def _carry(self) -> None:
@@ -134,33 +179,52 @@ class Gate:
     def _dial(self, due: Dial) -> None:
         began_s = time.monotonic()
         try:
-            connection = socket.create_connection(self._job, timeout=CONNECT_S)
+            connection = socket.create_connection(self._where(), timeout=self._times.connect_s)
         except OSError as error:
             with self._changed:
                 self._send(self._translator.unreachable(due.order, str(error)))
             return
-        with connection:
-            answer, trouble = self._say(connection, due)
+        most_s = self._times.shrink_s if due.answers else self._times.grow_s
+        if due.answers:
+            with self._changed:
+                self._shrinks.add(connection)
+            threading.Thread(
+                target=self._hear, args=(connection, due, began_s), name=f"v1-shrink-{due.order}", daemon=True
+            ).start()
+        else:
+            self._say(connection, due)
         with self._changed:
-            if due.answers:
-                self._send(self._translator.answered(due.order, answer, trouble, time.monotonic() - began_s))
-                return
-            if not self._changed.wait_for(lambda: self._translator.open != due.order, timeout=self._grow_s):
-                self._send(self._translator.overdue(due.order))
+            if not self._changed.wait_for(lambda: self._translator.open != due.order, timeout=most_s):
+                self._send(self._translator.overdue(due.order, most_s))
 
-    def _say(self, connection: socket.socket, due: Dial) -> tuple[list[bytes], str]:
-        """Say an order and hear its answer; return the lines that came, and what went wrong then."""
-        answer: list[bytes] = []
-        end_s = time.monotonic() + SHRINK_S
-        try:
+    def _where(self) -> tuple[str, int]:
+        host, port = self._job
+        if host:
+            return host, port
+        with self._changed:
+            given = self._translator.ip or ""
+        # The address of a machine that has not called would be any stranger's word.
+        return given if given == self._peer or (_is_ip(given) and is_ours(given)) else _LOOPBACK, port
+
+    def _say(self, connection: socket.socket, due: Dial) -> None:
+        """Say a grow; the job reports later what has become of it, on another connection."""
+        with connection, suppress(OSError):  # then no report comes either
             connection.sendall(due.line)
-            while len(answer) < due.answers:
-                answer.append(read_line(connection, min(end_s, time.monotonic() + self._line_s), _LINE_BYTES))
-        except TimeoutError:
-            return answer, f"no host was named within {self._line_s:g} s"
-        except (OSError, lines.BadLineError) as error:
-            return answer, str(error) or type(error).__name__
-        return answer, ""
+
+    def _hear(self, connection: socket.socket, due: Dial, began_s: float) -> None:
+        """Say a shrink and hear its answer, also after its deadline."""
+        with connection:
+            try:
+                connection.sendall(due.line)
+                for _ in range(due.answers):
+                    line = read_line(connection, began_s + self._times.late_s, _LINE_BYTES)
+                    with self._changed:
+                        self._send(self._translator.named(due.order, line, time.monotonic() - began_s))
+            except (OSError, lines.BadLineError) as error:
+                with self._changed:
+                    self._send(self._translator.ended(due.order, str(error) or type(error).__name__))
+            with self._changed:
+                self._shrinks.discard(connection)
 
     def _send(self, messages: Sequence[wire.Message]) -> None:
         """Send the scheduler a message. Needs ``_changed``."""
@@ -175,6 +239,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m apgas.malleability.v1.gate", description="Runs a v1 job as a job of a v2 scheduler."
     )
     parser.add_argument("--nodes", required=True, help="the job's nodes, separated by commas")
+    parser.add_argument(
+        "--emulated", action="store_true", help="all nodes are this machine: the job is given loopback addresses"
+    )
+    parser.add_argument(
+        "--job-class", choices=("rigid", "malleable"), default="malleable", help="what the job is to be"
+    )
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=DEADLINE_S,
+        metavar="SECONDS",
+        help="how long the scheduler waits for outcomes",
+    )
     parser.add_argument("command", nargs="+", help="the v1 job, behind --")
     options = parser.parse_args(arguments)
     try:
@@ -185,12 +262,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if communicator is None:
         parser.error(f"this is no job of a scheduler: {wire.ENV_SCHEDULER} is not set")
     try:
-        reports = address(os.environ.get(ENV_SCHEDULER) or "127.0.0.1:0", ENV_SCHEDULER)
-        job = address(os.environ.get(ENV_LISTEN) or f"127.0.0.1:{_free_port()}", ENV_LISTEN, "127.0.0.1")
-        gate = Gate(nodes, communicator, job, reports)
+        translator = Translator(nodes, emulated=options.emulated)
+        server, job = _ports(os.environ)
+        gate = Gate(translator, communicator, job, server, Times.within(options.deadline))
         try:
             gate.start()
-            return _run(gate, options.command, nodes, job)
+            with tempfile.TemporaryDirectory(prefix="malleable-v1-") as folder:
+                given = _Given(gate.reports, job, translator.hosts, options.job_class, Path(folder, "nodes"))
+                return _run(gate, options.command, given)
         finally:
             gate.close()
     except (ApgasError, OSError) as error:
@@ -198,21 +277,144 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(gate: Gate, command: Sequence[str], nodes: Sequence[str], job: tuple[str, int]) -> int:
-    scheduler = f"{gate.reports[0]}:{gate.reports[1]}"
-    words = [word.replace("{v1_scheduler}", scheduler).replace("{v1_port}", str(job[1])) for word in command]
-    inherited = {name: value for name, value in os.environ.items() if name not in _V2}
-    environment = {
-        **inherited, ENV_SCHEDULER: scheduler, ENV_LISTEN: f"{job[0]}:{job[1]}", ENV_HOSTS: ",".join(nodes)
-    }  # fmt: skip
-    child = subprocess.Popen(words, env=environment)
+# Addresses, and what the command finds of them -----------------------------------------------------------------------
+
+
+def _ports(environ: Mapping[str, str]) -> tuple[socket.socket, tuple[str, int]]:
+    """Listen for reports, and say where the job takes orders: without a host, where it says itself.
+
+    Raises:
+        ApgasError: A variable names an address that is not to be had.
+        OSError: No port is free.
+    """
+    scheduler, listen = environ.get(ENV_SCHEDULER, ""), environ.get(ENV_LISTEN, "")
+    job = address(listen, ENV_LISTEN, _LOOPBACK) if listen else None
+    if not scheduler and job is None:
+        server = lines.own_server()
+    else:
+        reports = address(scheduler, ENV_SCHEDULER) if scheduler else lines.address_for(job[1] if job else 0)
+        server = _listening(reports, ENV_SCHEDULER if scheduler else ENV_LISTEN)
+    host, port = server.getsockname()[:2]
+    if job is not None:
+        if is_ours(job[0]):
+            _listening(job, ENV_LISTEN).close()  # taken: better said now than by the job
+        return server, job
+    if host != _LOOPBACK:
+        return server, ("", port)
+    sys.stderr.write(
+        f"v1 gate: the job is to report to {_LOOPBACK}, to which the published Java system reports nothing; "
+        f"to resize such a job, let {ENV_SCHEDULER} name another address of this machine\n"
+    )
+    return server, ("", _free_port())
+
+
+def _listening(where: tuple[str, int], variable: str) -> socket.socket:
+    try:
+        return lines.listening(where)
+    except OSError as error:
+        raise ApgasError(
+            f"{shown(where)} is not to be had ({error.strerror or error}); leave {variable} out, and the job gets "
+            "an address that is free"
+        ) from None
+
+
+def _is_ip(text: str) -> bool:
+    with suppress(ValueError):  # a name, which would have to be looked up
+        return bool(ipaddress.ip_address(text))
+    return False
+
+
+def _free_port() -> int:
+    """Return a port that is free now. Another process may take it first; then the job says so and ends."""
+    with socket.create_server((_LOOPBACK, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the job is given: where it reports and takes orders, its hosts by the names that v1 has for them, its class.
+
+    ``node_file`` is written: a host on each line.
+    """
+
+    reports: tuple[str, int]
+    job: tuple[str, int]
+    hosts: tuple[str, ...]
+    job_class: str
+    node_file: Path
+
+
+def _words(command: Sequence[str], given: _Given) -> list[str]:
+    """Return the command with what placeholders stand for."""
+    stands_for = {
+        "{v1_scheduler}": shown(given.reports),
+        "{v1_scheduler_ip}": given.reports[0],
+        "{v1_port}": str(given.job[1]),
+        "{v1_node_file}": str(given.node_file),
+        "{v1_places_port}": str(_places_port(os.environ)),
+        "{hosts}": ",".join(given.hosts),
+    }
+    filled = []
+    for word in command:
+        for placeholder, text in stands_for.items():
+            word = word.replace(placeholder, text)  # noqa: PLW2901
+        filled.append(word)
+    return filled
+
+
+def _variables(environ: Mapping[str, str], given: _Given) -> dict[str, str]:
+    """Return the job's environment: ours, and the variables with which the published scheduler starts scripts."""
+    return {
+        # What the job chooses itself, unless it does.
+        "LAUNCHER": "apgas.launcher.SshLauncher",
+        "WORKERS": environ.get("MALLEABLE_CORES") or "1",
+        "ELASTIC": given.job_class,
+        "SCRIPT_DIR": str(Path.cwd()),
+        # The child is not to speak for the job in v2 as well.
+        **{name: value for name, value in environ.items() if name not in _V2},
+        "NODES": str(len(given.hosts)),
+        "NODE_FILE": str(given.node_file),
+        "SCHEDULER_IP": given.reports[0],
+        "SCHEDULER_PORT": str(given.reports[1]),
+        "JOBNAME": environ.get(wire.ENV_JOB, ""),
+        "PORT": str(_places_port(environ)),
+        ENV_SCHEDULER: shown(given.reports),
+        ENV_LISTEN: shown((given.job[0] or _LOOPBACK, given.job[1])),
+        ENV_HOSTS: ",".join(given.hosts),
+    }
+
+
+def _places_port(environ: Mapping[str, str]) -> int:
+    """Return the first of the ports at which places of the published system listen, for jobs on one machine others."""
+    job = environ.get(wire.ENV_JOB, "")
+    return _FIRST_PORT + _PORTS_EACH * (int(job) % 800 if job.isdecimal() else 0)
+
+
+_V2 = frozenset({wire.ENV_SCHEDULER, wire.ENV_JOB, wire.ENV_TOKEN})
+
+
+def _run(gate: Gate, command: Sequence[str], given: _Given) -> int:
+    given.node_file.write_text("".join(f"{host}\n" for host in given.hosts))
+    child = subprocess.Popen(_words(command, given), env=_variables(os.environ, given))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: child.send_signal(number))
     over = threading.Event()
     threading.Thread(target=_end_when_lost, args=(gate, child, over), name="v1-end", daemon=True).start()
+    if given.job_class == "malleable":
+        threading.Thread(target=_warn_if_silent, args=(gate, given, over), name="v1-silent", daemon=True).start()
     status = child.wait()
     over.set()
     return status if status >= 0 else 128 - status
+
+
+def _warn_if_silent(gate: Gate, given: _Given, over: threading.Event) -> None:
+    if over.wait(SILENT_S) or not gate.silent():
+        return
+    sys.stderr.write(
+        f"v1 gate: the job has not said within {SILENT_S:g} s that it is ready, and until then it is not resized: it "
+        f"is to report to port {given.reports[1]} of {given.reports[0]} and to take orders on port {given.job[1]} "
+        f"(-Delastic_scheduler_ip={given.reports[0]} -Delastic_scheduler_port={given.job[1]})\n"
+    )
 
 
 def _end_when_lost(gate: Gate, child: subprocess.Popen[bytes], over: threading.Event) -> None:
@@ -222,22 +424,16 @@ def _end_when_lost(gate: Gate, child: subprocess.Popen[bytes], over: threading.E
         child.kill()
 
 
-def _free_port() -> int:
-    """Return a port that is free now. Another process may take it first; then the job says so and ends."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-_V2 = frozenset({wire.ENV_SCHEDULER, wire.ENV_JOB, wire.ENV_TOKEN})
-"""The child is not to speak for the job in v2 as well."""
-
-
 # The pure machine in it, between v2's messages and v1's lines --------------------------------------------------------
 #
 # An order at a time; each ends in exactly one outcome. v1 has no answer to a grow but the report of its time, and none
 # at all to one that failed. So a grow that was sent and not reported in time counts as done: nodes that may be in use
-# are not to be given to others. A shrink is done when all hosts were named. If only some were, the order is aborted,
-# and those count as lost by the job: it runs there no more. A job whose answer makes no sense gets no further orders.
+# are not to be given to others. A shrink is done when all hosts were named; the published system names them all at the
+# very end. If that takes too long the order is aborted, and hosts count as lost by the job as soon as they are named:
+# it runs there no more. Until then it takes no other order. A job whose answer makes no sense gets no further orders.
+#
+# The time of an order is reported when all of it is over: of a shrink, after its answer. So it may come when the next
+# order is open, but before anything of that one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +450,48 @@ class Translator:
 
     Args:
         nodes: Those that it starts on, place 0 on the first.
+        emulated: They are names of this machine. The published system starts places by itself only at loopback
+            addresses: so each node that is no address gets one as its name in v1.
+
+    Attributes:
+        ip: The address that the job gave as its own when it was ready; None: it has not said that it is.
     """
 
-    def __init__(self, nodes: Sequence[str]) -> None:
+    def __init__(self, nodes: Sequence[str], *, emulated: bool = False) -> None:
         self._nodes = list(nodes)
+        self._emulated = emulated
+        self._hosts: dict[str, str] = {}
+        self._node_of: dict[str, str] = {}
         self._open: wire.Grow | wire.Shrink | None = None
         self._phases: dict[str, float] = {}
-        self._ready = False
+        self._whole_s: float | None = None
+        self._named: list[str] = []
+        self._late: wire.Shrink | None = None
+        self._unreported: list[Literal["grow", "shrink"]] = []
         self._over = False
         self._requests = 0
         self._losses = 0
+        self.ip: str | None = None
 
     @property
     def open(self) -> int | None:
         """The order that has no outcome yet."""
         return self._open.order if self._open is not None else None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes by the names that v1 has for them."""
+        return tuple(map(self._host, self._nodes))
+
+    def _host(self, node: str) -> str:
+        if node not in self._hosts:
+            host, number = node, len(self._hosts)
+            while host in self._node_of or (self._emulated and not _ADDRESS.fullmatch(host)):
+                number += 1
+                host = f"127.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+            self._hosts[node] = host
+            self._node_of[host] = node
+        return self._hosts[node]
 
     # the job's reports ----------------------------------------------------------------------------------------------
 
@@ -278,10 +501,10 @@ class Translator:
         Raises:
             lines.BadLineError: It is no report.
         """
-        report, _ = lines.parse_report(line)
+        report, ip = lines.parse_report(line)
         match report:
             case lines.Ready():
-                return self._got_ready()
+                return self._got_ready(ip)
             case lines.Took():
                 return self._took(report)
             case lines.Request():
@@ -289,26 +512,35 @@ class Translator:
             case lines.Release():
                 return self._asks(-1)
 
-    def _got_ready(self) -> list[wire.Message]:
-        if self._ready:
+    def _got_ready(self, ip: str) -> list[wire.Message]:
+        if self.ip is not None:
             return []  # It says so again after a resize.
-        self._ready = True
+        self.ip = ip
         return [wire.Ready(nodes=tuple(self._nodes))]
 
     def _asks(self, delta: int) -> list[wire.Message]:
-        if not self._ready or self._over:
+        if self.ip is None or self._over:
             return []
         self._requests += 1
         return [wire.Evolving(request=self._requests, delta=delta)]
 
     def _took(self, report: lines.Took) -> list[wire.Message]:
         kind, phase = lines.PHASES[report.name]
+        if phase != "pre" and kind in self._unreported:
+            if not phase:  # Those before it will not be reported any more: it is one thing after the other.
+                del self._unreported[: self._unreported.index(kind) + 1]
+            return []  # Of an order that is over.
         order = self._open
         if order is None or kind != ("grow" if isinstance(order, wire.Grow) else "shrink"):
-            return []  # Of an order that is over.
-        self._phases[phase or ("spawn" if kind == "grow" else "release")] = report.nanoseconds / 1e9
-        if isinstance(order, wire.Grow) and not phase:
-            return self._close("done", "", order.nodes)
+            return []
+        self._unreported.clear()
+        if phase:
+            self._phases[phase] = report.nanoseconds / 1e9
+            return []
+        self._whole_s = report.nanoseconds / 1e9
+        if isinstance(order, wire.Grow):
+            # All of it, so also what the program did behind the commit, where the seconds of an outcome end.
+            return self._close("done", "", order.nodes, self._whole_s - self._phases.get("post", 0.0))
         return []
 
     # the scheduler's orders -----------------------------------------------------------------------------------------
@@ -323,16 +555,19 @@ class Translator:
         if refusal:
             return [wire.Outcome(order=order.order, kind=kind, outcome="refused", reason=refusal)]
         self._open = order
-        self._phases = {}
+        self._phases, self._whole_s, self._named = {}, None, []
         if isinstance(order, wire.Grow):
-            return Dial(order.order, lines.order_line(lines.Grow(order.nodes)), 0)
+            return Dial(order.order, lines.order_line(lines.Grow(tuple(map(self._host, order.nodes)))), 0)
         return Dial(order.order, lines.order_line(lines.Shrink(order.count)), order.count)
 
     def _refusal(self, order: wire.Grow | wire.Shrink) -> str:
         if self._open is not None:
             return f"order {self._open.order} has not ended"
-        if not self._ready or self._over:
+        if self.ip is None or self._over:
             return "the job takes no orders"
+        if self._late is not None:
+            left = self._late.count - len(self._named)
+            return f"the job is still to name {left} of the {self._late.count} hosts of order {self._late.order}"
         if isinstance(order, wire.Grow) and len(order.nodes) != order.count:
             return "protocol v1 wants a name for every node"
         if isinstance(order, wire.Shrink) and order.count >= len(self._nodes):
@@ -343,40 +578,57 @@ class Translator:
         """The order could not be said: nothing has happened."""
         return self._close("aborted", f"the job cannot be reached: {reason}") if order == self.open else []
 
-    def overdue(self, order: int) -> list[wire.Message]:
-        """A grow was said, and no report of it came."""
-        if order != self.open or not isinstance(self._open, wire.Grow):
+    def overdue(self, order: int, seconds: float) -> list[wire.Message]:
+        """An order was said, and within ``seconds`` a grow was not reported, or hosts of a shrink were not named."""
+        if order != self.open or self._open is None:
             return []
-        reason = f"not reported within {GROW_REPORT_S:g} s; its nodes count as used"
-        return self._close("done", reason, self._open.nodes)
+        if isinstance(self._open, wire.Grow):
+            self._unreported.append("grow")
+            reason = f"not reported within {seconds:g} s; its nodes count as used"
+            return self._close("done", reason, self._open.nodes, seconds)
+        self._late = shrink = self._open
+        reason = f"{len(self._named)} of {shrink.count} hosts were named within {seconds:g} s; the others may come late"
+        return [*self._close("aborted", reason), *self._lost(self._named, "released in part of a shrink")]
 
-    def answered(self, order: int, answer: Sequence[bytes], trouble: str, seconds: float) -> list[wire.Message]:
-        """A shrink was answered within ``seconds`` by these lines, and then by ``trouble`` if they are too few."""
-        shrink = self._open
-        if shrink is None or order != shrink.order or not isinstance(shrink, wire.Shrink):
+    def named(self, order: int, line: bytes, seconds: float) -> list[wire.Message]:
+        """A line of the answer to a shrink came, ``seconds`` after it was ordered."""
+        shrink = self._open if order == self.open else self._late
+        if not isinstance(shrink, wire.Shrink) or order != shrink.order:
             return []
-        released: list[str] = []
-        for line in answer:
-            try:
-                name = lines.parse_host(line)
-            except lines.BadLineError as error:
-                trouble = str(error)
-                break
-            if name not in self._nodes or name in released:
-                trouble = f"{name} is not a node of this job"
-                break
-            released.append(name)
-        if len(released) == shrink.count:
-            return self._close("done", "", tuple(released), seconds)
-        reason = trouble or f"only {len(released)} of {shrink.count} hosts were named"
-        messages = self._close("aborted", f"the job's answer ended: {reason}")
-        kept = [node for node in self._nodes if node not in released]
-        if released and kept:
-            self._nodes = kept
-            messages.append(wire.Lost(loss=self._losses, nodes=tuple(released), reason="released in part of a shrink"))
-            self._losses += 1
+        try:
+            said = lines.parse_host(line)
+        except lines.BadLineError as error:
+            return self.ended(order, str(error))
+        name = self._node_of.get(said, said)
+        if name not in self._nodes or name in self._named or len(self._nodes) == 1:
+            return self.ended(order, f"{said} is not a node of this job")
+        self._named.append(name)
+        complete = len(self._named) == shrink.count
+        if complete and self._whole_s is None:
+            self._unreported.append("shrink")
+        if shrink is self._late:
+            self._late = None if complete else shrink
+            return self._lost([name], "released after the order's deadline")
+        return self._close("done", "", tuple(self._named), seconds) if complete else []
+
+    def ended(self, order: int, trouble: str) -> list[wire.Message]:
+        """The answer to a shrink ended before all hosts were named, or makes no sense."""
+        if self._late is not None and order == self._late.order:
+            self._late, self._over = None, True
+            return [wire.Disable()]
+        if order != self.open:
+            return []
         self._over = True
-        return [*messages, wire.Disable()]
+        messages = self._close("aborted", f"the job's answer ended: {trouble}")
+        return [*messages, *self._lost(self._named, "released in part of a shrink"), wire.Disable()]
+
+    def _lost(self, nodes: Sequence[str], reason: str) -> list[wire.Message]:
+        """Nodes that were released, though their order was not done."""
+        if not nodes:
+            return []
+        self._nodes = [node for node in self._nodes if node not in nodes]
+        self._losses += 1
+        return [wire.Lost(loss=self._losses - 1, nodes=tuple(nodes), reason=reason)]
 
     def _close(
         self, outcome: wire.OutcomeKind, reason: str, nodes: tuple[str, ...] = (), seconds: float = 0.0
@@ -384,18 +636,23 @@ class Translator:
         order, self._open = self._open, None
         assert order is not None
         grow = isinstance(order, wire.Grow)
+        phases = dict(self._phases)
         if outcome == "done":
             self._nodes = [*self._nodes, *nodes] if grow else [node for node in self._nodes if node not in nodes]
+            phases["spawn" if grow else "release"] = max(0.0, seconds - phases.get("pre", 0.0))
         done = wire.Outcome(
             order=order.order,
             kind="grow" if grow else "shrink",
             outcome=outcome,
             reason=reason,
             nodes=nodes if outcome == "done" else (),
-            seconds=max(seconds, sum(self._phases.values())),
-            phases=dict(self._phases),
+            seconds=max(0.0, seconds),
+            phases=phases,
         )
         return [done]
+
+
+_ADDRESS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
 if __name__ == "__main__":

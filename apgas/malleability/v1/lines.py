@@ -8,6 +8,7 @@ each). Reports come from the job on the scheduler's port, one a connection: ``AP
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import re
 import socket
@@ -28,14 +29,17 @@ _NANOSECONDS: Final = re.compile(r"[0-9]{1,18}")
 _MOST_NODES: Final = 1_000_000
 
 PHASES: Final[dict[str, tuple[Literal["grow", "shrink"], str]]] = {
-    "growTimeAPGAS": ("grow", ""),
     "preGrowTimeGLB": ("grow", "pre"),
     "postGrowTimeGLB": ("grow", "post"),
-    "shrinkTimeAPGAS": ("shrink", ""),
+    "growTimeAPGAS": ("grow", ""),
     "preShrinkTimeGLB": ("shrink", "pre"),
     "postShrinkTimeGLB": ("shrink", "post"),
+    "shrinkTimeAPGAS": ("shrink", ""),
 }
-"""What a report of time is about: the kind of order, and the phase of it (empty: the runtime's own part, its end)."""
+"""What a report of time is about: the kind of order, and the phase of it (empty: all of it, those phases included).
+
+They are reported in this order, the last one when all of the order is over.
+"""
 
 
 class BadLineError(ValueError):
@@ -200,6 +204,7 @@ CONNECT_S = 5.0
 _LINE_S = 5.0
 _ACCEPT_AGAIN_S = 0.1
 _PEEK_BYTES = 4096
+_MOST_PORTS: Final = 2000
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _CALLERS = 16
 """Connections at a time; further ones are closed at once."""
@@ -218,6 +223,50 @@ def address(text: str, name: str, default_host: str = "") -> tuple[str, int]:
     return host, int(port)
 
 
+def shown(where: tuple[str, int]) -> str:
+    """Write an address so that ``address`` reads it."""
+    return f"[{where[0]}]:{where[1]}" if ":" in where[0] else f"{where[0]}:{where[1]}"
+
+
+def own_server() -> socket.socket:
+    """Listen at a loopback address and a port that nothing else of this machine has.
+
+    The published Java system has one port, to which it reports and on which it listens at an address of its own, and
+    reports nothing to 127.0.0.1. So the port has to be free at all addresses, and the address is another one: each port
+    has one of its own, so that of two that try the same port at once only one gets it. Where the system has no other
+    address of 127/8 it is ``::1``, and 127.0.0.1 only where there is none of these.
+
+    Raises:
+        OSError: No port is to be had.
+    """
+    hosts = ["", "::1", "127.0.0.1"]
+    for port in range(DEFAULT_PORT, DEFAULT_PORT + _MOST_PORTS):
+        if not _is_free(port):
+            continue
+        while hosts:
+            try:
+                return listening((hosts[0], port) if hosts[0] else address_for(port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    break
+                del hosts[0]  # The system has no such address.
+    raise OSError(errno.EADDRINUSE, f"no port of {DEFAULT_PORT} to {port} is free")
+
+
+def address_for(port: int) -> tuple[str, int]:
+    """The loopback address, not 127.0.0.1, that a port has for reports."""
+    return f"127.8.{port >> 8}.{port & 255}", port
+
+
+def listening(where: tuple[str, int]) -> socket.socket:
+    """Listen at an address of either family.
+
+    Raises:
+        OSError: It is not to be had.
+    """
+    return socket.create_server(where, family=_family(where[0]))
+
+
 def callers_of(host: str, port: int) -> set[str]:
     """The addresses that callers on the machine ``host`` may have: those of its name, and if it is this one, loopback.
 
@@ -225,15 +274,28 @@ def callers_of(host: str, port: int) -> set[str]:
         OSError: The name is unknown.
     """
     found = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    return found | _LOOPBACK if any(map(_is_ours, found)) else found
+    return found | _LOOPBACK if any(map(is_ours, found)) else found
 
 
-def _is_ours(ip: str) -> bool:
-    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    with contextlib.suppress(OSError), socket.socket(family) as probe:  # cannot be bound to: not ours
+def is_ours(ip: str) -> bool:
+    """Whether this machine has the address."""
+    with contextlib.suppress(OSError), socket.socket(_family(ip)) as probe:  # cannot be bound to: not ours
         probe.bind((ip, 0))
         return True
     return False
+
+
+def _is_free(port: int) -> bool:
+    """Whether no program listens on the port, at whatever address."""
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are over do not count
+        probe.bind(("", port))
+        return True
+    return False
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def read_line(caller: socket.socket, until_s: float, longest: int = MAX_LINE_BYTES) -> bytes:
@@ -262,7 +324,7 @@ class LinePort:
     """Listens, and hands the first line of each connection on; threads do both.
 
     Args:
-        listen: Where; port 0 for a free one.
+        listen: Where, port 0 for a free one; or what listens already.
         take: Called with the line and the connection; returns whether it keeps the connection.
         peers: Addresses that may call; None: all.
 
@@ -272,14 +334,13 @@ class LinePort:
 
     def __init__(
         self,
-        listen: tuple[str, int],
+        listen: tuple[str, int] | socket.socket,
         take: Callable[[bytes, socket.socket], bool],
         peers: Collection[str] | None = None,
     ) -> None:
         self._take = take
         self._peers = peers
-        family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
-        self._server = socket.create_server(listen, family=family)
+        self._server = listen if isinstance(listen, socket.socket) else listening(listen)
         self.port = int(self._server.getsockname()[1])
         self._room = threading.BoundedSemaphore(_CALLERS)
         self._closed = False

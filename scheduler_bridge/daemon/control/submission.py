@@ -348,11 +348,32 @@ class Submissions:
         """
         core = self._log_state.core
         if job_id not in self._log_state.kept:
-            return core.explanation(job_id)
+            explanation = core.explanation(job_id)
+            silence = self._silence(explanation)
+            return msgspec.structs.replace(explanation, text="; ".join([explanation.text, *silence]))
         job = self._log_state.jobs[job_id]
         why = self._why_kept(job, self._admitted())
         moments = core.moments(job_id)
         return Explanation(job_id, job.spec.name, JobState.QUEUED, self._log_state.at_s, why, (), None, (), moments)
+
+    def _silence(self, explanation: Explanation) -> list[str]:
+        """Say of malleable jobs that are not resized, for they have never said that they can be, that this is so.
+
+        They are the job itself, or those that a job waits for, which make no room.
+        """
+        silent = []
+        for job_id in dict.fromkeys([explanation.job_id, *(claim.job_id for claim in explanation.counts_on)]):
+            job = self._log_state.jobs.get(job_id)
+            if job is None or job.phase != "silent" or not job.spec.is_malleable:
+                continue
+            if self._log_state.core.state(job_id) is not JobState.RUNNING:
+                continue
+            own = job_id == explanation.job_id
+            said = f"{'it' if own else f'job {job_id}'} has not said that it is ready to be resized"
+            if own and job.request.protocol == "v1":
+                said += " (APGAS-Ready, of which its error output says more)"
+            silent.append(said)
+        return silent
 
     def _why_kept(self, job: JobFacts, counts: Mapping[str, int]) -> str:
         return blocked(job, self._log_state.ended) or crowded(job.request, counts, self._user_jobs)

@@ -22,6 +22,7 @@ from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
 from scheduler_bridge.daemon.jobs.template import (
     ENV_RESILIENT,
     ENV_RESULT,
+    gate_words,
     launch_command,
     lookup_environment,
     mpiexec_words,
@@ -115,11 +116,13 @@ class Executor:
         grace_s = self._config.grace_s if request.grace_s is None else request.grace_s
         reach = self._config.reach
         words = mpiexec_words(request, self._setup.mpiexec, reach) if by_mpiexec else own_words(grace_s, reach)
+        if request.protocol == "v1" and reach == EMULATED:
+            words = ()
         cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
         return Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, words, cores, listed),
+            command=launch_command(request, nodes, words, cores, listed, gate_words(self._config)),
             cwd=request.cwd or str(Path.cwd()),
             environment=lookup_environment(reach)
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)

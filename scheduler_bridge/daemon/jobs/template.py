@@ -90,10 +90,12 @@ def launch_command(
     launcher: Sequence[str],
     cores: int = 1,
     core_ids: str = "",
+    gate: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
 
-    ``launcher`` stands before the nodes if it is wanted; the job may use ``cores`` of each, ``core_ids``.
+    ``launcher`` stands before the nodes if it is wanted; the job may use ``cores`` of each, ``core_ids``. ``gate`` are
+    those of what stands before the command of a v1 job (``gate_words``).
 
     If the job's environment says how many places share a node, each node gets as many.
     """
@@ -101,9 +103,13 @@ def launch_command(
     hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
     count = str(len(nodes) * per_node)
     stands_for = {"{hosts}": hosts, "{count}": count, "{cores}": str(max(1, cores // per_node)), "{core_ids}": core_ids}
+    if request.protocol == "v1":
+        del stands_for["{hosts}"]  # The gate knows what v1 calls them.
     words = tuple(_filled(word, stands_for) for word in request.command)
     if request.protocol == "v1":
-        return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--nodes", ",".join(nodes), "--", *words)
+        gated = (*gate, "--nodes", ",".join(nodes), "--job-class", request.job_class, "--", *words)
+        # A job is one process of the first node for its launcher: it starts the others itself.
+        return (*launcher, nodes[0], "-n", "1", *gated) if launcher else gated
     if not wants_launcher(request):
         return words
     return (*launcher, hosts, "-n", count, *words)
@@ -116,6 +122,13 @@ def mpiexec_words(request: JobRequest, mpiexec: Path, reach: str) -> tuple[str, 
         launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
     options = ("fork",) if reach == EMULATED else ("ssh", "-launcher-exec", reach)
     return (*launcher, "-launcher", *options, "-hosts")
+
+
+def gate_words(config: DaemonConfig) -> tuple[str, ...]:
+    """Return the words of the gate that stands between the scheduler and a v1 job."""
+    emulated = ("--emulated",) if config.reach == EMULATED else ()
+    deadline = f"{config.resize_deadline_s:g}"
+    return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--deadline", deadline, *emulated)
 
 
 def own_words(grace_s: float, reach: str) -> tuple[str, ...]:

@@ -58,7 +58,6 @@ def test_a_v1_job_grows_and_shrinks(config: DaemonConfig) -> None:
     assert (grow.outcome, grow.seconds) == ("done", 0.248)
     assert grow.phases == pytest.approx({"pre": 0.001, "spawn": 0.247, "post": 0.002})
     assert (shrink.outcome, shrink.count) == ("done", 2)
-    assert shrink.phases["pre"] == 0.001
 
 
 def test_v1_jobs_of_one_machine_have_an_address_and_a_port_each(config: DaemonConfig) -> None:
@@ -86,13 +85,13 @@ def test_hosts_that_a_v1_job_names_behind_its_deadline_are_free(config: DaemonCo
         port = int(daemon.output(job_id).read_text().splitlines()[1].split()[1])
         socket.create_connection(("127.0.0.1", port)).close()
         await until(daemon, lambda: len(daemon.snapshot().job(job_id).nodes) == 1)
-        daemon.resize(job_id, 1)  # it takes orders again
-        await until(daemon, lambda: len(daemon.snapshot().job(job_id).nodes) == 2)
+        # It takes orders again, and the policy sees idle nodes.
+        await until(daemon, lambda: daemon.snapshot().job(job_id).grows == 1)
         daemon.cancel(job_id)
         await daemon.idle()
 
     brief = msgspec.structs.replace(config, resize_deadline_s=2.0, cooldown_s=0.0)
-    shrink, grow = perform(brief, play).record().jobs[0].resizes
+    shrink, *_, grow = perform(brief, play).record().jobs[0].resizes
     assert shrink.outcome == "aborted"
     assert shrink.reason.endswith("0 of 2 hosts were named within 1.66667 s; the others may come late")
     assert grow.outcome == "done"
@@ -101,7 +100,7 @@ def test_hosts_that_a_v1_job_names_behind_its_deadline_are_free(config: DaemonCo
 def test_why_a_malleable_job_that_is_never_ready_is_not_resized(config: DaemonConfig) -> None:
     async def play(daemon: Daemon) -> None:
         silent = daemon.submit(v1("silent", 1, 3))
-        await until(daemon, lambda: len(daemon.output(silent).read_text().splitlines()) == 2)
+        await until(daemon, lambda: daemon.snapshot().job(silent).state == "running")
         waiting = daemon.submit(rigid(3, "/bin/sleep", "1000"))
         why = daemon.explain(silent).text
         assert "it has not said that it is ready to be resized" in why

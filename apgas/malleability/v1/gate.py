@@ -5,7 +5,7 @@ its child and speaks v1 with it. The published Java system has one number for th
 on which it listens, and tells them apart by address: so the gate listens at a loopback address of its own, and finds
 the job at the address that it gives when it is ready, with the same port. The variables ``MALLEABLE_V1_SCHEDULER`` and
 ``MALLEABLE_V1_LISTEN`` choose others if they were set before. What the command finds of all that is in ``_words`` and
-``_variables``.
+``variables``.
 """
 
 from __future__ import annotations
@@ -263,12 +263,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"this is no job of a scheduler: {wire.ENV_SCHEDULER} is not set")
     try:
         translator = Translator(nodes, emulated=options.emulated)
-        server, job = _ports(os.environ)
+        server, job = ports(os.environ)
         gate = Gate(translator, communicator, job, server, Times.within(options.deadline))
         try:
             gate.start()
             with tempfile.TemporaryDirectory(prefix="malleable-v1-") as folder:
-                given = _Given(gate.reports, job, translator.hosts, options.job_class, Path(folder, "nodes"))
+                given = Given(gate.reports, job, translator.hosts, options.job_class, Path(folder, "nodes"))
                 return _run(gate, options.command, given)
         finally:
             gate.close()
@@ -280,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # Addresses, and what the command finds of them -----------------------------------------------------------------------
 
 
-def _ports(environ: Mapping[str, str]) -> tuple[socket.socket, tuple[str, int]]:
+def ports(environ: Mapping[str, str]) -> tuple[socket.socket, tuple[str, int]]:
     """Listen for reports, and say where the job takes orders: without a host, where it says itself.
 
     Raises:
@@ -312,9 +312,9 @@ def _listening(where: tuple[str, int], variable: str) -> socket.socket:
     try:
         return lines.listening(where)
     except OSError as error:
+        why = os.strerror(error.errno or 0)
         raise ApgasError(
-            f"{shown(where)} is not to be had ({error.strerror or error}); leave {variable} out, and the job gets "
-            "an address that is free"
+            f"{shown(where)} is not to be had ({why}); leave {variable} out, and the job gets an address that is free"
         ) from None
 
 
@@ -331,7 +331,7 @@ def _free_port() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class Given:
     """What the job is given: where it reports and takes orders, its hosts by the names that v1 has for them, its class.
 
     ``node_file`` is written: a host on each line.
@@ -344,7 +344,7 @@ class _Given:
     node_file: Path
 
 
-def _words(command: Sequence[str], given: _Given) -> list[str]:
+def _words(command: Sequence[str], given: Given) -> list[str]:
     """Return the command with what placeholders stand for."""
     stands_for = {
         "{v1_scheduler}": shown(given.reports),
@@ -362,7 +362,7 @@ def _words(command: Sequence[str], given: _Given) -> list[str]:
     return filled
 
 
-def _variables(environ: Mapping[str, str], given: _Given) -> dict[str, str]:
+def variables(environ: Mapping[str, str], given: Given) -> dict[str, str]:
     """Return the job's environment: ours, and the variables with which the published scheduler starts scripts."""
     return {
         # What the job chooses itself, unless it does.
@@ -393,9 +393,9 @@ def _places_port(environ: Mapping[str, str]) -> int:
 _V2 = frozenset({wire.ENV_SCHEDULER, wire.ENV_JOB, wire.ENV_TOKEN})
 
 
-def _run(gate: Gate, command: Sequence[str], given: _Given) -> int:
+def _run(gate: Gate, command: Sequence[str], given: Given) -> int:
     given.node_file.write_text("".join(f"{host}\n" for host in given.hosts))
-    child = subprocess.Popen(_words(command, given), env=_variables(os.environ, given))
+    child = subprocess.Popen(_words(command, given), env=variables(os.environ, given))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: child.send_signal(number))
     over = threading.Event()
@@ -407,7 +407,7 @@ def _run(gate: Gate, command: Sequence[str], given: _Given) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _warn_if_silent(gate: Gate, given: _Given, over: threading.Event) -> None:
+def _warn_if_silent(gate: Gate, given: Given, over: threading.Event) -> None:
     if over.wait(SILENT_S) or not gate.silent():
         return
     sys.stderr.write(
@@ -462,6 +462,8 @@ class Translator:
         self._emulated = emulated
         self._hosts: dict[str, str] = {}
         self._node_of: dict[str, str] = {}
+        for node in nodes:
+            self._host(node)
         self._open: wire.Grow | wire.Shrink | None = None
         self._phases: dict[str, float] = {}
         self._whole_s: float | None = None

@@ -74,6 +74,7 @@ ADDED = {
     "nodes that are kept from jobs while one runs there that the log has lost": (0, 200),
     "nodes of Slurm that are harvested until it takes them back": (1, 450),
     "benchmarks.harvest, which takes them back again and again": (1, 440),
+    "the gate of v1 for real programs: addresses, names, late answers, variables of scripts": (0, 400),
     "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),
 }
 """Features that are younger than the goals for files and lines, with the files and lines that each may take."""

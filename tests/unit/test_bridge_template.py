@@ -11,6 +11,7 @@ import pytest
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
 from scheduler_bridge.daemon.jobs.template import (
     check_command,
+    gate_words,
     launch_command,
     lookup_environment,
     mpiexec_words,
@@ -100,3 +101,24 @@ def test_a_command_gets_the_ids_of_its_cores() -> None:
 def test_the_number_of_places_is_checked_at_submission(text: str) -> None:
     with pytest.raises(SubmitError, match="APGAS_PLACES_PER_NODE"):
         check_command(request("true", APGAS_PLACES_PER_NODE=text))
+
+
+def v1(*command: str) -> JobRequest:
+    return msgspec.structs.replace(request(*command), protocol="v1", job_class="malleable")
+
+
+def test_a_v1_job_stands_behind_a_gate_that_knows_its_nodes_and_their_names() -> None:
+    config = DaemonConfig(("a", "b"), state_dir=Path("state"), resize_deadline_s=90.0)
+    gate = gate_words(config)
+    assert gate[-3:] == ("--deadline", "90", "--emulated")
+    words = launch_command(v1("java", "{hosts}", "{count}", "{v1_port}"), ("a", "b"), (), gate=gate)
+    job = ("--nodes", "a,b", "--job-class", "malleable", "--", "java", "{hosts}", "2", "{v1_port}")
+    assert words == (*gate, *job), "the gate fills in what it chooses itself"
+
+
+def test_on_other_hosts_a_v1_job_begins_on_its_first_node() -> None:
+    gate = gate_words(DaemonConfig(("a", "b"), state_dir=Path("state"), reach="/state/reach"))
+    assert "--emulated" not in gate
+    words = launch_command(v1("java"), ("a", "b"), LAUNCHER, gate=gate)
+    assert words[: len(LAUNCHER) + 3 + len(gate)] == (*LAUNCHER, "a", "-n", "1", *gate)
+    assert words[-1] == "java"

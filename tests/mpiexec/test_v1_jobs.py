@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -12,9 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from support import PATIENCE_S, Leftovers
-from support.daemons import perform, rigid, until
+from support.answering import answering, launcher_to
+from support.daemons import assert_nothing_left, perform, rigid, until
 from support.mpi import start_job
 
+from scheduler_bridge.backends.hosts import HostsConfig, Rules, on_hosts
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
 
 V1_JOB = str(Path(__file__).with_name("v1_job.py"))
@@ -131,6 +134,37 @@ def test_a_v1_job_that_does_not_shrink_as_ordered(config: DaemonConfig, manner: 
     (shrink,) = perform(config, play).record().jobs[0].resizes
     assert shrink.outcome == "aborted"
     assert re.search(why, shrink.reason), shrink.reason
+
+
+def test_on_hosts_a_v1_job_and_its_gate_run_on_the_first_one(config: DaemonConfig, tmp_path: Path) -> None:
+    file = tmp_path / "hosts.txt"
+    file.write_text("alpha\nbeta\n", encoding="utf-8")
+    hosts = HostsConfig(file, launcher_to(answering(tmp_path / "up", "alpha", "beta")), Rules())
+    code = "import os; print(os.environ['PMI_HOSTNAME'], os.environ['MALLEABLE_HOSTS'])"
+
+    async def play(daemon: Daemon) -> None:
+        where = daemon.submit(JobRequest(name="where", command=(sys.executable, "-c", code), nodes=2, protocol="v1"))
+        status = (await daemon.ended(where)).job(where)
+        assert status.state == "completed", status.reason
+        first, names = daemon.output(where).read_text().split()
+        assert names.split(",") in (["alpha", "beta"], ["beta", "alpha"])
+        assert first == names.split(",")[0]
+        job_id = daemon.submit(v1("well", 1, 2))
+        await is_ready(daemon, job_id)
+        daemon.resize(job_id, -1)
+        await until(daemon, lambda: daemon.snapshot().job(job_id).shrinks == 1)
+        daemon.cancel(job_id)
+        await daemon.idle()
+
+    with on_hosts(msgspec.structs.replace(config, host="localhost"), hosts) as (placed, backend):
+        daemon = Daemon(placed, executor=backend.executor)
+
+        async def run() -> None:
+            async with asyncio.timeout(PATIENCE_S), daemon, backend.watch(daemon):
+                await play(daemon)
+
+        asyncio.run(run())
+    assert_nothing_left(config)
 
 
 def test_the_end_of_a_v1_job_is_its_own(config: DaemonConfig) -> None:

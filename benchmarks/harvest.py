@@ -31,7 +31,7 @@ with extras_named():
     import typer
 
     from scheduler_bridge.backends.slurm import Loan, read_loans
-    from scheduler_bridge.backends.slurm.session import LOANS
+    from scheduler_bridge.backends.slurm.harvest import LOANS
 
     from .compare import command_line
     from .harness.errors import BadUsage

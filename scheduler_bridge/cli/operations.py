@@ -81,6 +81,8 @@ def nodes(
         table.add_row(node.name, node.state, job, *more, *([node.reason] if why else []))
     print_rich(table)
     say(f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %")
+    if snapshot.loans:
+        say(snapshot.loans)
 
 
 # ``malleable reserve``, with ``list`` and ``cancel`` -----------------------------------------------------

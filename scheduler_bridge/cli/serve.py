@@ -30,6 +30,7 @@ from scheduler_bridge.backends.hosts import (
     read_hosts,
 )
 from scheduler_bridge.backends.slurm import (
+    Harvest,
     ReadingError,
     Slurm,
     SlurmBackend,
@@ -70,6 +71,15 @@ class NodeOptions:
     backend: Annotated[
         Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
     ] = "local"
+    harvest: Annotated[
+        str, typer.Option("--harvest", metavar="PARTITION", help="Slurm: take its idle nodes, until others want them.")
+    ] = ""
+    harvest_qos: Annotated[
+        str, typer.Option("--harvest-qos", metavar="QOS", help="The same, with a quality of service.")
+    ] = ""
+    harvest_every_s: Annotated[
+        float, typer.Option("--harvest-every", min=0.1, metavar="S", help="Seconds between two looks, at least.")
+    ] = 5.0
     hosts: Annotated[
         Path | None, typer.Option("--hosts", metavar="FILE", help="The hosts that FILE names, one a line, instead.")
     ] = None
@@ -181,6 +191,11 @@ def serve(
     """
     file = read_config(config) if config is not None else ServeFile()
     placed_on = _hosts(nodes, file)
+    harvest = None
+    if nodes.harvest or nodes.harvest_qos:
+        if nodes.backend != "slurm":
+            raise CliError("--harvest without --backend slurm", "Slurm lends the nodes", "give --backend slurm")
+        harvest = Harvest(nodes.harvest, nodes.harvest_qos, nodes.harvest_every_s)
     state = Path(file.state) if state is None and file.state is not None else state
     settings = DaemonConfig(
         nodes=_names(nodes, file) if placed_on is None else placed_on.names(),
@@ -197,7 +212,7 @@ def serve(
         if placed_on is not None:
             settings, place = stack.enter_context(on_hosts(settings, placed_on))
         elif nodes.backend == "slurm":
-            settings, place = stack.enter_context(inside(settings, file.health.every_s))
+            settings, place = stack.enter_context(inside(settings, file.health.every_s, harvest))
         lines = _v1(access, file)
         if (files := listener.raise_file_limit()) < listener.ENOUGH_FILES:
             logging.getLogger(__name__).warning(
@@ -285,6 +300,8 @@ async def _serve(
     async with daemon, contextlib.AsyncExitStack() as beside:
         if place is not None:
             await beside.enter_async_context(place.watch(daemon))
+        if isinstance(place, SlurmBackend):
+            await beside.enter_async_context(place.harvesting(daemon))
         page = "".join(f", door {door}" for door in daemon.doors)
         if web is not None:
             page += f", page {await beside.enter_async_context(_page(daemon, web))}"

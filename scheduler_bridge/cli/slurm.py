@@ -26,11 +26,10 @@ from scheduler_bridge.backends.slurm import (
     read_loans,
     this_job,
 )
-from scheduler_bridge.backends.slurm.harvest import summary
+from scheduler_bridge.backends.slurm.harvest import LOANS, summary
 from scheduler_bridge.backends.slurm.holdings import companion_name
 from scheduler_bridge.backends.slurm.lease import LEAST_S, LOST_S
 from scheduler_bridge.backends.slurm.reading import explained
-from scheduler_bridge.backends.slurm.session import LOANS
 from scheduler_bridge.cli.common import (
     ENV_STATE,
     CliError,

@@ -168,7 +168,7 @@ def _choose(state: SchedulerState, spec: AdvanceReservation, now: float) -> int 
 
 def _vacant(state: SchedulerState, spec: AdvanceReservation, now: float) -> int:
     """The nodes that no job holds at the start, if every walltime holds, and no other reservation meanwhile."""
-    ranks = state.pool.ranks & ~state.pool.leaving
+    ranks = state.pool.ranks & ~state.pool.leaving & ~state.pool.lent
     for job in state.active.values():
         if not _is_gone(state, job, max(now, spec.start_s)):
             ranks &= ~job.allocation.ranks
@@ -199,7 +199,9 @@ def _why_taken(state: SchedulerState, spec: AdvanceReservation, ranks: int, now:
     reasons = [f"job {job.spec.job_id} may run until {wording.seconds(job.expected_end_s)}" for job in jobs]
     others = [other.spec.name for other in state.bookings.values() if other.ranks & ranks and other.spec.meets(spec)]
     reasons += [f"reservation {name} has some" for name in others]
-    if down := (ranks & state.pool.down_ranks).bit_count():
+    if lent := (ranks & state.pool.lent & state.pool.ranks).bit_count():
+        reasons.append(f"{wording.are(lent)} lent")
+    if down := (ranks & state.pool.down_ranks & ~state.pool.lent).bit_count():
         reasons.append(f"{wording.are(down)} out of service")
     return _some(reasons) or "there are no more"
 

@@ -98,9 +98,13 @@ class NodesLost(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeUp(msgspec.Struct, frozen=True, tag=True):
-    """The node is (back) in service; it may be a new one."""
+    """The node is (back) in service; it may be a new one.
+
+    ``lent``: it can be taken back at any time, from now on until it has left.
+    """
 
     node: str
+    lent: bool = False
 
 
 class NodeDown(msgspec.Struct, frozen=True, tag=True):

@@ -30,7 +30,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
-from scheduler_bridge.core.orders import send_grow, send_shrink
+from scheduler_bridge.core.orders import send_grow, send_lent, send_shrink
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, LIVE, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Because, JobSpec, wording
@@ -187,10 +187,16 @@ def order_answered(state: SchedulerState, event: Answer, now: float) -> list[Eff
 
 
 def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float, *, allows: bool = True) -> None:
-    """The order is done with; the next one may follow after ``pause_s``; ``allows``: a decision may follow at once."""
+    """The order is done with; the next one may follow after ``pause_s``; ``allows``: a decision may follow at once.
+
+    One that is to leave lent nodes, and was not ordered to yet, makes no pause: they will be gone.
+    """
+    recalled = job.allocation.ranks & state.pool.lent & state.pool.leaving
+    refused = job.order.ranks if job.order is not None and job.order.kind == "shrink" else 0
+    urgent = recalled & ~job.keeps & ~refused
     job.step(Step.RESIZED)
     job.order = None
-    if pause_s > 0:
+    if pause_s > 0 and not urgent:
         job.resizable_from_s = now + pause_s
         state.watch(job, job.resizable_from_s)
     if allows:
@@ -288,6 +294,9 @@ def nodes_lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effe
         co_scheduling.left(state, job, gone)
     job.allocation = job.allocation.minus(gone)
     state.pool.release(job.spec.job_id, gone)
+    for node in event.nodes if gone & state.pool.lent else ():
+        if (state.pool.rank((node,)) or 0) & state.pool.lent:  # it is gone
+            state.pool.expel(node)
     if job.order is not None and job.order.kind != "grow":
         job.order = _without(job.order, event.nodes, gone)
     count = gone.bit_count()
@@ -353,6 +362,12 @@ def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
 
 
 # Nodes that come and go -----------------------------------------------------------------------------------------------
+#
+# Those that are *lent* can be taken back at any time. Policies know nothing of them: jobs appear to them without these
+# nodes, which they can always do without. After each pass lent nodes are given to jobs that can leave them again at
+# once: malleable ones, which take orders and survive the loss of nodes. No job starts on them, so place 0 is on none, and
+# no job that is rigid or survives no loss ever has one. [D] That is the simplest rule that is sound under every policy;
+# what is promised never depends on nodes that may be gone.
 
 NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
 
@@ -361,7 +376,10 @@ def node_event(state: SchedulerState, event: NodeEvent) -> list[Effect]:
     """Put a node into service or take it out; jobs on one that fails are ended, on one that is drained they go on."""
     match event:
         case NodeUp():
-            state.pool.restore(event.node)
+            if event.lent and event.node in state.pool and state.pool.holders(event.node):
+                state.anomalies.append(f"{event} is about a node that a job holds")
+                return []
+            state.pool.restore(event.node, lent=event.lent)
             state.changed = True
         case NodeDown() | NodeDrained() | NodeRemoved():
             if event.node not in state.pool:
@@ -393,9 +411,52 @@ def _lose(state: SchedulerState, node: str, why: str) -> list[Effect]:
 
 
 def _ask_anew(state: SchedulerState, node: str) -> None:
-    """Forget which jobs kept the node when they were asked for it before."""
+    """Forget which jobs kept the node when they were asked for it before; they leave a lent one without a pause."""
+    bit = state.pool.rank((node,)) or 0
     for job_id in state.pool.holders(node):
-        state.jobs[job_id].keeps &= ~(state.pool.rank((node,)) or 0)
+        job = state.jobs[job_id]
+        job.keeps &= ~bit
+        if bit & job.lent:
+            job.resizable_from_s = 0.0
+            state.note(job)
+
+
+def _takers(state: SchedulerState) -> list[TrackedJob]:
+    """The jobs that may be given lent nodes, now or after a pause."""
+    return [
+        job
+        for job in state.active.values()
+        if job.spec.resilient and job.ready and job.state in LIVE and not job.view().shares
+    ]
+
+
+def room_for_lent(state: SchedulerState) -> int:
+    """How many lent nodes the jobs could use besides those that they have."""
+    return sum([min(job.max_nodes - len(job.allocation), limits.left(state, job)) for job in _takers(state)])
+
+
+def lend(state: SchedulerState, now: float) -> list[Effect]:
+    """Give the idle nodes that are lent to jobs that can leave them again, one each to the smallest."""
+    idle = state.pool.idle_lent
+    given: dict[int, int] = {}
+    takers = {job.spec.job_id: job for job in _takers(state) if job.view().resizable(now)} if idle else {}
+    rooms = {job.spec.user: limits.left(state, job) for job in takers.values()}
+    while idle and takers:
+        size, _, job_id = min(
+            [
+                (len(job.allocation) + given.get(job_id, 0).bit_count(), job.turn, job_id)
+                for job_id, job in takers.items()
+            ]
+        )
+        job = takers[job_id]
+        if size >= job.max_nodes or rooms[job.spec.user] <= 0:
+            del takers[job_id]
+            continue
+        bit = idle & -idle
+        idle ^= bit
+        rooms[job.spec.user] -= 1
+        given[job_id] = given.get(job_id, 0) | bit
+    return [send_lent(state, state.jobs[job_id], ranks) for job_id, ranks in given.items()]
 
 
 def vacate(state: SchedulerState, now: float) -> list[Effect]:

@@ -64,7 +64,7 @@ def _check_bookings(state: SchedulerState) -> None:
             if booking.ranks & other.ranks and booking.spec.meets(other.spec):
                 raise InvariantError(f"{booking.spec.name} and {other.spec.name} keep the same node")
         for job_id in booking.inside & state.active.keys():
-            if state.active[job_id].allocation.ranks & ~booking.ranks & ~state.pool.down_ranks:
+            if state.active[job_id].allocation.ranks & ~booking.ranks & ~state.pool.down_ranks & ~state.pool.lent:
                 raise InvariantError(f"job {job_id} is on other nodes than those of {booking.spec.name}")
 
 
@@ -86,6 +86,10 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     if holding != (job_id in state.active) or (where is JobState.QUEUED) != (job_id in state.queue):
         return "in the wrong list"
     if holding:
+        if job.lent != allocation.ranks & state.pool.lent:
+            return "it counts other nodes as lent"
+        if job.lent and not (spec.resilient and spec.is_malleable and _first(allocation.chunks[0]) & ~job.lent):
+            return "it has lent nodes that it cannot leave"
         if (size < spec.min_nodes and not job.losses) or size > spec.max_nodes:
             return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
     elif size > 0:
@@ -93,6 +97,10 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     if job.starts != (job.start_ordered_s is not None):
         return f"started {job.starts} times"
     return ""
+
+
+def _first(ranks: int) -> int:
+    return ranks & -ranks
 
 
 def _order_contradiction(job: TrackedJob) -> str:

@@ -63,15 +63,19 @@ class NodePool:
     set it is, out of service if it is among those that are down, and free if neither. One that is to leave is down as
     well; when it has left it keeps its rank, but is not reported any more.
 
+    A node that is *lent* can be taken back at any time. It never counts as free or in service, so no policy sees it and
+    no job starts there; jobs that can leave it again get it by ``lend``.
+
     Args:
         nodes: All nodes, in the order of preference.
 
     Attributes:
         holdings: The ranks of the nodes that each job holds, by job, in the order in which they got their first one.
-        in_service: How many nodes are free or held, and not out of service.
+        in_service: How many nodes are free or held, and neither out of service nor lent.
         held: How many nodes jobs hold, those out of service included.
         extra: By how much the sizes of the jobs exceed the number of nodes that they hold, since they share some.
         leaving: The ranks of the nodes that are to leave, and have not left yet.
+        lent: The ranks of the nodes that are lent, also of such as have left and not come back yet.
 
     Raises:
         ValueError: A node is named twice.
@@ -93,6 +97,7 @@ class NodePool:
         self.extra = 0
         self._shared = 0
         self.leaving = 0
+        self.lent = 0
         self._gone = 0
         self._present: Sequence[str] = self._names
         self._within: int | None = None
@@ -132,14 +137,22 @@ class NodePool:
         return len(self._names) - self._gone.bit_count()
 
     @property
+    def idle_lent(self) -> int:
+        """The ranks of the nodes that are lent and that no job holds."""
+        idle = self.lent & ~self._down
+        for ranks in self.holdings.values() if idle else ():
+            idle &= ~ranks
+        return idle
+
+    @property
     def known(self) -> int:
-        """How many nodes there are or ever were: those that have left may come back."""
-        return len(self._names)
+        """How many nodes there are or ever were, but for those that are lent: those that have left may come back."""
+        return len(self._names) - self.lent.bit_count()
 
     @property
     def staying(self) -> int:
-        """How many nodes are not to leave."""
-        return len(self) - self.leaving.bit_count()
+        """How many nodes are neither lent nor to leave."""
+        return (self.ranks & ~self.leaving & ~self.lent).bit_count()
 
     def __contains__(self, node: object) -> bool:
         rank = self._rank_of(node) if isinstance(node, str) else None
@@ -194,7 +207,7 @@ class NodePool:
         held = node in owners if owners is not None else self.owner(node) is not None
         if bit & self._down:
             return NodeState.LOST if held else NodeState.DOWN
-        return NodeState.HELD
+        return NodeState.HELD if held else NodeState.FREE  # one that is free and lent
 
     def owner(self, node: str) -> int | None:
         """The job that holds the node; the first of them if they share it."""
@@ -218,16 +231,17 @@ class NodePool:
             count += ranks.bit_count()
         if count != union.bit_count() + self.extra:
             return "a node is held by two jobs"
-        if union & self._free or self._down & self._free:
-            return "a free node is held or down"
+        not_counted = self._down | self.lent
+        if self._free & (union | not_counted):
+            return "a free node is held, down or lent"
         for what, ranks, counted in (
             ("held", union, self.held),
             ("free", self._free, self._free_count),
-            ("down", self._down, len(self._names) - self.in_service),
+            ("down or lent", not_counted, len(self._names) - self.in_service),
         ):
             if ranks.bit_count() != counted:
                 return f"{ranks.bit_count()} and {counted} nodes are {what}"
-        if union | self._free | self._down != (1 << len(self._names)) - 1:
+        if union | self._free | not_counted != (1 << len(self._names)) - 1:
             return "a node is nowhere"
         if self._gone & union or (self._gone | self.leaving) & ~self._down or self._gone & self.leaving:
             return "a node that is to leave, or has left, is in use"
@@ -258,6 +272,11 @@ class NodePool:
         self.held += count
         return taken
 
+    def lend(self, job_id: int, ranks: int) -> None:
+        """Give a job nodes that are lent, and that no job holds."""
+        self.holdings[job_id] = self.holdings.get(job_id, 0) | ranks
+        self.held += ranks.bit_count()
+
     def share(self, job_id: int, ranks: int) -> None:
         """Let a job hold nodes that others hold already."""
         self.holdings[job_id] = self.holdings.get(job_id, 0) | ranks
@@ -280,7 +299,7 @@ class NodePool:
             self.holdings.pop(job_id, None)
         if self._shared & ranks:
             ranks = self._part(ranks)
-        back = ranks & ~self._down if self._down else ranks
+        back = ranks & ~(self._down | self.lent)
         self._free |= back
         self.held -= ranks.bit_count()
         self._free_count += back.bit_count()
@@ -300,7 +319,8 @@ class NodePool:
         bit = self._bit(node)
         if not bit & self._down:
             self._down |= bit
-            self.in_service -= 1
+            if not bit & self.lent:
+                self.in_service -= 1
             if bit & self._free:
                 self._free ^= bit
                 self._free_count -= 1
@@ -328,29 +348,40 @@ class NodePool:
             return
         self._present = [name for rank, name in enumerate(self._names) if not ranks >> rank & 1]
 
-    def restore(self, node: str) -> None:
-        """Put a node into service (again); a new one joins at the end. Without effect if it is in service."""
+    def restore(self, node: str, *, lent: bool = False) -> None:
+        """Put a node into service (again); a new one joins at the end. Without effect if it is in service.
+
+        Args:
+            node: Which one.
+            lent: Whether it is lent from now on; no job may hold it then. One that is stays so until it has left.
+        """
         if self._rank_of(node) is None:
             self._add(node)
-        else:
-            bit = self._bit(node)
-            self.leaving &= ~bit
-            if self._gone & bit:
-                self._regard_as_gone(self._gone ^ bit)
-            if not self._down & bit:
-                return
-            self._down ^= bit
-            self.in_service += 1
+        bit = self._bit(node)
+        self.leaving &= ~bit
+        if self._gone & bit:
+            self._regard_as_gone(self._gone ^ bit)
+            self.lent &= ~bit
+        if not self._down & bit:
+            return
+        self._down ^= bit
+        if lent:
+            self.lent |= bit
+        if self.lent & bit:
+            return
+        self.in_service += 1
         if self.owner(node) is None:
-            self._free |= self._bit(node)
+            self._free |= bit
             self._free_count += 1
 
     def _add(self, node: str) -> None:
+        """Know a node, as one that has left."""
         if self._numbered is not None:
             self._ranks = {name: rank for rank, name in enumerate(self._numbered)}
             self._names, self._numbered = list(self._numbered), None
         assert isinstance(self._names, list)
         self._ranks[node] = len(self._names)
         self._names.append(node)
-        self.in_service += 1
-        self._regard_as_gone(self._gone)
+        bit = self._bit(node)
+        self._down |= bit
+        self._gone |= bit

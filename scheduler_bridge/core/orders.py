@@ -50,7 +50,8 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
                     raise InfeasibleDecisionError(
                         f"{decision}: the job has {len(job.allocation)} of at least {job.spec.min_nodes} nodes"
                     )
-                effects += send_shrink(state, job, decision.nodes, decision.reason)
+                own = job.allocation.minus(job.lent).last(decision.nodes).ranks if job.lent else None
+                effects += send_shrink(state, job, decision.nodes, decision.reason, own)
             case _:
                 assert_never(decision)
     return effects
@@ -112,6 +113,14 @@ def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason
     job.allocation = job.allocation.plus(ranks)
     nodes = state.pool.name(Allocation((ranks,)))
     return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, count), reason)
+
+
+def send_lent(state: SchedulerState, job: TrackedJob, ranks: int) -> Effect:
+    """Hold lent nodes for the job and order it to use them."""
+    state.pool.lend(job.spec.job_id, ranks)
+    job.allocation = job.allocation.plus(ranks)
+    order = PendingOrder(state.next_order, "grow", state.pool.name(Allocation((ranks,))), ranks, ranks.bit_count())
+    return _send(state, job, order, "idle nodes are lent")[0]
 
 
 def send_shrink(

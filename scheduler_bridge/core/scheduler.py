@@ -54,7 +54,7 @@ from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationStatus, Snapshot
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder
-from scheduler_bridge.model import AdvanceReservation
+from scheduler_bridge.model import AdvanceReservation, Allocation
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import stands_until
 
@@ -151,6 +151,21 @@ class SchedulerCore:
     def staying(self) -> int:
         """How many nodes are not to leave the cluster."""
         return self._state.pool.staying
+
+    @property
+    def lent(self) -> tuple[str, ...]:
+        """The nodes that are lent."""
+        return self._state.pool.name(Allocation((self._state.pool.lent & self._state.pool.ranks,)))
+
+    @property
+    def idle_lent(self) -> tuple[str, ...]:
+        """Those of them that no job holds."""
+        return self._state.pool.name(Allocation((self._state.pool.idle_lent,)))
+
+    @property
+    def room_for_lent(self) -> int:
+        """How many lent nodes more the jobs could use."""
+        return handlers.room_for_lent(self._state) - self._state.pool.idle_lent.bit_count()
 
     @property
     def user_nodes(self) -> int | None:
@@ -277,6 +292,8 @@ class SchedulerCore:
                 state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
         if state.evolving_requests:
             effects += handlers.grant_evolving_requests(state, now)
+        if state.pool.lent:
+            effects += handlers.lend(state, now)
         if interval_s is not None:
             note_pass(state, interval_s, now)
         return effects

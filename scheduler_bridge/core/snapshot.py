@@ -108,6 +108,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     """One node and the job that holds it.
 
     ``releasing``: wished back by a shrink order under way. ``leaving``: to leave the cluster when no job holds it.
+    ``lent``: it can be taken back at any time.
     """
 
     node: str
@@ -115,6 +116,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     job_id: int | None
     releasing: bool
     leaving: bool = False
+    lent: bool = False
 
 
 class ReservationStatus(msgspec.Struct, frozen=True):
@@ -168,9 +170,11 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
         node for job in state.active.values() if job.order and job.order.kind == "shrink" for node in job.order.nodes
     }
     owners = state.pool.owners()
-    leaving = set(state.pool.name(Allocation((state.pool.leaving,)))) if state.pool.leaving else ()
+    leaving, lent = (set(state.pool.name(Allocation((ranks,)))) for ranks in (state.pool.leaving, state.pool.lent))
     nodes = tuple(
-        NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing, node in leaving)
+        NodeRow(
+            node, state.pool.state(node, owners), owners.get(node), node in releasing, node in leaving, node in lent
+        )
         for node in state.pool.names
     )
     promise = next(iter(state.reservations.values()), None)

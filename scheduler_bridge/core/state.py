@@ -138,9 +138,11 @@ class SchedulerState:
                 job.seen, self.stale[job.spec.job_id] = None, job
 
     def _filter(self, job: TrackedJob) -> None:
-        """See whether the job has nodes that jobs may not share."""
-        nodes = self.sharing.nodes
-        job.may_share = self.sharing.every_node or all(node in nodes for node in self.pool.name(job.allocation))
+        """See whether the job has nodes that are lent, or that jobs may not share for another reason."""
+        nodes, job.lent = self.sharing.nodes, job.allocation.ranks & self.pool.lent
+        job.may_share = not job.lent and (
+            self.sharing.every_node or all(node in nodes for node in self.pool.name(job.allocation))
+        )
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
@@ -171,7 +173,7 @@ class SchedulerState:
         """Note that ``job`` has changed."""
         self.calm = False
         job.seen = None
-        if not self.sharing.every_node:
+        if self.pool.lent or not self.sharing.every_node:
             self._filter(job)
         job_id = job.spec.job_id
         self.touched[job_id] = self.stale[job_id] = job

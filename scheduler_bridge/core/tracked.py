@@ -128,6 +128,8 @@ class TrackedJob:
     """Where it waits, or would if it had to wait again, among the places of the other jobs."""
     keeps: int = 0
     """The ranks of nodes that are to leave the cluster, and that it released others for when it was asked for them."""
+    lent: int = 0
+    """The ranks of its nodes that are lent."""
     counted: int = 0
     """Nodes that the invariants have counted it with."""
     shares: Shares | None = None
@@ -159,19 +161,19 @@ class TrackedJob:
         return end_s if self.shares is None else end_s + self.shares.extension_s
 
     def view(self) -> RunningJob:
-        """The job as a policy sees it."""
+        """The job as a policy sees it: without the nodes that are lent."""
         if self.seen is None:
-            order, started_s = self.order, self.started_s
+            order, started_s, lent = self.order, self.started_s, self.lent.bit_count()
             self.seen = RunningJob(  # by position, which is quicker
                 self.spec,
-                self.allocation.size,
+                self.allocation.size - lent,
                 started_s if started_s is not None else self.start_ordered_s or 0.0,
                 self.expected_end_s,
-                self.max_nodes,
+                self.max_nodes - lent,
                 self.ready and self.state in LIVE and started_s is not None,
                 self.resizable_from_s,
                 order.kind if order else None,
-                order.count if order else 0,
+                order.count - (order.ranks & self.lent).bit_count() if order else 0,
                 order.deferred if order else False,
                 self.last_resize,
                 self.turn,

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -321,11 +321,44 @@ class Daemon:
         Raises:
             DaemonError: A name cannot be one.
         """
-        driver = self._serving()
-        msgspec.structs.replace(
-            self.config, nodes=tuple(dict.fromkeys((*self.config.nodes, *names)))
-        )  # Checks the names.
-        driver.handle(*(ev.NodeUp(name) for name in dict.fromkeys(names)))
+        self._check_names(names)
+        self._serving().handle(*(ev.NodeUp(name) for name in dict.fromkeys(names)))
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        msgspec.structs.replace(self.config, nodes=tuple(dict.fromkeys((*self.config.nodes, *names))))
+
+    @property
+    def idle_lent(self) -> Sequence[str]:
+        """The nodes that are lent and that no job holds."""
+        return self._serving().idle_lent
+
+    @property
+    def room_for_lent(self) -> int:
+        """How many lent nodes more the jobs could use: those that survive the loss of nodes, and take orders."""
+        return self._serving().room_for_lent
+
+    def lend(self, names: tuple[str, ...], words: str) -> None:
+        """Put nodes into service that can be taken back at any time; ``words`` say so, for users.
+
+        Only jobs that can leave them again get them: malleable ones that survive the loss of nodes, as they grow.
+
+        Raises:
+            DaemonError: A name cannot be one.
+        """
+        self._check_names(names)
+        self._serving().lend(names, words)
+
+    def recall(self, node: str, words: str) -> None:
+        """Have the jobs leave a node at once, whatever they are doing; then it leaves the cluster."""
+        self._serving().recall(node, words)
+
+    def when_lost(self, lost: Callable[[tuple[str, ...], str], None]) -> None:
+        """Have ``lost`` called with nodes that a job goes on without, which it does not hold any more, and why."""
+        self._serving().job_orders.when_lost = lost
+
+    def tell_loans(self, said: Callable[[], str]) -> None:
+        """Have users see what ``said`` returns of the nodes that are lent."""
+        self._serving().loans = said
 
     def retract(self, reply: Submitted | Kept) -> None:
         """Undo what was taken but could not be written."""

@@ -109,6 +109,8 @@ class Driver:
         self._broken = False
         self._change = asyncio.Event()
         self._tail = QueueTail()
+        self._lent: dict[str, str] = {}
+        self.loans: Callable[[], str] = str
         self.health = Health(log_state, self.handle)
         self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
@@ -157,7 +159,9 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return msgspec.structs.replace(self.submissions.explain(job_id), now_s=self.now_s())
+        found = self.submissions.explain(job_id)
+        lent = [f"{node}: {self._lent[node]}" for node in found.nodes if node in self._lent]
+        return msgspec.structs.replace(found, now_s=self.now_s(), text="; ".join((found.text, *lent)))
 
     def note(self, *facts: log_entries.AnyFact) -> None:
         """Add what is no event to the log and the record."""
@@ -185,6 +189,7 @@ class Driver:
             log_state.ailing,
             tail,
             self._journal.behind,
+            (self._lent, self.loans()),
         )
         self._timed("picture", perf_counter() - began_s)
         return seen
@@ -205,6 +210,33 @@ class Driver:
     def nodes(self) -> Sequence[str]:
         """All nodes, those out of service included."""
         return self._log_state.core.nodes
+
+    @property
+    def idle_lent(self) -> Sequence[str]:
+        """The nodes that are lent and that no job holds."""
+        return self._log_state.core.idle_lent
+
+    @property
+    def room_for_lent(self) -> int:
+        """How many lent nodes more the jobs could use."""
+        return self._log_state.core.room_for_lent
+
+    def lend(self, names: Iterable[str], words: str) -> None:
+        """Put nodes into service that can be taken back."""
+        self._lent.update(dict.fromkeys(names, words))
+        self.handle(*(ev.NodeUp(name, lent=True) for name in dict.fromkeys(names)))
+
+    def recall(self, node: str, words: str) -> None:
+        """Have the jobs leave a node at once; then it leaves the cluster."""
+        if node in self._lent:
+            self._lent[node] = words
+        core = self._log_state.core
+        if node not in core.nodes or core.is_leaving(node):
+            return
+        for job_id in core.holders(node):
+            # an order that waits for a suitable phase of the program would be in the way
+            self.job_orders.server.withdraw(job_id)
+        self.handle(ev.NodeRemoved(node))
 
     def is_idle(self) -> bool:
         """Whether no job waits or runs."""
@@ -273,6 +305,7 @@ class Driver:
         held = self._log_state.held()
         before, nodes = self._log_state.configured, self._log_state.core.nodes
         changes = configured_nodes(before, config, nodes)
+        changes += [ev.NodeRemoved(node) for node in self._log_state.core.lent]  # they were to an earlier daemon
         known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
         occupied = self._settle_strangers([_key(job.facts) for job in held], config, known)
         for job in held:
@@ -391,6 +424,7 @@ class Driver:
                 self.executor.end(job_id)
             case NodeLeft(node=node):
                 _logger.info("node %s has left the cluster", node)
+                self._lent.pop(node, None)
             case KeepNodes(name=name, nodes=kept):
                 _logger.info("reservation %s keeps %s", name, ", ".join(kept))
             case RefuseReservation(name=name, reason=reason):

@@ -14,6 +14,7 @@ ARRAY_MOST: Final = 10_000
 """The most jobs that an array has."""
 REQUEST_MOST_BYTES: Final = 256 * 1024
 """The longest request; what is kept of a job, or of all jobs of an array together, is no longer."""
+ENV_RESILIENT: Final = "APGAS_RESILIENT"
 ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
 """The variable in which a job of an array finds its number."""
 
@@ -124,6 +125,11 @@ def array_job(request: JobRequest, number: int | None) -> JobRequest:
         return request
     environment = {**request.environment, ENV_INDEX: str(number)}
     return msgspec.structs.replace(request, name=array_name(request, number), environment=environment)
+
+
+def is_resilient(request: JobRequest) -> bool:
+    """Whether the job's program goes on when a node is lost."""
+    return request.resilient or request.environment.get(ENV_RESILIENT) == "1"
 
 
 def array_name(request: JobRequest, number: int | None) -> str:
@@ -254,7 +260,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
         state: Idle (no job), busy, draining (its job is its last one, for now), or down.
         job: The job that holds it.
         releasing: A shrink order under way wishes it back.
-        reason: Why it is down, if it does not answer; or that it is to leave.
+        reason: Why it is down, if it does not answer; or that it is to leave, or who lends it.
+        lent: It can be taken back at any time; only jobs that can leave it get it.
     """
 
     name: str
@@ -262,6 +269,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     job: int | None = None
     releasing: bool = False
     reason: str = ""
+    lent: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
@@ -269,7 +277,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
 
     ``held_node_s``: node-seconds that jobs have held so far; ``utilization``: their part of those that there were.
     ``user_nodes``: what one user's jobs hold together at most. ``log_behind``: why the log cannot be written, so that
-    no jobs are taken; empty: it can.
+    no jobs are taken; empty: it can. ``loans``: what was lent, used and taken back; empty: nodes stay.
     """
 
     now_s: float
@@ -281,6 +289,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
     user_nodes: int | None = None
     held_node_s: float = 0.0
     log_behind: str = ""
+    loans: str = ""
 
     def job(self, job_id: int) -> JobStatus:
         """Return one job.

@@ -34,6 +34,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
         reservation: The advance reservation on whose nodes it is to run; empty: none.
         overhead: alpha and beta of what a resize costs it, as the scheduler believes [MEBF, equation 1]; None: not
             known.
+        resilient: It survives the loss of nodes, but for the first one.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -52,6 +53,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
     rho: float = 0.0
     reservation: str = ""
     overhead: tuple[float, float] | None = None
+    resilient: bool = False
 
     def __post_init__(self) -> None:
         # comparisons with infinity and NaN that are false where the number will not do

@@ -243,7 +243,7 @@ def document(
         "now_s": round(snapshot.now_s, 2),
         "policy": snapshot.policy,
         "started_at": record.started_at,
-        "notes": [*_trouble(snapshot), *record.notes],
+        "notes": [*_trouble(snapshot), *filter(None, [snapshot.loans]), *record.notes],
         "window_s": window_s,
         "totals": _totals(snapshot),
         "nodes": [[name, states.get(name, "down")] for name in numbers],

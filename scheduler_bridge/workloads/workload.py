@@ -171,9 +171,9 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, spec: JobSpec, runtime_s: float) -> TraceJob:
-        """The job of which ``spec`` is what its user submitted, but for the command."""
+        """The job of which ``spec`` is what its user submitted, but for the command and whether it is resilient."""
         asked = structs.asdict(spec)
-        del asked["command"]
+        del asked["command"], asked["resilient"]
         return cls(runtime_s=runtime_s, **asked)
 
     @property

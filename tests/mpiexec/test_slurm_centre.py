@@ -16,7 +16,7 @@ from support import PATIENCE_S
 from support.slurm import Cluster, need_slurm
 
 from scheduler_bridge.backends.slurm import read_loans
-from scheduler_bridge.backends.slurm.session import LOANS
+from scheduler_bridge.backends.slurm.harvest import LOANS
 from scheduler_bridge.daemon.control.client import ControlClient
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.slurm import Cluster, need_slurm
 
 from scheduler_bridge.backends.slurm import read_loans
-from scheduler_bridge.backends.slurm.harvest import Loan
-from scheduler_bridge.backends.slurm.session import LOANS
+from scheduler_bridge.backends.slurm.harvest import LOANS, Loan
+from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.control.client import ControlClient
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -111,6 +113,55 @@ def test_a_node_whose_slurmd_is_dead_is_lost_when_slurm_says_so(cluster: Cluster
     os.kill(daemon, signal.SIGKILL)
     cluster.until(lambda: loans(cluster)[0].to_s is not None, "the loan is over")
     assert f"lost {lent.node}" in end(cluster, job)
+
+
+def serve(cluster: Cluster, *options: str) -> tuple[int, ControlClient]:
+    """A scheduler on one node that harvests; returns the number of its Slurm job, and how it is reached."""
+    words = ("malleable serve --backend slurm --harvest spare --harvest-every 0.5", *options)
+    job = cluster.submit(1, f"{' '.join(words)}; echo code $?", "--no-kill")
+    cluster.until_says(job, "ready: 1 node")
+    return job, ControlClient(cluster.folder / "state", timeout_s=PATIENCE_S)
+
+
+def test_a_scheduler_lends_nodes_to_jobs_that_can_leave_them(cluster: Cluster) -> None:
+    """A rigid job waits beside idle nodes that are lent; one that survives losses grows onto them, and leaves one."""
+    job, client = serve(cluster)
+    uts = (sys.executable, str(PROGRAMS / "uts_again.py"), "1", str(cluster.folder / "end"))
+    spreads = client.submit(
+        JobRequest(
+            name="uts", command=uts, job_class="malleable", nodes=1, max_nodes=3, walltime_s=600.0, resilient=True
+        )
+    )
+    rigid = client.submit(JobRequest(name="rigid", command=("true",), nodes=1, walltime_s=60.0))
+    cluster.until(lambda: len(client.snapshot().job(spreads).nodes) == 3, "it uses two lent nodes")
+    seen = client.snapshot()
+    assert seen.job(rigid).state == "waiting"
+    assert [node.lent for node in seen.nodes] == [False, True, True]
+    assert "lent by Slurm from spare" in seen.nodes[1].reason
+    assert "2 of them now" in client.snapshot().loans
+    first, wanted = seen.job(spreads).nodes[0], held(cluster)[0]
+    assert not next(node.lent for node in seen.nodes if node.name == first)
+    other = cluster.submit(1, "sleep 600", f"--nodelist={wanted}")
+    cluster.until(lambda: cluster.held().get(other) == (wanted,), "it has the node")
+    (taken,) = (loan for loan in loans(cluster) if loan.warned_s is not None)
+    assert (taken.node, taken.lost) == (wanted, False)
+    cluster.until(lambda: len(client.snapshot().job(spreads).nodes) == 3, "another node has come")
+    assert "taken back 1 node, 1 of them left within" in client.snapshot().loans
+    said = cluster.run("malleable", "slurm", "at", str(job), "explain", str(spreads))
+    assert "lent by Slurm from spare" in " ".join(said.split())
+    # a node that dies without a warning is lost, and the job goes on
+    lent = held(cluster)[0]
+    for pid in places(cluster, lent):
+        os.kill(pid, signal.SIGKILL)
+    cluster.until(lambda: any(loan.lost for loan in loans(cluster)), "the loan is over")
+    cluster.run("scancel", str(other))
+    (cluster.folder / "end").touch()
+    cluster.until(lambda: client.snapshot().job(rigid).state == "completed", "the rigid job has run, on its own node")
+    assert client.snapshot().job(spreads).state == "completed"
+    # no job uses them any more
+    cluster.until(lambda: not held(cluster), "the nodes are given back")
+    client.shutdown()
+    assert cluster.until_over(job).endswith("code 0\n")
 
 
 def test_a_program_that_survives_no_loss_is_refused(cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from scheduler_bridge.backends.slurm.driver import SilentError, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
@@ -33,6 +33,18 @@ _logger = logging.getLogger(__name__)
 
 GrowBy: TypeAlias = Literal["companion", "expand"]
 
+
+class Heard(Protocol):
+    """Called, in a thread, with the node of a companion job."""
+
+    def __call__(self, node: str, until_s: float | None = None, /) -> None:
+        """``until_s``: how long it is lent, in seconds since 1970; None: that is not known yet."""
+
+
+def _ignore(node: str, until_s: float | None = None, /) -> None:
+    """It makes no difference."""
+
+
 GONE_S: Final = 30.0
 """How long the last process of the job may take to leave a node that is given back."""
 
@@ -48,14 +60,20 @@ _BEFORE_THE_END: Final = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPEN
 
 def read_loans(books: Path) -> tuple[Loan, ...]:
     """Read what an ``Allocation`` has written down; nothing, if no node was ever lent."""
+    return _loans_of(_read(books))
+
+
+def _read(books: Path) -> dict[int, dict[str, Any]]:
     loans: dict[int, dict[str, Any]] = {}
-    if not books.exists():
-        return ()
-    for line in books.read_text(encoding="utf-8").splitlines():
+    for line in books.read_text(encoding="utf-8").splitlines() if books.exists() else ():
         entry = json.loads(line)
         loans.setdefault(entry["companion"], {}).update(entry)
+    return loans
+
+
+def _loans_of(entries: dict[int, dict[str, Any]]) -> tuple[Loan, ...]:
     # of one that Slurm has taken back before it was used no more may be said than that
-    return tuple(Loan(**entry) for entry in loans.values() if "node" in entry)
+    return tuple(Loan(**entry) for entry in tuple(entries.values()) if "node" in entry)
 
 
 class Allocation:
@@ -68,7 +86,6 @@ class Allocation:
         changed: Called with the holdings whenever they change.
         books: The file where the loans are kept, by Slurm's clock; None: nowhere.
         harvest: Where companion jobs get nodes that can be taken back; None: where the job has its own from.
-        warned: Called, in a thread, with a node of theirs that Slurm is about to take back.
         lease_s: How long a companion job stays after the host of this process was lost.
 
     Raises:
@@ -83,7 +100,6 @@ class Allocation:
         changed: Callable[[Holdings], None] = lambda _: None,
         books: Path | None = None,
         harvest: Harvest | None = None,
-        warned: Callable[[str], None] = lambda _: None,
         lease_s: int = LOST_S,
     ) -> None:
         self._slurm = slurm
@@ -97,7 +113,8 @@ class Allocation:
         self._grow_by = grow_by
         self._changed = changed
         self._harvest = harvest
-        self._warned = warned
+        self._warned: Heard = _ignore
+        self._taken: Heard = _ignore
         self._one_call = threading.Lock()
         self._holding = threading.Lock()
         self._closed = False
@@ -119,7 +136,18 @@ class Allocation:
         host = self._info.batch_host or self._info.nodes[0]
         own = (host, *(node for node in self._info.nodes if node != host))
         self.holdings = Holdings(job, host, own)
+        self._loans = _read(books) if books is not None else {}
+        for entry in [entry for entry in self._loans.values() if "to_s" not in entry]:
+            self._note(entry["companion"], to_s=time.time())  # it has ended with an earlier process of ours
         self._changed(self.holdings)
+
+    def listen(self, warned: Heard, taken: Heard) -> None:
+        """Have ``warned`` called when Slurm is about to take a node back, and ``taken`` when it has, unasked."""
+        self._warned, self._taken = warned, taken
+
+    def loans(self) -> tuple[Loan, ...]:
+        """Return what was lent so far."""
+        return _loans_of(self._loans)
 
     def idle(self) -> int:
         """Return how many nodes Slurm has idle where companion jobs get theirs.
@@ -246,8 +274,13 @@ class Allocation:
         """Slurm is about to end a companion job."""
         self._warnings.add(companion)
         self._note(companion, warned_s=time.time())
-        for node in self._nodes_of(companion):
+        nodes = self._nodes_of(companion)
+        for node in nodes:
             self._warned(node)
+        with suppress(SlurmError, ReadingError):  # the program leaves it meanwhile, if Slurm says when or not
+            ends_s = self._slurm.job(companion).ends_s if nodes else None
+            for node in nodes if ends_s is not None and ends_s > time.time() else ():
+                self._warned(node, ends_s)
 
     def _ended_by_itself(self, companion: int) -> None:
         """A companion job has ended that was not to: cancelled, preempted, or its node has died."""
@@ -261,6 +294,8 @@ class Allocation:
         except (SlurmError, ReadingError) as error:
             why = str(error)
         _logger.warning("companion job %d has ended and taken %s back: %s", companion, ", ".join(nodes), why)
+        for node in nodes:
+            self._taken(node)
 
     def check_release(self, count: int) -> None:
         """See that the ``count`` nodes that came last could be given back.
@@ -286,7 +321,8 @@ class Allocation:
         """Give the node of a companion job back that nothing of the job uses, at once, also beside another call."""
         companion = self.holdings.companions.get(node)
         if companion is not None:
-            self._note(companion, left_s=time.time())
+            if companion in self._open:  # else it is lost what was there
+                self._note(companion, left_s=time.time())
             self._let_go((node,))
 
     def _give_back(self, nodes: set[str]) -> None:
@@ -333,6 +369,7 @@ class Allocation:
             self._note(companion, to_s=to_s)
 
     def _note(self, companion: int, **what: object) -> None:
+        self._loans.setdefault(companion, {"companion": companion}).update(what)
         if self._books is None:
             return
         with self._books.open("a", encoding="utf-8") as books:

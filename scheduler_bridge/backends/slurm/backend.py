@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -19,6 +19,9 @@ from scheduler_bridge.backends.hosts.backend import NodesBackend
 from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
+from scheduler_bridge.backends.slurm.harvester import Harvester
+from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.daemon import Daemon, DaemonConfig
@@ -53,28 +56,62 @@ class SlurmBackend(NodesBackend):
     """What a daemon needs to drive the nodes of an allocation; made by ``inside``.
 
     Args:
-        allocation: The allocation.
-        slurm: Answers about it.
-        reach: What launchers reach the nodes with.
+        slurm: Answers about the allocation.
+        job: The Slurm job whose allocation it is.
+        config: The daemon's.
         every_s: Time between looks at the nodes.
+        harvest: Where further nodes come from that can be taken back; None: the allocation keeps its size.
+
+    Raises:
+        SlurmError: There is no such allocation, or Slurm does not answer.
     """
 
-    def __init__(self, allocation: Allocation, slurm: Slurm, reach: Reach, every_s: float) -> None:
-        super().__init__(reach)
-        self._allocation = allocation
-        self._reach = reach
+    def __init__(self, slurm: Slurm, job: int, config: DaemonConfig, every_s: float, harvest: Harvest | None) -> None:
+        self.reach = Reach(config.state_dir.absolute())
+        super().__init__(self.reach)
+        self._harvest = harvest
+        books = config.state_dir.absolute() / LOANS if harvest is not None else None
+        self._allocation = Allocation(slurm, job, changed=self._know_owners, books=books, harvest=harvest)
         # Slurm has looked more than once before it says that a node is down
         self._rules = Rules(every_s=every_s, failures=1, together=True)
-        self._looker = Looker(slurm, allocation.holdings.job, self._names)
+        self._looker = Looker(slurm, job, self._names, lambda: self._allocation.holdings.companions)
+
+    @asynccontextmanager
+    async def harvesting(self, daemon: Daemon) -> AsyncIterator[None]:
+        """Lend the daemon nodes meanwhile, if that is wanted."""
+        if self._harvest is None:
+            yield
+            return
+        harvester = Harvester(daemon, self._allocation, self._harvest, lambda: daemon.room_for_lent)
+        daemon.when_lost(harvester.lost)
+        daemon.tell_loans(harvester.said)
+        task = asyncio.create_task(harvester.run())
+        task.add_done_callback(_log_failure)
+        try:
+            yield
+        finally:
+            daemon.note(harvester.said())
+            await asyncio.to_thread(self._allocation.stop)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def close(self) -> None:
+        """Remove what was written, and give all further nodes back."""
+        self._allocation.close()
+        super().close()
 
     def _introduce(self) -> None:
-        self._reach.know_owners(self._allocation.holdings)
+        self._know_owners(self._allocation.holdings)
+
+    def _know_owners(self, holdings: Holdings) -> None:
+        if self._written:
+            self.reach.know_owners(holdings)
 
     def _lacks(self, node: str) -> str:
         allotted = self._allocation.holdings
-        if node in allotted.nodes:  # the allocation keeps its size
+        if node in allotted.own:  # the allocation keeps its size
             return ""
-        return f"it is none of Slurm job {allotted.job}, which has {', '.join(allotted.nodes)}"
+        return f"it is none of Slurm job {allotted.job}, which has {', '.join(allotted.own)}"
 
     def _watched(self, daemon: Daemon) -> Watch:
         return Watch(daemon, lambda node: Host(node, node), self._looker, self._rules)
@@ -89,6 +126,11 @@ class SlurmBackend(NodesBackend):
         return f"node {node}: {complaint}"
 
 
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _logger.error("no further nodes are harvested", exc_info=error)
+
+
 def _see_off(slurm: Slurm) -> None:
     """Let the command that asked for the end hear of it: it is a step, and Slurm kills steps with the batch script."""
     until = time.monotonic() + FAREWELL_S
@@ -98,7 +140,9 @@ def _see_off(slurm: Slurm) -> None:
 
 
 @contextmanager
-def inside(config: DaemonConfig, every_s: float = Rules().every_s) -> Iterator[tuple[DaemonConfig, SlurmBackend]]:
+def inside(
+    config: DaemonConfig, every_s: float = Rules().every_s, harvest: Harvest | None = None
+) -> Iterator[tuple[DaemonConfig, SlurmBackend]]:
     """Let a scheduler drive the nodes of the allocation that this process runs in.
 
     Yields its configuration, and what the daemon is to be made with.
@@ -106,15 +150,16 @@ def inside(config: DaemonConfig, every_s: float = Rules().every_s) -> Iterator[t
     Args:
         config: Its nodes are those of the allocation.
         every_s: Time between looks at the nodes.
+        harvest: Where further nodes are taken from as soon as they are idle, and given back when others want them;
+            None: nowhere.
 
     Raises:
-        SlurmError: It runs in none, or Slurm does not answer.
+        SlurmError: It runs in none, it cannot harvest there, or Slurm does not answer.
     """
-    reach = Reach(config.state_dir.absolute())
     slurm = Slurm()
-    backend = SlurmBackend(Allocation(slurm, this_job()), slurm, reach, every_s)
+    backend = SlurmBackend(slurm, this_job(), config, every_s, harvest)
     try:
-        yield msgspec.structs.replace(config, host=address(config.nodes), reach=str(reach.program)), backend
+        yield msgspec.structs.replace(config, host=address(config.nodes), reach=str(backend.reach.program)), backend
     finally:
         backend.close()
         _see_off(slurm)
@@ -135,12 +180,16 @@ class Looker:
         slurm: Answers about them.
         job: The number of the job.
         names: Returns the nodes that there are.
+        lent: Returns those that companion jobs lend.
     """
 
-    def __init__(self, slurm: Slurm, job: int, names: Callable[[], Sequence[str]]) -> None:
+    def __init__(
+        self, slurm: Slurm, job: int, names: Callable[[], Sequence[str]], lent: Callable[[], Iterable[str]] = tuple
+    ) -> None:
         self._slurm = slurm
         self._job = job
         self._names = names
+        self._lent = lent
         self._asking: asyncio.Task[Mapping[str, Sight]] | None = None
         self._at_s = 0.0
         self._silent = False
@@ -179,7 +228,7 @@ class Looker:
             self._silent = True
             return dict.fromkeys(names, doubtful(f"Slurm does not say how it is: {error}"))
         self._silent = False
-        return judge_nodes(names, job, infos)
+        return judge_nodes(names, replace(job, nodes=(*job.nodes, *self._lent())) if job.nodes else job, infos)
 
 
 # Verdicts on nodes. Pure ---------------------------------------------------------------------------------------------

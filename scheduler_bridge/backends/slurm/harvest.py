@@ -20,10 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from scheduler_bridge.backends.slurm.reading import JobInfo
 from scheduler_bridge.model import wording
 
+LOANS: Final = "loans"
+"""The file of the state folder with the nodes that companion jobs have lent, and when."""
 SLOWEST = 60
 """How many times the shortest pause the longest one is."""
 

@@ -16,7 +16,6 @@ import logging
 import os
 import time
 from collections.abc import Coroutine, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,9 +24,10 @@ import msgspec
 
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge import policies
-from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy, read_loans
+from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
-from scheduler_bridge.backends.slurm.harvest import Harvest, Regrowth, summary
+from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
+from scheduler_bridge.backends.slurm.harvester import Harvester
 from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.lease import LOST_S
 from scheduler_bridge.backends.slurm.reading import ReadingError
@@ -53,8 +53,6 @@ _STARTS: Final = "fcfs"
 """The policy, which starts the program on all nodes that there are, and orders nothing itself."""
 _SLURM: Final = "slurm"
 """What stands for the policy in pictures and the status: Slurm decides."""
-LOANS: Final = "loans"
-"""The file of the state folder with the nodes that companion jobs have lent, and when."""
 _FOREVER_S: Final = 31_536_000.0
 """The walltime of the program: Slurm ends it in time, which an administrator may move."""
 AGAIN_S: Final = 10.0
@@ -108,9 +106,6 @@ class Session(Daemon):
     def __init__(self, config: SessionConfig, slurm: Slurm | None = None) -> None:
         self._job = config.job
         self._wait_s = config.wait_s
-        self._harvest = config.harvest
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._books = config.state_dir / LOANS
         self._reach = Reach(config.state_dir.absolute())
         self._executor: SessionExecutor | None = None
         self._allocation = Allocation(
@@ -118,14 +113,15 @@ class Session(Daemon):
             config.job,
             config.grow_by,
             self._know_owners,
-            self._books,
+            config.state_dir / LOANS,
             config.harvest,
-            self._hear,
             config.lease_s,
         )
-        self._regrowth: Regrowth | None = None
-        self._warned: set[str] = set()
-        """The nodes that Slurm is about to take back."""
+        self._harvester: Harvester | None = None
+        if config.harvest is not None:
+            self._harvester = Harvester(
+                self, self._allocation, config.harvest, self._lacking, self._reap, self._tidy_up
+            )
         self._resizing: Literal["grow", "shrink"] | None = None
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -186,16 +182,17 @@ class Session(Daemon):
         try:
             async with self:
                 self.note("nodes of a Slurm allocation")
-                driver, self._loop = self._serving(), asyncio.get_running_loop()
+                driver = self._serving()
                 driver.job_orders.supplier = self
+                self.when_lost(self._lost)
                 driver.submissions.submit(self._request)
-                if self._harvest is not None:
-                    self._spawn(self._regrow(self._harvest))
+                if self._harvester is not None:
+                    self._spawn(self._harvester.run())
                 ended = asyncio.ensure_future(self.ended(self._job))
                 ended.add_done_callback(lambda _: self.request_stop())
                 await self.stopping()
-                if self._harvest is not None:
-                    self.note(self._harvested())
+                if self._harvester is not None:
+                    self.note(self._harvester.said())
         finally:
             if self._executor is not None:
                 self._reach.forget()
@@ -264,11 +261,8 @@ class Session(Daemon):
     def explain(self, job_id: int) -> Explanation:
         """Say where the program is, and why it has not the nodes that were asked for."""
         seen = super().explain(job_id)
-        said = [self._reason or seen.text, *([self._harvested()] if self._harvest is not None else [])]
+        said = [self._reason or seen.text, *([self._harvester.said()] if self._harvester is not None else [])]
         return msgspec.structs.replace(seen, text="; ".join(filter(None, said)))
-
-    def _harvested(self) -> str:
-        return f"harvested from {self._harvest}: {summary(read_loans(self._books), time.time())}"
 
     def record(self) -> RunRecord:
         """Return the record of the run so far; also after the end."""
@@ -296,13 +290,14 @@ class Session(Daemon):
             self._want(delta)
             self._begin_resize(delta, answer)
 
-    def lost(self, nodes: tuple[str, ...], reason: str) -> None:
+    def _lost(self, nodes: tuple[str, ...], reason: str) -> None:
         """The program goes on without ``nodes``, which have died: they leave, perhaps beside a resize."""
         self._say(f"lost {', '.join(nodes)}: {reason}")
-        self._warned.difference_update(nodes)
-        self._others_want()
         self._remove(node for node in nodes if node in self._serving().nodes)
-        self._spawn(asyncio.to_thread(self._allocation.lost, nodes))
+        if self._harvester is not None:
+            self._harvester.lost(nodes, reason)
+        else:
+            self._spawn(asyncio.to_thread(self._allocation.lost, nodes))
 
     # resizes ----------------------------------------------------------------------------------------------------------
 
@@ -359,11 +354,8 @@ class Session(Daemon):
         began_s = time.monotonic()
         nodes = await asyncio.to_thread(self._allocation.grow, count, self._wait_s, at_least=at_least)
         _logger.info("Slurm gives %s after %.2f s", ", ".join(nodes), time.monotonic() - began_s)
-        early = self._warned.intersection(nodes)
-        for node in early:
-            self._warned.discard(node)
-            await asyncio.to_thread(self._allocation.leave, node)
-        if not (kept := tuple(node for node in nodes if node not in early)):
+        kept = nodes if self._harvester is None else await self._harvester.kept(nodes)
+        if not kept:
             raise SlurmError(f"Slurm takes {', '.join(nodes)} back at once")
         return kept
 
@@ -398,54 +390,15 @@ class Session(Daemon):
 
     # nodes that Slurm takes back --------------------------------------------------------------------------------------
 
-    def _hear(self, node: str) -> None:
-        """(any thread) Slurm is about to take a node back."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: all nodes are given back
-                self._loop.call_soon_threadsafe(self._vacate, node)
+    def _lacking(self) -> int:
+        """How many nodes more are to be had, now."""
+        held = len(super().snapshot().job(self._job).nodes)
+        return 0 if self._objection(1) else self._wanted - held
 
-    def _vacate(self, node: str) -> None:
-        """Have the program leave a node, whatever it is doing, and give it back then."""
-        if node in self._warned or self._stop_requested.is_set():
-            return
-        self._warned.add(node)
-        if node not in self._serving().nodes:
-            return  # it has just come, and is not used
-        _logger.info("Slurm takes %s back", node)
-        self._others_want()
-        # an order that waits for a suitable phase of the program would be in the way
-        self._serving().job_orders.server.withdraw(self._job)
-        self._remove((node,))
-        self._spawn(self._left(node))
-
-    async def _left(self, node: str) -> None:
-        began_s = time.monotonic()
-        while node in self._warned and node in super().snapshot().job(self._job).nodes:
-            await self.changed()
-            if self._resizing is None:  # a program may release another node than the one that it should
-                await self._give_idle_back()
-        if node in self._warned:
-            self._warned.discard(node)
-            await asyncio.to_thread(self._allocation.leave, node)
-            _logger.info("%s left and given back after %.2f s", node, time.monotonic() - began_s)
-
-    async def _regrow(self, harvest: Harvest) -> None:
-        """Take idle nodes whenever there are some."""
-        regrowth = self._regrowth = Regrowth(harvest, time.monotonic())
-        while True:
-            held = len(super().snapshot().job(self._job).nodes)
-            if held >= self._wanted or self._objection(1):
-                await self.changed()
-            elif (wait_s := regrowth.due_s - time.monotonic()) > 0:
-                await asyncio.sleep(wait_s)
-            elif await self._reap(self._wanted - held):
-                regrowth.came(time.monotonic())
-            else:
-                regrowth.in_vain(time.monotonic())
-
-    def _others_want(self) -> None:
-        if self._regrowth is not None:
-            self._regrowth.taken_back(time.monotonic())
+    async def _tidy_up(self) -> None:
+        """Give back what the program has left: it may release another node than the one that it should."""
+        if self._resizing is None:
+            await self._give_idle_back()
 
     async def _reap(self, most: int) -> bool:
         """Grow by as many nodes as are idle; return whether any came."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -33,6 +34,7 @@ def snapshot(
     ailing: Mapping[str, str],
     tail: Mapping[int, JobStatus] | None = None,
     log_behind: str = "",
+    lending: tuple[Mapping[str, str], str] = (MappingProxyType({}), ""),
 ) -> Snapshot:
     """Return the picture for users.
 
@@ -47,6 +49,7 @@ def snapshot(
         ailing: Nodes that do not answer, and what they failed with.
         tail: Waiting jobs that the picture lacks.
         log_behind: Why the log cannot be written; empty: it can.
+        lending: What is to be said of each node that is lent, and of all loans so far.
     """
     jobs = {job.job: job for job in picture.jobs}
     for job_id, made in progress.items():
@@ -68,12 +71,13 @@ def snapshot(
         now_s=now_s,
         policy=picture.policy,
         utilization=use[0] / use[1] if use[1] > 0 else 0.0,
-        nodes=tuple(_node(row, ailing.get(row.node, "")) for row in picture.nodes),
+        nodes=tuple(_node(row, ailing.get(row.node, ""), lending[0].get(row.node, "")) for row in picture.nodes),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
         reservations=picture.advance,
         user_nodes=picture.user_nodes,
         held_node_s=use[0],
         log_behind=log_behind,
+        loans=lending[1],
     )
 
 
@@ -97,13 +101,12 @@ def _kept(job: JobFacts, reason: str) -> JobStatus:
     return msgspec.structs.replace(status, state="held") if job.held_by else status
 
 
-def _node(row: NodeRow, reason: str) -> NodeStatus:
+def _node(row: NodeRow, ails: str, lent: str) -> NodeStatus:
     state: Literal["idle", "busy", "draining", "down"] = "busy" if row.job_id is not None else "idle"
     if row.state in (NodeState.DOWN, NodeState.LOST):
         state = "down" if row.job_id is None else "draining"
-    if row.leaving:
-        reason = f"is to leave the cluster{': ' if reason else ''}{reason}"
-    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason)
+    reason = ": ".join(filter(None, ("is to leave the cluster" if row.leaving else "", ails or lent)))
+    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason, lent=row.lent)
 
 
 # When waiting jobs are expected to start ----------------------------------------------------------------------------
@@ -124,8 +127,9 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
         waiting: The waiting jobs in the order in which they are considered.
         now_s: Now.
     """
-    usable = {row.node for row in picture.nodes if row.state in (NodeState.FREE, NodeState.HELD)}
-    free = {row.node for row in picture.nodes if row.state is NodeState.FREE}
+    # no job starts on nodes that are lent
+    usable = {row.node for row in picture.nodes if row.state in (NodeState.FREE, NodeState.HELD) and not row.lent}
+    free = {row.node for row in picture.nodes if row.state is NodeState.FREE and not row.lent}
     jobs = {job.job: job for job in picture.jobs}
     parts: dict[int, tuple[Profile, float]] = {}
     ends_s: dict[int, float] = {}

@@ -291,7 +291,7 @@ class Submissions:
             case "down":
                 event = ev.NodeDown(node)
             case "remove":
-                if core.staying < 2 and not core.is_leaving(node):
+                if core.staying < 2 and not core.is_leaving(node) and node not in core.lent:
                     raise ValueError(f"node {node} is not removed: it is the last one")
                 event = ev.NodeRemoved(node)
             case _:

@@ -20,7 +20,6 @@ from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
 from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
 from scheduler_bridge.daemon.jobs.template import (
-    ENV_RESILIENT,
     ENV_RESULT,
     gate_words,
     launch_command,
@@ -31,7 +30,7 @@ from scheduler_bridge.daemon.jobs.template import (
     starts_launcher,
     starts_mpiexec,
 )
-from scheduler_bridge.daemon.requests import JobRequest
+from scheduler_bridge.daemon.requests import ENV_RESILIENT, JobRequest
 from scheduler_bridge.daemon.storage import journal
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.jobrunner import processes

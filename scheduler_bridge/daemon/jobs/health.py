@@ -8,7 +8,7 @@ from enum import StrEnum
 from scheduler_bridge.core import JobState, NodeState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.jobs.orders import Handle
-from scheduler_bridge.daemon.jobs.template import is_resilient
+from scheduler_bridge.daemon.requests import is_resilient
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_state import LogState
 

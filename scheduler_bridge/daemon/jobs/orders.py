@@ -42,9 +42,6 @@ class Supplier(Protocol):
     def asked(self, job_id: int, delta: int, answer: Answer) -> None:
         """Have a job resized that asks for it, and call ``answer``, sooner or later."""
 
-    def lost(self, nodes: tuple[str, ...], reason: str) -> None:
-        """Take note that a job goes on without ``nodes``, which it does not hold any more."""
-
 
 class JobOrders:
     """Sends the core's orders to the jobs, and reports what the jobs say as events.
@@ -61,6 +58,7 @@ class JobOrders:
         server: Where the jobs connect.
         progress: How far each job says that it is.
         supplier: Resizes jobs that ask for it; None: the core does, with the nodes that the cluster has.
+        when_lost: Called with nodes that a job goes on without, which it does not hold any more, and why.
     """
 
     def __init__(
@@ -84,6 +82,7 @@ class JobOrders:
         self.server = JobServer(self._hear, config.limits)
         self.progress: dict[int, wire.Progress] = {}
         self.supplier: Supplier | None = None
+        self.when_lost: Callable[[tuple[str, ...], str], None] | None = None
 
     def tolerate(self, job_id: int, nodes: Collection[str], token: str) -> None:
         """Let a job connect that the log does not know: refused, it would end. What it says changes nothing."""
@@ -233,8 +232,8 @@ class JobOrders:
         self._handle(
             ev.NodesLost(job_id, message.nodes, message.reason), facts=[log_entries.Loss(job_id, message.loss)]
         )
-        if self.supplier is not None:
-            self.supplier.lost(message.nodes, message.reason)
+        if self.when_lost is not None:
+            self.when_lost(message.nodes, message.reason)
 
     def _evolving(self, job_id: int, message: wire.Evolving) -> None:
         job = self._jobs.get(job_id)

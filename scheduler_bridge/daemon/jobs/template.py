@@ -17,11 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig, DaemonError
-from scheduler_bridge.daemon.requests import ENV_INDEX, JobRequest, SubmitError
+from scheduler_bridge.daemon.requests import ENV_INDEX, JobRequest, SubmitError, is_resilient
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.printable import lines_of
 
-ENV_RESILIENT: Final = "APGAS_RESILIENT"
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LONG_PATH: Final = 200
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
@@ -72,11 +71,6 @@ def starts_launcher(request: JobRequest) -> bool:
 def starts_mpiexec(request: JobRequest, config: DaemonConfig) -> bool:
     """Whether mpiexec is to be prepended, and not ``apgas.launch``."""
     return wants_launcher(request) and (config.mpiexec is not None or request.launch == "mpiexec")
-
-
-def is_resilient(request: JobRequest) -> bool:
-    """Whether the job's program goes on when a node is lost."""
-    return request.resilient or request.environment.get(ENV_RESILIENT) == "1"
 
 
 def _names_launcher(request: JobRequest) -> bool:

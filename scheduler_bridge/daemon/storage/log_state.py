@@ -27,14 +27,14 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.tracked import PendingOrder
 from scheduler_bridge.daemon.admission import Admission, JobFacts, admissions
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
-from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name
+from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name, is_resilient
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/12"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/13"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
@@ -367,6 +367,7 @@ def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
         job_id=job_id, name=request.name, user=request.user, job_class=request.job_class, nodes=wanted,
         min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s,
         command=_beginning(request.command), rho=request.rho, reservation=request.reservation,
+        resilient=is_resilient(request),
     )  # fmt: skip
 
 

@@ -365,9 +365,9 @@ def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
 #
 # Those that are *lent* can be taken back at any time. Policies know nothing of them: jobs appear to them without these
 # nodes, which they can always do without. After each pass lent nodes are given to jobs that can leave them again at
-# once: malleable ones, which take orders and survive the loss of nodes. No job starts on them, so place 0 is on none, and
-# no job that is rigid or survives no loss ever has one. [D] That is the simplest rule that is sound under every policy;
-# what is promised never depends on nodes that may be gone.
+# once: malleable ones, which take orders and survive the loss of nodes. No job starts on them, so place 0 is on none,
+# and no job that is rigid or survives no loss ever has one. [D] That is the simplest rule that is sound under every
+# policy; what is promised never depends on nodes that may be gone.
 
 NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
 

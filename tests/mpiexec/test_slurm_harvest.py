@@ -27,10 +27,26 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def start(cluster: Cluster, options: str = "--max-nodes 3") -> int:
+@pytest.fixture
+def centre(tmp_path: Path) -> Iterator[Cluster]:
+    """One with qualities of service: jobs of ``normal`` preempt those of ``low``, which are requeued if they can be."""
+    need_slurm()
+    with Cluster(tmp_path, "--accounting") as cluster:
+        for words in (
+            "add qos low GraceTime=10 PreemptMode=requeue",
+            "modify qos normal set Preempt=low",
+            "modify user root set QosLevel+=low",
+        ):
+            cluster.run("sacctmgr", "--immediate", *words.split())
+        modes = "s|^PreemptType=.*|PreemptType=preempt/qos|; s/^PreemptMode=.*/PreemptMode=REQUEUE/"
+        cluster.run("sh", "-c", f"sed -i '{modes}' $SLURM_CONF && scontrol reconfigure")
+        yield cluster
+
+
+def start(cluster: Cluster, options: str = "--harvest spare --max-nodes 3") -> int:
     """A program on one node that harvests two more; returns the number of its Slurm job when it computes there."""
     uts = f"{sys.executable} {PROGRAMS / 'uts_again.py'} 1 {cluster.folder / 'end'}"
-    run = f"malleable slurm run --harvest spare --harvest-every 0.5 {options}"
+    run = f"malleable slurm run --harvest-every 0.5 {options}"
     job = cluster.submit(1, f"{run} -- {uts}; echo code $?")
     cluster.until_says(job, "up")
     return job
@@ -73,7 +89,38 @@ def test_a_node_is_left_before_it_is_taken_and_comes_back(cluster: Cluster) -> N
     assert not any(loan.lost for loan in loans(cluster))
 
 
-@pytest.mark.parametrize("how", ["cancelled", "set down", "killed"])
+@pytest.mark.parametrize("requeued", [False, True], ids=["ends", "could be requeued"])
+def test_a_node_of_a_low_quality_of_service_is_left_before_it_is_taken(centre: Cluster, requeued: bool) -> None:
+    job = start(centre, "--harvest-qos low --max-nodes 3")
+    centre.until(lambda: len(held(centre)) == 2, "two nodes are lent")
+    centre.until(lambda: "grew by 2" in explained(centre, job), "the program is there")
+    lent = loans(centre)[0]
+    if requeued:  # as a site may have it
+        centre.run("scontrol", "update", f"JobId={lent.companion}", "Requeue=1")
+    other = centre.submit(1, "sleep 600", f"--nodelist={lent.node}")
+    centre.until(lambda: centre.held().get(other) == (lent.node,), "it has the node")
+    assert [(loan.node, loan.lost) for loan in loans(centre) if loan.warned_s is not None] == [(lent.node, False)]
+    queued = ("squeue", "-h", "-o", "%i")
+    centre.until(lambda: str(lent.companion) not in centre.run(*queued).split(), "it does not wait to come back")
+    centre.run("scancel", str(other))
+    end(centre, job)
+
+
+def test_the_end_of_a_companions_time_is_heard_before_it_comes(cluster: Cluster) -> None:
+    """Of the time of a job Slurm warns its script, by the signal that it was submitted with."""
+    cluster.run("scontrol", "update", "PartitionName=spare", "MaxTime=1")
+    job = start(cluster)
+    cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent")
+    cluster.until(lambda: loans(cluster)[0].to_s is not None, "the loan is over")
+    first = loans(cluster)[0]
+    assert first.warned_s is not None
+    assert not first.lost
+    said = cluster.run("scontrol", "show", "job", str(first.companion))
+    assert "JobState=COMPLETED" in said, "it has ended by itself, and not by the end of its time"
+    end(cluster, job)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "set down", "killed", "requeued"])
 def test_a_companion_that_goes_costs_its_node_and_nothing_else(cluster: Cluster, how: str) -> None:
     """Of ``scancel`` Slurm warns; a node that is set down, or whose processes are killed, is lost."""
     job = start(cluster)
@@ -84,6 +131,9 @@ def test_a_companion_that_goes_costs_its_node_and_nothing_else(cluster: Cluster,
         refused = cluster.run("scontrol", "requeue", str(lent.companion), code=1)
         assert "disabled" in refused
         cluster.run("scancel", str(lent.companion))
+    elif how == "requeued":
+        cluster.run("scontrol", "update", f"JobId={lent.companion}", "Requeue=1")
+        cluster.run("scontrol", "requeue", str(lent.companion))
     elif how == "set down":
         cluster.run("scontrol", "update", f"NodeName={lent.node}", "State=down", "Reason=test")
     else:
@@ -95,6 +145,8 @@ def test_a_companion_that_goes_costs_its_node_and_nothing_else(cluster: Cluster,
 
     cluster.until(ended, "the loan is over")
     assert not loans(cluster)[0].lost or how != "cancelled"
+    queued = ("squeue", "-h", "-o", "%i")
+    cluster.until(lambda: str(lent.companion) not in cluster.run(*queued).split(), "it does not come back")
     cluster.until(lambda: len(held(cluster)) == 2, "another node has come")
     said = end(cluster, job)
     # Slurm ends the processes of a node that is set down by TERM, too: it may be left a little before it is lost

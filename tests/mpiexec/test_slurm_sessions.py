@@ -48,6 +48,32 @@ def test_a_program_grows_and_shrinks_with_its_allocation_and_counts_right(cluste
     assert said.endswith("code 0\n")
 
 
+def test_further_nodes_are_as_those_of_the_job_must_be(cluster: Cluster) -> None:
+    """Three hosts have the feature, two of these the resource that the job asks for."""
+    lines = "GresTypes=fast"
+    for hosts, has in (("1-2", "Feature=quick Gres=fast:2"), ("3", "Feature=quick"), ("4", "Gres=fast:2")):
+        lines += f"\\nNodeName=host[{hosts}] CPUs=2 RealMemory=4000 {has} State=UNKNOWN"
+    configure = f"sed -i 's/^NodeName=.*/{lines}/' $SLURM_CONF; "
+    configure += (
+        "echo 'NodeName=host[1-2,4] Name=fast Count=2' > $(dirname $SLURM_CONF)/gres.conf; scontrol reconfigure"
+    )
+    cluster.run("sh", "-c", configure)
+    end = cluster.folder / "end"
+    script = f"malleable slurm run --wait 1 -- {python('uts_again.py', 1, end)}"
+    job = cluster.submit(1, script, "--constraint=quick", "--gres=fast:2")
+    cluster.until_says(job, "up")
+    cluster.resize(job, "--grow=1")
+    assert cluster.until_nodes(2) == ["host1", "host2"]
+    (companion,) = cluster.held().keys() - {job}
+    said = cluster.run("scontrol", "show", "job", str(companion))
+    assert "Features=quick " in said
+    assert "TresPerNode=gres/fast:2" in said or "TresPerNode=gres:fast:2" in said
+    cluster.resize(job, "--grow=1")
+    cluster.until_says(job, "not resized: Slurm gives no node")
+    end.touch()
+    cluster.until_over(job)
+
+
 def test_a_program_without_a_session_says_hello_on_all_hosts(cluster: Cluster) -> None:
     hello = python("slurm_hello.py")
     mpiexec = "mpiexec -launcher slurm -f hosts.txt"

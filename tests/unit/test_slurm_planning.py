@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler_bridge.backends.slurm import holdings
+from scheduler_bridge.backends.slurm.harvest import Harvest
 from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError, Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo
 
@@ -26,6 +27,16 @@ def test_a_companion_is_like_the_job_that_it_lends_its_node_to() -> None:
         "salloc", "--no-shell", "--immediate=10", "--dependency=expand:7", "--nodes=1", "--exclusive",
         "--job-name=malleable-7",
     )  # fmt: skip
+
+
+def test_the_node_of_a_companion_is_as_those_of_the_job_must_be() -> None:
+    info = JobInfo(7, "RUNNING", ("a",), constraint="quick&big", gres="gpu:a100:2", reservation="course")
+    wanted = ("--reservation=course", "--constraint=quick&big", "--gres=gpu:a100:2")
+    assert holdings.submit_companion(info, None)[-3:] == wanted
+    assert holdings.allocate_expansion(info, 10, None)[-3:] == wanted
+    harvested = holdings.submit_companion(Harvest("spare").applied(info), None, warned=True)
+    assert harvested[-3:] == ("--partition=spare", *wanted[1:]), "no reservation has nodes that are idle elsewhere"
+    assert "--signal=B:TERM@30" in harvested
 
 
 def test_nodes_of_companions_go_back_with_their_jobs() -> None:

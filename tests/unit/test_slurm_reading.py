@@ -53,6 +53,25 @@ def test_a_job_reads_the_same_from_json_and_from_text() -> None:
         assert (info.partition, info.account, info.qos, info.reason) == ("main", "", "", "")
 
 
+@pytest.mark.parametrize(
+    ("features", "tres", "constraint", "gres"),
+    [
+        ("quick&big", "gres/fast:2", "quick&big", "fast:2"),
+        ("[a|b]", "gres/gpu:a100:2,gres/fast", "[a|b]", "gpu:a100:2,fast"),
+        ("rack1*2&rack2*4", "gres:gpu:1", "", "gpu:1"),  # it counts nodes; and as 22.05 writes it
+        ("(null)", "", "", ""),
+    ],
+)
+def test_what_the_nodes_of_a_job_must_be(features: str, tres: str, constraint: str, gres: str) -> None:
+    document: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
+    document["jobs"][0] |= {"features": features, "tres_per_node": tres, "resv_name": "course"}
+    text = recorded("show-job-24.11.txt").replace("Features=(null)", f"Features={features}")
+    text = text.rstrip() + f"\n   Reservation=course\n   TresPerNode={tres}\n"
+    for info in (reading.job_of_json(json.dumps(document)), reading.job_of_text(text)):
+        assert info is not None
+        assert (info.constraint, info.gres, info.reservation) == (constraint, gres, "course")
+
+
 def test_other_forms_of_the_json_are_understood() -> None:
     document: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
     document["jobs"][0] |= {

@@ -55,6 +55,8 @@ _LOOK_AGAIN_S = 0.05
 _ASK_AGAIN_S = 1.0
 _MOST_S = 8.0
 _ENDS_S = 5.0
+_WAITS_AGAIN: Final = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+"""How a companion job is that has run, and was requeued."""
 _BEFORE_THE_END: Final = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED"})
 
 
@@ -109,6 +111,7 @@ class Allocation:
         self._open: set[int] = set()
         self._unsure = False  # whether a companion job may be left that waits for a node
         self._warnings: set[int] = set()
+        self._over: set[int] = set()  # those that have ended by themselves
         self._most_minutes: int | None = None
         self._grow_by = grow_by
         self._changed = changed
@@ -222,7 +225,7 @@ class Allocation:
         asked: list[int] = []
         try:
             for _ in range(count):
-                words = submit_companion(self._like, self._minutes())
+                words = submit_companion(self._like, self._minutes(), warned=self._harvest is not None)
                 try:
                     asked.append(leases.ask(lambda: self._slurm.submit(words, script)))  # noqa: B023 - called at once
                 except SlurmError as error:
@@ -287,6 +290,9 @@ class Allocation:
         nodes = self._nodes_of(companion)
         if self._closed or not nodes:
             return
+        self._over.add(companion)
+        for node in nodes:
+            self._taken(node)
         self._settle([companion])
         try:
             info = self._slurm.job(companion)
@@ -294,8 +300,6 @@ class Allocation:
         except (SlurmError, ReadingError) as error:
             why = str(error)
         _logger.warning("companion job %d has ended and taken %s back: %s", companion, ", ".join(nodes), why)
-        for node in nodes:
-            self._taken(node)
 
     def check_release(self, count: int) -> None:
         """See that the ``count`` nodes that came last could be given back.
@@ -321,7 +325,7 @@ class Allocation:
         """Give the node of a companion job back that nothing of the job uses, at once, also beside another call."""
         companion = self.holdings.companions.get(node)
         if companion is not None:
-            if companion in self._open:  # else it is lost what was there
+            if companion not in self._over:  # else what was there is lost
                 self._note(companion, left_s=time.time())
             self._let_go((node,))
 
@@ -360,6 +364,9 @@ class Allocation:
             try:
                 while (left_s := until - time.monotonic()) > 0:
                     info = self._slurm.job(companion, left_s)
+                    if info.state in _WAITS_AGAIN:
+                        self._slurm.run(cancel(companion))  # it would come back, and is not let in
+                        break
                     if info.state not in _BEFORE_THE_END:
                         to_s = info.ends_s or now_s
                         break

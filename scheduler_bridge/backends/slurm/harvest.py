@@ -54,8 +54,8 @@ class Harvest:
         return SLOWEST * self.every_s
 
     def applied(self, of: JobInfo) -> JobInfo:
-        """What a companion of ``of`` is to be like."""
-        return replace(of, partition=self.partition or of.partition, qos=self.qos or of.qos)
+        """What a companion of ``of`` is to be like: on nodes that are none of a reservation."""
+        return replace(of, partition=self.partition or of.partition, qos=self.qos or of.qos, reservation="")
 
 
 class Regrowth:

@@ -159,6 +159,8 @@ class Harvester:
 
     def _recall(self, node: str, words: str, *, wanted: bool = True) -> None:
         known = node in self._leaving
+        if node not in self._allocation.holdings.companions:
+            return  # it has been left already
         self._leaving.add(node)
         if node not in self._scheduler.nodes or self._tasks is None:
             return  # it has just come, and is not used
@@ -176,8 +178,8 @@ class Harvester:
             if self._settle is not None:
                 await self._settle()
         if node in self._leaving:
-            self._leaving.discard(node)
             await asyncio.to_thread(self._allocation.leave, node)
+            self._leaving.discard(node)
             _logger.info("%s left and given back after %.2f s", node, time.monotonic() - began_s)
 
     async def _return_unused(self) -> None:

@@ -155,15 +155,23 @@ def show_companions(job: int, user: str) -> Words:
     return ("squeue", "--noheader", *chosen, "--sort=i", "--format=%i|%T|%N|%S|%r")
 
 
-def submit_companion(of: JobInfo, minutes: int | None) -> Words:
+def submit_companion(of: JobInfo, minutes: int | None, *, warned: bool = False) -> Words:
     """Submit a job of one node whose script is read from standard input.
 
     Args:
-        of: Whose partition, account, quality of service and comment it has.
+        of: Whose partition, account, quality of service, reservation and comment it has; its node must be as those of
+            ``of``: features and generic resources.
         minutes: How long the node is needed; None: as long as the partition lets jobs run.
+        warned: Whether its script hears TERM, and passes it on.
     """
     # a script writes nothing but complaints; what requeues it would lend a node to a job that is over
-    return ("sbatch", "--parsable", "--no-requeue", "--chdir=/", "--output=/dev/null", *_like(of, minutes))
+    kind = ("sbatch", "--parsable", "--no-requeue", "--chdir=/", "--output=/dev/null")
+    return (*kind, *((f"--signal=B:TERM@{WARNED_S}",) if warned else ()), *_like(of, minutes))
+
+
+WARNED_S: Final = 30
+"""So long before its time is over a companion job that is warned hears of it, or up to 60 s earlier: Slurm looks so
+rarely. With PreemptParameters=send_user_signal it hears of a preemption so, too."""
 
 
 def allocate_expansion(of: JobInfo, wait_s: int, minutes: int | None) -> Words:
@@ -179,7 +187,10 @@ def allocate_expansion(of: JobInfo, wait_s: int, minutes: int | None) -> Words:
 
 
 def _like(of: JobInfo, minutes: int | None) -> Words:
-    chosen = {"partition": of.partition, "account": of.account, "qos": of.qos, "comment": of.comment}
+    chosen = {
+        "partition": of.partition, "account": of.account, "qos": of.qos, "reservation": of.reservation,
+        "constraint": of.constraint, "gres": of.gres, "comment": of.comment,
+    }  # fmt: skip
     return (
         "--nodes=1",
         "--exclusive",

@@ -44,6 +44,9 @@ class JobInfo:
         reason: Why it waits or has ended; empty: there is none.
         user: Whose it is.
         name: What it is called.
+        constraint: The features that each of its nodes must have, as ``sbatch --constraint`` takes them; empty: any.
+        gres: What each of its nodes has of generic resources, as ``sbatch --gres`` takes it; empty: nothing.
+        reservation: The reservation of Slurm's that it runs in; empty: none.
     """
 
     job: int
@@ -59,6 +62,9 @@ class JobInfo:
     reason: str = ""
     user: str = ""
     name: str = ""
+    constraint: str = ""
+    gres: str = ""
+    reservation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,9 @@ def job_of_json(text: str) -> JobInfo | None:
             reason=_said(job.get("state_reason")),
             user=_said(job.get("user_name")),
             name=_said(job.get("name")),
+            constraint=_constraint(job.get("features")),
+            gres=_gres(job.get("tres_per_node")),
+            reservation=_said(job.get("resv_name")),
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReadingError(f"scontrol show job --json is not understood: {error!r}") from error
@@ -148,9 +157,24 @@ def job_of_text(text: str) -> JobInfo:
             reason=_said(fields.get("Reason")),
             user=fields.get("UserId", "").partition("(")[0],
             name=_said(fields.get("JobName")),
+            constraint=_constraint(fields.get("Features")),
+            gres=_gres(fields.get("TresPerNode")),
+            reservation=_said(fields.get("Reservation")),
         )
     except (KeyError, ValueError) as error:
         raise ReadingError(f"scontrol show job is not understood: {error!r}") from error
+
+
+def _constraint(value: Any) -> str:
+    """What each node must have; one that counts nodes (``rack1*2``) says that of all together."""
+    text = _said(value)
+    return "" if "*" in text else text
+
+
+def _gres(value: Any) -> str:
+    """``gres/gpu:a100:2,gres/fast`` without the kind of the resource; 22.05 writes ``gres:gpu:a100:2``."""
+    parts = (part.strip() for part in _said(value).split(","))
+    return ",".join(part[5:] for part in parts if part.startswith(("gres/", "gres:")))
 
 
 def _said(value: Any) -> str:

@@ -199,3 +199,41 @@ def test_a_job_that_reconnects_goes_on(config: DaemonConfig) -> None:
         await stage.until(lambda: stage.daemon.snapshot().job(job_id).shrinks == 1)
 
     perform(config, play)
+
+
+def test_a_node_that_is_lent_is_left_at_once_whatever_the_job_was_ordered(config: DaemonConfig) -> None:
+    async def play(stage: Stage) -> None:
+        daemon = stage.daemon
+        job_id = stage.submit(job_class="malleable", nodes=3, min_nodes=1, max_nodes=5, resilient=True)
+        await stage.until(lambda: daemon.snapshot().job(job_id).state == "running")
+        job = await stage.play(job_id)
+        own = daemon.snapshot().job(job_id).nodes
+        await job.say(wire.Ready(nodes=own))
+        await stage.until(lambda: daemon.room_for_lent == 2)
+        daemon.tell_loans(lambda: "2 loans so far")
+        daemon.lend(("x",), "lent by others")
+        grow = await job.hear()
+        assert isinstance(grow, wire.Grow)
+        assert grow.nodes == ("x",)
+        await job.say(wire.Outcome(order=grow.order, kind="grow", outcome="done", nodes=grow.nodes))
+        await stage.until(lambda: len(daemon.snapshot().job(job_id).nodes) == 4)
+        assert "x: lent by others" in daemon.explain(job_id).text
+        assert daemon.snapshot().loans == "2 loans so far"
+        # an order that the job puts off is taken back when the others want their node
+        daemon.lend(("y",), "lent by others")
+        grow = await job.hear()
+        await job.say(wire.Deferred(order=grow.order, reason="final reduction"))
+        daemon.recall("x", "they want it")
+        assert await job.hear() == wire.Withdraw(order=grow.order)
+        assert {node.name: node.reason for node in daemon.snapshot().nodes}["x"] == (
+            "is to leave the cluster: they want it"
+        )
+        await job.say(wire.Outcome(order=grow.order, kind="grow", outcome="aborted", reason="withdrawn"))
+        shrink = await job.hear()
+        assert isinstance(shrink, wire.Shrink)
+        assert shrink.nodes == ("x",)
+        await job.say(wire.Outcome(order=shrink.order, kind="shrink", outcome="done", nodes=("x",)))
+        await stage.until(lambda: "x" not in daemon.nodes)
+        assert daemon.snapshot().job(job_id).nodes == (*own, "y"), "it is ordered to use that one again"
+
+    perform(config, play)

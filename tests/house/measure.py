@@ -73,6 +73,7 @@ ADDED = {
     "malleable compare, policies beside one another": (2, 710),
     "nodes that are kept from jobs while one runs there that the log has lost": (0, 200),
     "nodes of Slurm that are harvested until it takes them back": (1, 450),
+    "a scheduler that is lent such nodes, and companions on nodes like the job's": (1, 510),
     "benchmarks.harvest, which takes them back again and again": (1, 440),
     "the gate of v1 for real programs: addresses, names, late answers, variables of scripts": (0, 400),
     "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),

@@ -129,7 +129,7 @@ def something(core: SchedulerCore, chance: random.Random, job_id: int) -> Event:
         case 0:
             return NodeUp(name, lent=True)
         case 1 if name in core.nodes:
-            return chance.choice([NodeRemoved(name), NodeRemoved(name), NodeDrained(name)])
+            return NodeDrained(name) if chance.random() < 0.3 else NodeRemoved(name)
         case 2:
             return JobSubmitted(rigid(job_id, chance.randint(1, 4)))
         case 3 if held:

@@ -2,7 +2,8 @@
 
 ``Session`` runs one program and resizes it together with its allocation; ``inside`` lets the scheduler drive one.
 ``Allocation`` takes nodes from Slurm and gives them back: by companion jobs, each of which lends one node while its
-``lease`` holds, or by the expansion of the job where the site permits it. ``Slurm`` calls the commands, with deadlines;
+``lease`` holds, or by the expansion of the job where the site permits it. ``Harvester`` has either scheduler use nodes
+that Slurm takes back. ``Slurm`` calls the commands, with deadlines;
 ``reading`` and ``holdings`` are pure. ``Reach`` lets launchers start processes on nodes through ``srun``.
 """
 

@@ -233,7 +233,7 @@ class NodePool:
             return "a node is held by two jobs"
         not_counted = self._down | self.lent
         if self._free & (union | not_counted):
-            return "a free node is held, down or lent"
+            return "a free node is held or down, or lent"
         for what, ranks, counted in (
             ("held", union, self.held),
             ("free", self._free, self._free_count),

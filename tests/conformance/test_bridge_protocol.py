@@ -222,6 +222,7 @@ def test_a_node_that_is_lent_is_left_at_once_whatever_the_job_was_ordered(config
         # an order that the job puts off is taken back when the others want their node
         daemon.lend(("y",), "lent by others")
         grow = await job.hear()
+        assert isinstance(grow, wire.Grow)
         await job.say(wire.Deferred(order=grow.order, reason="final reduction"))
         daemon.recall("x", "they want it")
         assert await job.hear() == wire.Withdraw(order=grow.order)

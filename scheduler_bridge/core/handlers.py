@@ -432,7 +432,7 @@ def _takers(state: SchedulerState) -> list[TrackedJob]:
 
 def room_for_lent(state: SchedulerState) -> int:
     """How many lent nodes the jobs could use besides those that they have."""
-    return sum([min(job.max_nodes - len(job.allocation), limits.left(state, job)) for job in _takers(state)])
+    return sum([max(0, min(job.max_nodes - len(job.allocation), limits.left(state, job))) for job in _takers(state)])
 
 
 def lend(state: SchedulerState, now: float) -> list[Effect]:

@@ -125,6 +125,17 @@ def test_nodes_of_a_job_that_failed_have_to_be_fit_beyond_doubt() -> None:
     assert sorted(complaints) == ["host3", "host4"]
 
 
+def test_a_node_that_is_lent_is_judged_by_how_it_is_itself() -> None:
+    """It is none of the job's; when it is lent no more, it is as one that Slurm has taken out."""
+    slurm = Played()
+    slurm.go.set()
+    lent = ["host3", "host9"]
+    looker = Looker(slurm, 7, tuple, lambda: lent)
+    assert asyncio.run(looker.complaints(lent)) == {"host3": "Slurm says that it is down (Not responding)"}
+    gone = asyncio.run(Looker(slurm, 7, tuple, list).complaints(["host9"]))
+    assert gone == {"host9": "Slurm has taken it out of job 7"}
+
+
 def test_whoever_ends_waits_for_no_answer_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("scontrol", "sinfo", "squeue", "sbatch"):
         (tmp_path / command).write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexec sleep 1000\n")

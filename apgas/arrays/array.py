@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from itertools import repeat
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from apgas.arrays import layout as layouts
-from apgas.arrays.block import Block, Held
-from apgas.arrays.layout import Layout, Move
-from apgas.core.identity import Place
+from apgas.arrays.block import Block, Held, Rows
+from apgas.arrays.layout import Form, Layout
+from apgas.arrays.spread import HeldRef, Ranges, by_route, ranges_of, spread_of_program
 from apgas.errors import UsageError
-from apgas.runtime.api import async_at, finish, here, places
+from apgas.runtime.api import async_at, finish
 from apgas.runtime.context import Future
-from apgas.runtime.driver import PlaceState
 from apgas.runtime.refs import PlaceLocal
+from apgas.runtime.serialization import dumps, like, loads
 
 T = TypeVar("T")
-_Held = PlaceLocal[Held]
 
 
 class BlockArray:
     """An array of one dimension or two whose rows are spread over the places, each of which holds a block of them.
 
     Place 0 has the array, and says what is to be done with it; the rows are where they are. ``zeros``,
-    ``from_function`` and ``from_array`` make one. Arrays with as many rows as one another have them on the same
-    places, at every moment.
+    ``from_function`` and ``from_array`` make one. Arrays with as many rows as one another, in blocks of the same kind,
+    have them on the same places, at every moment.
 
     Attributes:
         shape: Of the whole array.
         dtype: Of its elements.
+        block: How many rows a block has, if blocks are dealt to the places in turn; else 0, and each place has one.
 
     Example:
         >>> from apgas import arrays
@@ -42,19 +42,20 @@ class BlockArray:
         (285, 81, (10,))
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike, block: int = 0) -> None:
         self.shape = shape
         self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.block = block
+        self.form = Form(shape[0], block)
         self._spread = spread_of_program()
-        self._held: _Held = PlaceLocal(partial(Held, shape[1:], self.dtype))
-        self.operand = _Operand(self._held)
-        self._spread.add(self, self._held)
+        self.held: HeldRef = PlaceLocal(partial(Held, shape[1:], self.dtype))
+        self._spread.add(self)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"BlockArray({self.shape}, {self.dtype}, on {len(list(self.layout.blocks()))} places)"
+        return f"BlockArray({self.shape}, {self.dtype}, on {len(ranges_of(self.layout))} places)"
 
     def __reduce__(self) -> str:
         raise TypeError(f"{self} stays on place 0: give it to map_blocks, which hands its blocks to a function")
@@ -62,12 +63,17 @@ class BlockArray:
     @property
     def layout(self) -> Layout:
         """Which place holds which rows now."""
-        return self._spread.layout(len(self))
+        return self._spread.layout(self.form)
 
     @property
     def local(self) -> NDArray[Any]:
-        """The rows that place 0 holds: a view, until the rows move."""
-        return self._held.get().local
+        """The rows that place 0 holds: a view, until the rows move; a copy if they are dealt in blocks.
+
+        It is for reading only where arrays have copies: what is written to it would be lost with a place.
+        """
+        rows = self.held.get().local.view()
+        rows.flags.writeable = not self._spread.copied
+        return rows
 
     def halo(self, width: int, *, above: Any = 0, below: Any = 0) -> Halo:
         """Have ``map_blocks`` bring each block the rows of its neighbours: ``map_blocks(fn, array.halo(1))``.
@@ -92,7 +98,24 @@ class BlockArray:
         """
         if width < 1:
             raise UsageError(f"a halo has at least 1 row, not {width}")
-        return Halo(self, _Operand(self._held, width, above, below))
+        return Halo(self, width, (above, below))
+
+    def whole(self) -> Whole:
+        """Have ``map_blocks`` bring every place all rows: ``map_blocks(fn, other, array.whole())``.
+
+        Returns:
+            What to give to ``map_blocks`` in place of the array; the function gets all elements, a NumPy array to read
+            within the call, for the next one overwrites it. The array may have any number of rows.
+
+        Example:
+            >>> from apgas import arrays
+            >>> numbers = arrays.from_function(lambda i: i, 10)
+            >>> def rank(block, every):
+            ...     return [int((every < value).sum()) for value in block.local]
+            >>> sum(arrays.map_blocks(rank, numbers, numbers.whole()), [])
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+        """
+        return Whole(self)
 
     def gather(self) -> NDArray[Any]:
         """Bring all rows together here.
@@ -105,25 +128,29 @@ class BlockArray:
             >>> arrays.from_function(lambda i, j: 10 * i + j, (2, 3)).gather().tolist()
             [[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]
         """
-        return np.concatenate(map_blocks(_rows_of, self))
+        return np.concatenate(self._read(_rows_of))
 
     # reductions ------------------------------------------------------------------------------------------------------
 
     def sum(self) -> Any:
         """Add all elements up; how they are grouped, hence rounded, depends on the places."""
-        return np.sum(map_blocks(_apply, np.sum, self))
+        return np.sum(self._read(_apply, np.sum))
 
     def max(self) -> Any:
         """Find the largest element; NaN if there is one."""
-        return np.max(map_blocks(_apply, np.max, self))
+        return np.max(self._read(_apply, np.max))
 
     def min(self) -> Any:
         """Find the smallest element; NaN if there is one."""
-        return np.min(map_blocks(_apply, np.min, self))
+        return np.min(self._read(_apply, np.min))
 
     def norm(self) -> float:
         """Compute the square root of the sum of all elements' squares."""
-        return float(np.linalg.norm(map_blocks(_apply, np.linalg.norm, self)))
+        return float(np.linalg.norm(self._read(_apply, np.linalg.norm)))
+
+    def _read(self, fn: Callable[..., T], *args: Any) -> list[T]:
+        """``map_blocks`` with what changes nothing, so that it need not be done again after a loss."""
+        return self._spread.carry_out(partial(_on_blocks, fn, (*args, self)))
 
     def __matmul__(self, vector: BlockArray | NDArray[Any]) -> BlockArray:
         """Multiply an array of two dimensions with a vector, of which every place gets all.
@@ -133,45 +160,63 @@ class BlockArray:
         """
         if len(self.shape) != 2 or vector.shape != self.shape[1:]:
             raise UsageError(f"an array of shape {self.shape} cannot be multiplied with one of shape {vector.shape}")
-        whole = vector.gather() if isinstance(vector, BlockArray) else vector
-        product = BlockArray(self.shape[:1], np.result_type(self.dtype, whole.dtype))
-        map_blocks(_multiply, self, product, whole)
+        product = BlockArray(self.shape[:1], np.result_type(self.dtype, vector.dtype), self.block)
+        map_blocks(_multiply, self, product, vector.whole() if isinstance(vector, BlockArray) else vector)
         return product
 
 
 class Halo:
     """An array whose blocks are to come with rows of their neighbours: what ``BlockArray.halo`` returns."""
 
-    def __init__(self, array: BlockArray, operand: _Operand) -> None:
+    def __init__(self, array: BlockArray, width: int, ends: tuple[Any, Any]) -> None:
         self.array = array
-        self.operand = operand
+        self.width = width
+        self.ends = ends
+
+
+class Whole:
+    """An array that is to come with all its rows: what ``BlockArray.whole`` returns."""
+
+    def __init__(self, array: BlockArray) -> None:
+        self.array = array
 
 
 # making arrays -------------------------------------------------------------------------------------------------------
 
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> BlockArray:
+def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block: int = 0) -> BlockArray:
     """(place 0) Make an array of zeros.
 
     Args:
         shape: Of one dimension or two; a number is that of a vector's elements.
         dtype: Of the elements.
+        block: How many rows a block has: blocks are dealt to the places in turn (block-cyclic), so that a part of the
+            rows, wherever it lies, is on all places. 0: each place has one block.
 
     Returns:
         The array, its rows spread over all places.
 
     Raises:
-        UsageError: Not on place 0, or the shape is none of one or two dimensions with a row at least.
+        UsageError: Not on place 0, or the shape is none of one or two dimensions with a row at least, or ``block`` is
+            negative.
 
     Example:
         >>> from apgas import arrays
         >>> arrays.zeros((4, 3)).gather().shape
         (4, 3)
+        >>> def count(block):
+        ...     return len(block.rows)
+        >>> arrays.map_blocks(count, arrays.zeros(10, block=4))
+        [4, 4, 2]
     """
-    return BlockArray(_shape(shape), dtype)
+    if block < 0:
+        raise UsageError(f"a block has 1 row at least, or is 0 for one block on each place; not {block}")
+    return BlockArray(_shape(shape), dtype, block)
 
 
-def from_function(fn: Callable[..., Any], shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> BlockArray:
+def from_function(
+    fn: Callable[..., Any], shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block: int = 0
+) -> BlockArray:
     """(place 0) Make an array whose elements are a function of their indices; each place computes its own.
 
     Args:
@@ -179,6 +224,7 @@ def from_function(fn: Callable[..., Any], shape: int | tuple[int, ...], dtype: D
             and ``(1, m)``; returns the elements, or what broadcasts to them. It is sent as with ``async_at``.
         shape: As for ``zeros``.
         dtype: Of the elements.
+        block: As for ``zeros``.
 
     Returns:
         The array.
@@ -192,16 +238,17 @@ def from_function(fn: Callable[..., Any], shape: int | tuple[int, ...], dtype: D
         >>> arrays.from_function(lambda i, j: i == j, (2, 2), bool).gather().tolist()
         [[True, False], [False, True]]
     """
-    array = zeros(shape, dtype)
+    array = zeros(shape, dtype, block=block)
     map_blocks(_compute, fn, array)
     return array
 
 
-def from_array(values: Any) -> BlockArray:
+def from_array(values: Any, *, block: int = 0) -> BlockArray:
     """(place 0) Make an array of the elements of a NumPy array, or of what can become one.
 
     Args:
         values: It; each place gets its rows.
+        block: As for ``zeros``.
 
     Returns:
         The array, a copy.
@@ -215,10 +262,8 @@ def from_array(values: Any) -> BlockArray:
         5.0
     """
     whole = np.asarray(values)
-    array = zeros(whole.shape, whole.dtype)
-    with finish():
-        for place, first, end in array.layout.blocks():
-            async_at(place, _put, array.operand.held, whole[first:end])
+    array = zeros(whole.shape, whole.dtype, block=block)
+    spread_of_program().carry_out(partial(_scatter, array, whole), lambda: partial(_scatter, array, whole.copy()))
     return array
 
 
@@ -238,14 +283,15 @@ def map_blocks(fn: Callable[..., T], *args: Any) -> list[T]:
     Args:
         fn: It is sent as with ``async_at``. What it writes to blocks stays.
         *args: Its arguments. Of each array it gets the ``Block`` of its place; of ``array.halo(...)``, too, with the
-            rows beside it. Of everything else it gets a copy.
+            rows beside it; of ``array.whole()`` all elements. Of everything else it gets a copy. A place that has
+            several blocks runs ``fn`` for one after the other.
 
     Returns:
         What ``fn`` returned, in the order of the blocks.
 
     Raises:
-        UsageError: There is no array among the arguments, or they have not all the same number of rows, or one comes
-            with several halos, or this is not place 0.
+        UsageError: There is no array among the arguments, or they have not all the same number of rows and kind of
+            blocks (but for those that come whole), or one comes with several halos, or this is not place 0.
         ExceptionGroup: What ``fn`` raised, on one or more places.
 
     Example:
@@ -257,172 +303,186 @@ def map_blocks(fn: Callable[..., T], *args: Any) -> list[T]:
         >>> sum(arrays.map_blocks(double, numbers, 2)), float(numbers.sum())
         (10, 90.0)
     """
-    layout = _common_layout([arg.array if isinstance(arg, Halo) else arg for arg in args])
-    sent = [arg.operand if isinstance(arg, BlockArray | Halo) else arg for arg in args]
-    halos = [operand for operand in sent if isinstance(operand, _Operand) and operand.width]
-    if len({id(each.held) for each in halos}) < len(halos):
+    _common_form(args)
+    halos = [arg.array for arg in args if isinstance(arg, Halo)]
+    if len(set(halos)) < len(halos):
         raise UsageError("map_blocks takes an array with one halo: the widest has the rows of the others")
-    if halos:
-        _exchange(halos, layout)
-    futures: list[Future[T]] = []
-    with finish():
-        futures += [async_at(place, _run, fn, sent, layout.rows) for place, _, _ in layout.blocks()]
-    return [future.result() for future in futures]
+    return spread_of_program().carry_out(partial(_on_blocks, fn, args), partial(_frozen, fn, args))
 
 
-def _common_layout(args: list[Any]) -> Layout:
-    found = [arg for arg in args if isinstance(arg, BlockArray)]
-    if len({len(array) for array in found}) != 1:
+def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], Any] = np.add) -> Any:
+    """(place 0) Run ``fn`` once for each block, as ``map_blocks`` does, and reduce what it returns, in their order.
+
+    Args:
+        fn: Returns a number or an array, or a tuple of such, each of which is reduced by itself.
+        *args: Its arguments.
+        op: Combines two values.
+
+    Returns:
+        The value, or a tuple of values; how sums are rounded depends on the places.
+
+    Raises:
+        UsageError: As for ``map_blocks``.
+        ExceptionGroup: What ``fn`` raised, on one or more places.
+
+    Example:
+        >>> from apgas import arrays
+        >>> numbers = arrays.from_function(lambda i: i, 10)
+        >>> def moments(block):
+        ...     return len(block.rows), block.local.sum(), (block.local**2).sum()
+        >>> [float(value) for value in arrays.reduce_blocks(moments, numbers)]
+        [10.0, 45.0, 285.0]
+    """
+    found = map_blocks(fn, *args)
+    if isinstance(found[0], tuple):
+        return tuple(reduce(op, values) for values in zip(*found, strict=True))
+    return reduce(op, found)
+
+
+def _common_form(args: Iterable[Any]) -> Form:
+    found = [arg.array if isinstance(arg, Halo) else arg for arg in args if isinstance(arg, BlockArray | Halo)]
+    forms = {array.form for array in found}
+    if len({form.rows for form in forms}) != 1:
         rows = ", ".join(str(len(array)) for array in found) or "none"
         raise UsageError(f"map_blocks needs arrays with the same number of rows; there are {rows}")
-    return found[0].layout
+    if len(forms) != 1:
+        blocks = ", ".join(str(array.block) for array in found)
+        raise UsageError(f"map_blocks needs arrays with blocks of the same kind; there are those of block={blocks}")
+    return forms.pop()
 
 
-class _Operand:
-    """An array among the arguments, as it travels."""
-
-    def __init__(self, held: _Held, width: int = 0, above: Any = 0, below: Any = 0) -> None:
-        self.held = held
-        self.width = width
-        self.ends = above, below
-
-    def block(self, total: int) -> Block:
-        """(its place) The rows here, of ``total``."""
-        held = self.held.get()
-        if self.width:
-            held.fill_ends(self.width, total, *self.ends)
-        return held.block(self.width)
-
-
-def _run(fn: Callable[..., T], args: list[Any], total: int) -> T:
-    for arg in args:
-        if isinstance(arg, _Operand):
-            arg.held.get().reserve(arg.width)  # before any block is handed out: rows may move for it
-    return fn(*(arg.block(total) if isinstance(arg, _Operand) else arg for arg in args))
-
-
-def _exchange(halos: list[_Operand], layout: Layout) -> None:
-    """Bring every block the rows beside it."""
+def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
+    layout = spread_of_program().layout(_common_form(args))
+    owners = list(ranges_of(layout))
+    sent = [_travelling(arg) for arg in args]
     with finish():
-        for each in halos:
-            for source, sends in _by_source(layouts.halo(layout, each.width)).items():
-                async_at(source, _send_halo, each.held, each.width, sends)
+        for arg, operand in zip(args, sent, strict=True):
+            if isinstance(arg, Halo):
+                _exchange(operand, layouts.halo(layout, arg.width))
+            elif isinstance(arg, Whole):
+                _exchange(operand, layouts.everywhere(arg.array.layout, owners))
+    futures: dict[int, Future[list[T]]] = {}
+    with finish():
+        for place in owners:
+            futures[place] = async_at(place, _run, fn, sent)
+    results = {place: iter(future.result()) for place, future in futures.items()}
+    return [next(results[place]) for place, _, _ in layout.blocks()]
 
 
-def _send_halo(held: _Held, width: int, sends: list[Move]) -> None:
-    for _, target, first, end in sends:
-        async_at(target, _take_halo, held, width, first, held.get().part(first, end))
+def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]:
+    """The same call later, whatever becomes of its arguments."""
+    given = [arg if isinstance(arg, BlockArray | Halo | Whole) else None for arg in args]
+    others = [arg if keep is None else None for keep, arg in zip(given, args, strict=True)]
+    payload = dumps((fn, others, [arg.ends for arg in given if isinstance(arg, Halo)]), of_call=True)
+    copied = like(payload, [bytearray(buffer) for buffer in payload])
+
+    def apply() -> list[Any]:
+        fn, others, ends = loads(copied)
+        halos = iter(ends)
+        again = [Halo(arg.array, arg.width, next(halos)) if isinstance(arg, Halo) else arg for arg in given]
+        return _on_blocks(fn, [other if arg is None else arg for arg, other in zip(again, others, strict=True)])
+
+    return apply
 
 
-def _take_halo(held: _Held, width: int, first: int, rows: NDArray[Any]) -> None:
-    held.get().take_halo(width, first, rows)
+class _Blocks:
+    """The blocks of an array among the arguments, as they travel."""
+
+    def __init__(self, held: HeldRef, total: int, width: int = 0, ends: tuple[Any, Any] = (0, 0)) -> None:
+        self.held = held
+        self.total = total
+        self.width = width
+        self.ends = ends
+
+    def take(self, first: int, rows: Rows) -> None:
+        """(its place) Keep rows that come from another place."""
+        self.held.get().take_halo(self.width, first, rows)
+
+    def prepare(self) -> None:
+        """(its place) Have the halos ready, before any block is handed out: rows may move in memory for it."""
+        if self.width:
+            self.held.get().reserve(self.width)
+            self.held.get().fill_halo(self.width, self.total, *self.ends)
+
+    def each(self) -> Iterable[Block]:
+        """(its place) What each call gets."""
+        return self.held.get().blocks(self.width)
 
 
-def _by_source(moves: list[Move]) -> dict[int, list[Move]]:
-    found: dict[int, list[Move]] = {}
-    for move in moves:
-        found.setdefault(move.source, []).append(move)
-    return found
+class _Everything:
+    """All rows of an array, as they travel."""
+
+    def __init__(self, held: HeldRef, total: int) -> None:
+        self.held = held
+        self.total = total
+
+    def take(self, first: int, rows: Rows) -> None:
+        """(its place) Keep rows that come from another place."""
+        self.held.get().take_whole(self.total, first, rows)
+
+    def prepare(self) -> None:
+        """(its place) Nothing needs to be ready."""
+
+    def each(self) -> Iterable[Rows]:
+        """(its place) What each call gets."""
+        return repeat(self.held.get().whole(self.total))
 
 
-def _rows_of(block: Block) -> NDArray[Any]:
+def _travelling(arg: Any) -> Any:
+    if isinstance(arg, Whole):
+        return _Everything(arg.array.held, len(arg.array))
+    if isinstance(arg, Halo):
+        return _Blocks(arg.array.held, len(arg.array), arg.width, arg.ends)
+    return _Blocks(arg.held, len(arg)) if isinstance(arg, BlockArray) else arg
+
+
+def _run(fn: Callable[..., T], args: list[Any]) -> list[T]:
+    for arg in args:
+        if isinstance(arg, _Blocks | _Everything):
+            arg.prepare()
+    columns = [arg.each() if isinstance(arg, _Blocks | _Everything) else repeat(arg) for arg in args]
+    return [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
+
+
+def _exchange(operand: _Blocks | _Everything, moves: Iterable[layouts.Move]) -> None:
+    """Bring every place the rows that it needs."""
+    for source, sends in by_route(moves).items():
+        async_at(source, _send, operand, sends)
+
+
+def _send(operand: _Blocks | _Everything, sends: dict[int, Ranges]) -> None:
+    held = operand.held.get()
+    for target, parts in sends.items():
+        async_at(target, _take, operand, [(first, held.part(first, end)) for first, end in parts])
+
+
+def _take(operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:
+    for first, rows in parts:
+        operand.take(first, rows)
+
+
+def _scatter(array: BlockArray, whole: Rows) -> None:
+    with finish():
+        for place, ranges in ranges_of(array.layout).items():
+            async_at(place, _put, array.held, [(first, whole[first:end]) for first, end in ranges])
+
+
+def _put(held: HeldRef, parts: list[tuple[int, Rows]]) -> None:
+    for first, rows in parts:
+        held.get().part(first, first + len(rows))[:] = rows
+
+
+def _rows_of(block: Block) -> Rows:
     return block.local
 
 
-def _apply(fn: Callable[[NDArray[Any]], T], block: Block) -> T:
+def _apply(fn: Callable[[Rows], T], block: Block) -> T:
     return fn(block.local)
 
 
-def _put(held: _Held, rows: NDArray[Any]) -> None:
-    held.get().local[:] = rows
-
-
 def _compute(fn: Callable[..., Any], block: Block) -> None:
-    indices = np.ogrid[block.rows.start : block.rows.stop, : block.local.shape[-1]]
-    block.local = fn(*indices) if block.local.ndim == 2 else fn(np.arange(block.rows.start, block.rows.stop))
+    block.local = fn(*block.indices)
 
 
-def _multiply(matrix: Block, product: Block, vector: NDArray[Any]) -> None:
+def _multiply(matrix: Block, product: Block, vector: Rows) -> None:
     product.local = matrix.local @ vector
-
-
-# the layouts of a program's arrays -----------------------------------------------------------------------------------
-
-
-class Spread:
-    """(place 0) The arrays of the program, and over which places they are spread."""
-
-    def __init__(self) -> None:
-        self._places = [place.id for place in places()]
-        self._layouts: dict[int, Layout] = {}
-        self._held: weakref.WeakKeyDictionary[BlockArray, _Held] = weakref.WeakKeyDictionary()
-
-    def layout(self, rows: int) -> Layout:
-        """That of all arrays with ``rows`` rows."""
-        return self._layouts.setdefault(rows, Layout.even(rows, self._places))
-
-    def add(self, array: BlockArray, held: _Held) -> None:
-        """Let every place make its rows of an array."""
-        with finish():
-            for place, first, end in self.layout(len(array)).blocks():
-                async_at(place, _settle, held, first, end)
-        self._held[array] = held
-
-    def over(self, wanted: Sequence[Place]) -> None:
-        """Spread all arrays over other places; until all rows have come, all stays as it was.
-
-        Raises:
-            ExceptionGroup: Rows could not be sent; all have theirs as before.
-        """
-        new_places = [place.id for place in wanted]
-        new = {rows: layouts.rebalanced(layout, new_places) for rows, layout in self._layouts.items()}
-        moving = [(held, self._layouts[len(array)], new[len(array)]) for array, held in self._held.items()]
-        try:
-            with finish():
-                for held, old_layout, new_layout in moving:
-                    blocks = {place: (first, end) for place, first, end in new_layout.blocks()}
-                    for source, sends in _by_source(layouts.moves(old_layout, new_layout)).items():
-                        async_at(source, _send_rows, held, [(move, *blocks[move.target]) for move in sends])
-        except BaseException:
-            self._settle(moving, forget=True)
-            raise
-        self._settle(moving)
-        self._places, self._layouts = new_places, new
-
-    def _settle(self, moving: Sequence[tuple[_Held, Layout, Layout]], *, forget: bool = False) -> None:
-        with finish():
-            for held, old, new in moving:
-                blocks = dict.fromkeys(old.owners, (0, 0)) | {place: (first, end) for place, first, end in new.blocks()}
-                for place, block in blocks.items():
-                    async_at(place, *((_forget, held) if forget else (_settle, held, *block)))
-
-
-def spread_of_program() -> Spread:
-    """The one of the program.
-
-    Raises:
-        UsageError: Not on place 0.
-    """
-    if here().id != 0:
-        raise UsageError(f"arrays are made and used on place 0, not on {here()}; map_blocks runs code where rows are")
-    return _spread.get()
-
-
-_spread: Final = PlaceState(Spread)
-
-
-def _send_rows(held: _Held, sends: list[tuple[Move, int, int]]) -> None:
-    for (_, target, first, end), new_first, new_end in sends:
-        async_at(target, _take_rows, held, new_first, new_end, first, held.get().part(first, end))
-
-
-def _take_rows(held: _Held, new_first: int, new_end: int, first: int, rows: NDArray[Any]) -> None:
-    held.get().take(new_first, new_end, first, rows)
-
-
-def _settle(held: _Held, first: int, end: int) -> None:
-    held.get().settle(first, end)
-
-
-def _forget(held: _Held) -> None:
-    held.get().forget()

@@ -1,18 +1,28 @@
-"""What one place holds of an array: its rows, and room for those of its neighbours beside them."""
+"""What one place holds of an array: its rows, room for those of its neighbours beside them, and copies for a loss."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-Rows = NDArray[Any]
+Rows: TypeAlias = NDArray[Any]
+Range: TypeAlias = tuple[int, int]
+"""The first row, and the one after the last."""
+NOW: Final = 0
+"""The version that the rows themselves are; copies have others."""
 
 
 class Block:
-    """The rows of one place, as the function of ``map_blocks`` gets them: what it writes to ``local`` stays.
+    """Rows of one place, as the function of ``map_blocks`` gets them: what it writes to ``local`` stays.
+
+    To iterate over a block is to go through its rows: it yields the index of each in the whole array, and its elements.
 
     Attributes:
         rows: Their indices in the whole array.
@@ -25,6 +35,9 @@ class Block:
         self.padded = padded
         self._local = local
 
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return zip(self.rows, self._local, strict=True)
+
     @property
     def local(self) -> Rows:
         """The rows themselves, a view; to assign to it is to write to it."""
@@ -35,9 +48,51 @@ class Block:
         if values is not self._local:
             self._local[...] = values
 
+    @property
+    def indices(self) -> tuple[Rows, ...]:
+        """The indices in the whole array: of rows, and for two dimensions of columns, with shapes (n, 1) and (1, m)."""
+        rows = np.arange(self.rows.start, self.rows.stop)
+        return (rows,) if self._local.ndim == 1 else (rows[:, np.newaxis], np.arange(self._local.shape[1])[np.newaxis])
+
+
+class Piece:
+    """Consecutive rows, and room for ``width`` more before them and after them. It never changes its memory."""
+
+    def __init__(self, first: int, rows: Rows, width: int = 0) -> None:
+        self.first = first
+        self.local = rows[width : len(rows) - width]
+        self.end = first + len(self.local)
+        self._all, self._width = rows, width
+
+    @classmethod
+    def empty(cls, rows: Range, width: int, like: Rows) -> Piece:
+        """One of zeros."""
+        first, end = rows
+        return cls(first, np.zeros((end - first + 2 * width, *like.shape[1:]), like.dtype), width)
+
+    def padded(self, halo: int) -> Rows:
+        """The rows with those around them; needs so much room."""
+        room = self._width - halo
+        return self._all[room : len(self._all) - room]
+
+    def put(self, first: int, rows: Rows) -> None:
+        """Keep of some rows what lies here or in the room around."""
+        start = self.first - self._width
+        low, high = max(first, start), min(first + len(rows), start + len(self._all))
+        if low < high:
+            self._all[low - start : high - start] = rows[low - first : high - first]
+
+
+def put_into(pieces: Sequence[Piece], first: int, rows: Rows, room: int = 0) -> None:
+    """Let all pieces that some rows lie in, or in the ``room`` around, have them; pieces are in the order of rows."""
+    for piece in islice(pieces, bisect_right(pieces, first - room, key=attrgetter("end")), None):
+        if piece.first - room >= first + len(rows):
+            break
+        piece.put(first, rows)
+
 
 class Held:
-    """The rows of one array on one place, with ``width`` rows before and after them.
+    """The rows of one array on one place, in pieces, with ``width`` rows before and after each.
 
     Args:
         tail: The shape of one row.
@@ -45,79 +100,119 @@ class Held:
     """
 
     def __init__(self, tail: tuple[int, ...], dtype: DTypeLike) -> None:
-        self.first = 0
         self.width = 0
-        self._rows: Rows = np.zeros((0, *tail), dtype)
-        self._coming: Rows | None = None
+        self._row: Rows = np.zeros((0, *tail), dtype)
+        self._pieces: Sequence[Piece] = ()
+        self._coming: Sequence[Piece] | None = None
+        self._whole: Rows = self._row
+        self._copies: dict[int, list[Piece]] = {}
         self._lock = threading.Lock()
 
     @property
     def local(self) -> Rows:
-        """The rows that are this place's own."""
-        return self._rows[self.width : len(self._rows) - self.width]
+        """The rows that are this place's own: a view if they are one piece."""
+        if len(self._pieces) == 1:
+            return self._pieces[0].local
+        return np.concatenate([self._row, *(piece.local for piece in self._pieces)])
 
-    def part(self, first: int, end: int) -> Rows:
-        """Some of its own rows, by their indices in the whole array."""
-        return self.local[first - self.first : end - self.first]
+    def part(self, first: int, end: int, version: int = NOW) -> Rows:
+        """Some rows of one piece, or of a copy, by their indices in the whole array."""
+        pieces = self._version(version)
+        piece = pieces[bisect_right(pieces, first, key=attrgetter("first")) - 1]
+        return piece.local[first - piece.first : end - piece.first]
 
-    def block(self, halo: int) -> Block:
-        """The rows, padded by ``halo`` at both ends; needs so much room."""
-        mine = self.local
-        room = self.width - halo
-        padded = self._rows[room : len(self._rows) - room]
-        return Block(range(self.first, self.first + len(mine)), mine, padded)
+    def blocks(self, halo: int) -> list[Block]:
+        """The pieces, padded by ``halo`` rows at both ends; needs so much room."""
+        return [Block(range(piece.first, piece.end), piece.local, piece.padded(halo)) for piece in self._pieces]
 
-    # halo ------------------------------------------------------------------------------------------------------------
+    def _version(self, version: int) -> Sequence[Piece]:
+        return self._pieces if version == NOW else self._copies.get(version, ())
+
+    # rows of other places --------------------------------------------------------------------------------------------
 
     def reserve(self, width: int) -> None:
-        """Have room for a halo of ``width`` rows at each end."""
+        """Have room for a halo of ``width`` rows around each piece."""
         with self._lock:
             if width > self.width:
-                rows = self._empty(len(self.local), width)
-                rows[width : len(rows) - width] = self.local
-                self._rows, self.width = rows, width
+                wider = [Piece.empty((piece.first, piece.end), width, self._row) for piece in self._pieces]
+                for new, old in zip(wider, self._pieces, strict=True):
+                    new.local[:] = old.local
+                self._pieces, self.width = wider, width
 
     def take_halo(self, width: int, first: int, rows: Rows) -> None:
         """Keep rows of another place beside our own."""
         self.reserve(width)
-        start = first - self.first + self.width
-        self._rows[start : start + len(rows)] = rows
+        put_into(self._pieces, first, rows, self.width)
 
-    def fill_ends(self, width: int, total: int, above: Any, below: Any) -> None:
-        """Fill what of the halo lies before the first of ``total`` rows, and after the last; needs the room."""
-        padded = self.block(width).padded
-        missing = max(0, width - self.first)
-        padded[:missing] = above
-        missing = max(0, self.first + len(self.local) + width - total)
-        padded[len(padded) - missing :] = below
+    def fill_halo(self, width: int, total: int, above: Any, below: Any) -> None:
+        """Fill what of the halo lies beyond the first of ``total`` rows and the last, or is our own; needs the room."""
+        for piece in self._pieces:
+            padded = piece.padded(width)
+            padded[: max(0, width - piece.first)] = above
+            padded[len(padded) - max(0, piece.end + width - total) :] = below
+            if len(self._pieces) > 1:
+                put_into(self._pieces, piece.first, piece.local, self.width)
+
+    def take_whole(self, total: int, first: int, rows: Rows) -> None:
+        """Keep rows of another place, to have all ``total`` of them together."""
+        self._room_for(total)[first : first + len(rows)] = rows
+
+    def whole(self, total: int) -> Rows:
+        """All rows together, for reading, as far as those of others have been taken."""
+        whole = self._room_for(total)
+        for piece in self._pieces:
+            whole[piece.first : piece.end] = piece.local
+        whole = whole.view()
+        whole.flags.writeable = False
+        return whole
+
+    def _room_for(self, total: int) -> Rows:
+        with self._lock:
+            if len(self._whole) != total:
+                self._whole = np.zeros((total, *self._row.shape[1:]), self._row.dtype)
+            return self._whole
 
     # another layout --------------------------------------------------------------------------------------------------
 
-    def take(self, first: int, end: int, at: int, rows: Rows) -> None:
-        """Keep rows, which begin with ``at``, for when this place will hold those from ``first`` up to ``end``."""
-        coming = self._expect(first, end)
-        coming[at - first : at - first + len(rows)] = rows
+    def take(self, ranges: Iterable[Range], first: int, rows: Rows) -> None:
+        """Keep rows, which begin with ``first``, for when this place will hold those of ``ranges``."""
+        put_into(self._expect(ranges), first, rows)
 
-    def settle(self, first: int, end: int) -> None:
-        """From now on hold the rows from ``first`` up to ``end``: those of our own, and those that have come."""
-        coming = self._expect(first, end)
-        low, high = max(first, self.first), min(end, self.first + len(self.local))
-        if low < high:
-            coming[low - first : high - first] = self.part(low, high)
-        assert self._coming is not None
-        self._rows, self._coming, self.first = self._coming, None, first
+    def settle(self, ranges: Iterable[Range], version: int = NOW) -> None:
+        """From now on hold the rows of ``ranges``: those that have come, and those of our own, or of a copy."""
+        pieces = self._expect(ranges)
+        for old in self._version(version):
+            put_into(pieces, old.first, old.local)
+        self._pieces, self._coming = pieces, None
 
     def forget(self) -> None:
         """Let what has come go: the layout stays as it is."""
         self._coming = None
 
-    def _expect(self, first: int, end: int) -> Rows:
-        """The array for the rows to come, without its halo."""
+    def _expect(self, ranges: Iterable[Range]) -> Sequence[Piece]:
+        """The pieces to come."""
         with self._lock:
             if self._coming is None:
-                self._coming = self._empty(end - first, self.width)
-            rows = self._coming
-        return rows[self.width : len(rows) - self.width]
+                self._coming = [Piece.empty(each, self.width, self._row) for each in ranges]
+            return self._coming
 
-    def _empty(self, rows: int, width: int) -> Rows:
-        return np.zeros((rows + 2 * width, *self._rows.shape[1:]), self._rows.dtype)
+    # copies ----------------------------------------------------------------------------------------------------------
+
+    def save(self, version: int, valid: int) -> list[tuple[int, Rows]]:
+        """Copy our rows as a version; of older ones only that which is ``valid`` is still needed.
+
+        Returns:
+            The copies, each with its first row, for another place to keep.
+        """
+        made = [(piece.first, piece.local.copy()) for piece in self._pieces]
+        self.keep(version, made)
+        with self._lock:
+            self._copies = {known: pieces for known, pieces in self._copies.items() if known in (valid, version)}
+        return made
+
+    def keep(self, version: int, rows: Iterable[tuple[int, Rows]]) -> None:
+        """Keep copies as part of a version."""
+        with self._lock:
+            pieces = self._copies.setdefault(version, [])
+            pieces += [Piece(first, each) for first, each in rows]
+            pieces.sort(key=attrgetter("first"))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from apgas.arrays.array import Spread, spread_of_program
+from apgas.arrays.spread import Spread, spread_of_program
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines
 from apgas.errors import UsageError
@@ -18,6 +18,7 @@ from apgas.runtime.malleable import (
     define_malleable_handler,
     nodes,
     progress,
+    resilient,
     safe_point,
     shrink_wish,
 )
@@ -26,7 +27,7 @@ _A_STEP_S: Final = 86_400.0
 """A step may take long, and rows move after it only."""
 
 
-def steps(count: int | None = None) -> Iterator[int]:
+def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
     """(place 0) Number the steps of a loop, and let the program grow and shrink between them.
 
     The first call registers a malleable handler for the program. When an order of the scheduler comes, the rows of all
@@ -35,12 +36,17 @@ def steps(count: int | None = None) -> Iterator[int]:
 
     Args:
         count: How many steps; None: until the loop is left.
+        redundancy: 1: before each step every place copies its rows, for itself and for a neighbour to keep. If a place
+            of a resilient job dies, its rows come back from there, what has been done since is done again, and the
+            call that needed the place goes on, as if nothing had happened. In a job that is not resilient the loss of
+            a place ends it, so no copies are made.
 
     Returns:
         The numbers of the steps, from 0.
 
     Raises:
-        UsageError: Not on place 0, or ``count`` is negative, or the program has a handler of its own.
+        UsageError: Not on place 0, or ``count`` is negative, or ``redundancy`` is not 0 or 1, or the program has a
+            handler of its own.
 
     Example:
         >>> from apgas import arrays
@@ -55,13 +61,17 @@ def steps(count: int | None = None) -> Iterator[int]:
     """
     if count is not None and count < 0:
         raise UsageError(f"a loop has 0 steps or more, not {count}")
+    if redundancy not in (0, 1):
+        raise UsageError(f"redundancy is 1, for a copy of all rows at a neighbour, or 0, not {redundancy}")
     _stepping.get().register()
-    return _between(count)
+    return _between(count, copies=redundancy == 1 and resilient())
 
 
-def _between(count: int | None) -> Iterator[int]:
+def _between(count: int | None, *, copies: bool) -> Iterator[int]:
     for step in itertools.count() if count is None else range(count):
         safe_point()
+        if copies:
+            spread_of_program().save()
         yield step
         progress(step + 1, count, "steps")
 

@@ -60,6 +60,10 @@ _NEWS_S: Final = 30.0
 _LOOK_S: Final = 0.01
 
 
+class _RowsLostError(ApgasError):
+    """No place has them any more."""
+
+
 class SpreadArray(Protocol):
     """What is known here of an array."""
 
@@ -224,7 +228,7 @@ class Spread:
                         entry.apply()
                 self._save()
             except Exception as error:
-                if self.copied and self._lost_since(known, error):
+                if not isinstance(error, _RowsLostError) and self._lost_since(known, error):
                     continue
                 self._version, self._log = NOW, []
                 raise
@@ -235,7 +239,7 @@ class Spread:
         base: dict[Form, Layout] = {}
         for form, (layout, heirs) in self._saved_layouts.items():
             if lost := layouts.lost_for_good(layout, heirs, living):
-                raise ApgasError(
+                raise _RowsLostError(
                     f"rows of arrays are lost: place {lost[0]} has died, and place {heirs.get(lost[0])}, "
                     "which kept its copy"
                 )

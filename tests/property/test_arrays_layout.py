@@ -1,4 +1,7 @@
-"""Layouts of arrays: every row is somewhere once, and when the places change as few rows move as can be."""
+"""Layouts of arrays: every row is somewhere once, and when the places change as few rows move as can be.
+
+After a loss, every row of the dead is found with a neighbour, or named as lost.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apgas.arrays.layout import Layout, halo, moves, rebalanced
+from apgas.arrays.layout import (
+    Form,
+    Layout,
+    everywhere,
+    halo,
+    inherited,
+    lost_for_good,
+    moves,
+    neighbours,
+    rebalanced,
+)
 
 ROWS = st.integers(1, 60)
 
@@ -51,18 +64,97 @@ def test_rows_follow_any_course_of_resizes_and_as_few_as_can_be_move(rows: int, 
         old = new
 
 
-@given(ROWS, some_places(8), st.integers(1, 20))
-def test_a_halo_brings_exactly_the_rows_beside_each_block(rows: int, places: list[int], width: int) -> None:
-    layout = Layout.even(rows, places)
+def fewest_blocks_moved(layout: Layout, places: Sequence[int]) -> int:
+    """The fewest blocks that move if all may be given anew, but evenly: all ways to share them out are tried."""
+    blocks = len(layout.owners)
+    have = [sum(owner == place for owner in layout.owners) for place in places]
+    share, larger = divmod(blocks, len(places))
+    ways = itertools.combinations(range(len(places)), larger)
+    return blocks - max(sum(min(n, share + (i in more)) for i, n in enumerate(have)) for more in ways)
+
+
+@given(ROWS, st.integers(1, 8), st.lists(some_places(6), min_size=2, max_size=6))
+def test_dealt_blocks_stay_even_and_as_few_as_can_be_move(rows: int, block: int, course: list[list[int]]) -> None:
+    old = Layout.first(Form(rows, block), course[0])
+    assert old.owners == tuple(course[0][i % len(course[0])] for i in range(-(-rows // block)))
+    for places in course[1:]:
+        new = rebalanced(old, places)
+        assert new.cuts == old.cuts
+        assert set(new.owners) <= set(places)
+        numbers = [sum(owner == place for owner in new.owners) for place in places]
+        assert max(numbers) - min(numbers) <= 1
+        assert sum(before != after for before, after in zip(old.owners, new.owners, strict=True)) == (
+            fewest_blocks_moved(old, places)
+        )
+        holds = owners(old)
+        for move in moves(old, new):
+            assert move.source != move.target
+            for row in range(move.first, move.end):
+                assert holds[row] == move.source
+                holds[row] = move.target
+        assert holds == owners(new)
+        old = new
+
+
+def test_what_is_given_away_lies_at_equal_distances() -> None:
+    grown = rebalanced(Layout.first(Form(24, 1), [0, 1]), [0, 1, 2])
+    for place in range(3):
+        blocks = [block for block, owner in enumerate(grown.owners) if owner == place]
+        assert len(blocks) == 8
+        assert max(late - early for early, late in itertools.pairwise(blocks)) <= 6
+
+
+FORMS = st.builds(Form, ROWS, st.integers(0, 8))
+
+
+@given(FORMS, some_places(8), st.integers(1, 20))
+def test_a_halo_brings_exactly_the_rows_beside_each_block(form: Form, places: list[int], width: int) -> None:
+    layout = Layout.first(form, places)
     holds = owners(layout)
     brought: dict[int, list[int]] = {place: [] for place in places}
     for source, target, first, end in halo(layout, width):
         assert {holds[row] for row in range(first, end)} == {source}
         brought[target] += range(first, end)
+    near: dict[int, set[int]] = {place: set() for place in places}
     for place, first, end in layout.blocks():
-        near = {row for row in range(first - width, end + width) if 0 <= row < rows} - set(range(first, end))
-        assert sorted(brought.pop(place)) == sorted(near)
-    assert not any(brought.values())
+        near[place] |= {row for row in range(first - width, end + width) if 0 <= row < form.rows}
+    for place in places:
+        assert sorted(brought[place]) == sorted(row for row in near[place] if holds[row] != place)
+
+
+@given(FORMS, some_places(6), some_places(6))
+def test_everywhere_brings_all_that_one_has_not(form: Form, places: list[int], targets: list[int]) -> None:
+    layout = Layout.first(form, places)
+    has = {target: [row for row, owner in owners(layout).items() if owner == target] for target in targets}
+    for source, target, first, end in everywhere(layout, targets):
+        assert {owners(layout)[row] for row in range(first, end)} == {source}
+        has[target] += range(first, end)
+    assert all(sorted(rows) == list(range(form.rows)) for rows in has.values())
+
+
+@given(FORMS, some_places(6), some_places(6), st.sets(st.integers(0, 12)))
+def test_rows_of_the_dead_are_found_with_a_neighbour(
+    form: Form, before: list[int], places: list[int], dying: set[int]
+) -> None:
+    layout = rebalanced(Layout.first(form, before), places)
+    copies = neighbours(layout, places)
+    living = [place for place in places if place not in dying]
+    holders = owners(layout)
+    assert all(copies[owner] != owner for owner in copies)
+    assert copies.keys() >= set(holders.values()) or len(places) == 1
+    gone = {owner for owner in holders.values() if {owner, copies.get(owner)} <= {*dying, None}}
+    assert set(lost_for_good(layout, copies, living)) == gone
+    if gone or not living:
+        return
+    base = inherited(layout, {dead: heir for dead, heir in copies.items() if dead in dying})
+    expected = {row: owner if owner in living else copies[owner] for row, owner in holders.items()}
+    assert owners(base) == expected
+    new = rebalanced(base, living)
+    for source, target, first, end in moves(base, new):
+        assert source in living
+        assert {expected[row] for row in range(first, end)} == {source}
+        expected |= dict.fromkeys(range(first, end), target)
+    assert expected == owners(new)
 
 
 RESIZES = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import operator
 import pickle
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 import apgas
 from apgas import arrays
-from apgas.errors import UsageError
+from apgas.errors import ApgasError, UsageError
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -76,6 +77,50 @@ def test_the_program_itself_gives_the_same(
         apgas_job(jacobi.main, places=places).run()
         prints.add(capsys.readouterr().out)
     assert len(prints) == 1
+
+
+EXAMPLES: dict[str, dict[str, int]] = {
+    "jacobi": {"HEIGHT": 23, "WIDTH": 9, "STEPS": 50},
+    "conjugate_gradient": {"SIDE": 4, "ROWS": 64, "REACH": 21, "STEPS": 50},
+    "k_means": {"POINTS": 101, "STEPS": 50},
+    "n_body": {"BODIES": 31, "STEPS": 50},
+}
+"""Small problems. The halo of the second one is wider than most blocks."""
+
+
+@pytest.fixture
+def small_example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    program: Any = import_module(name)
+    for constant, value in EXAMPLES[name].items():
+        monkeypatch.setattr(program, constant, value)
+    return program
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_programs_print_the_same_under_a_hundred_random_resizes(
+    apgas_job: MakeJob, small_example: Any, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apgas_job(small_example.main, "", places=1).run()
+    alone = capsys.readouterr().out
+    done = 0
+    seed = 0
+    while done < 100:
+        rng = random.Random(seed)
+        size = rng.randint(1, 4)
+        job = apgas_job(small_example.main, "", places=size)
+        for at_progress in sorted(rng.choices(range(1, 45), k=12)):
+            wanted = rng.choice([other for other in range(1, 7) if other != size])
+            resize = job.grow if wanted > size else job.shrink
+            resize(abs(wanted - size), at_progress=at_progress)
+            size = wanted
+        job.run()
+        assert capsys.readouterr().out == alone
+        # those that come after the last step are aborted, and then another one may be refused
+        assert set(job.outcomes) <= {"done", "aborted", "refused", "not_due"}
+        done += job.outcomes.count("done")
+        seed += 1
+        assert seed < 100, f"only {done} resizes"
 
 
 def on_places(apgas_job: MakeJob, main: Callable[[], Any], places: int = 3) -> Any:
@@ -169,6 +214,235 @@ def test_a_lost_place_is_not_waited_for(apgas_job: MakeJob) -> None:
     job.run()
 
 
+# dealt blocks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_dealt_blocks_are_computed_with_as_others_and_follow_the_places(apgas_job: MakeJob, seed: int) -> None:
+    rng = random.Random(seed)
+    rows, size, width = rng.randint(1, 30), rng.randint(1, 6), rng.randint(1, 9)
+
+    def main() -> None:
+        numbers = arrays.from_function(lambda i: i, rows, np.int64, block=size)
+        plate = arrays.from_array(np.arange(3.0 * rows).reshape(rows, 3), block=size)
+        whole = [-1] * width + list(range(rows)) + [-2] * width
+        for step in arrays.steps():
+            found = arrays.map_blocks(padded, numbers.halo(width, above=-1, below=-2))
+            assert [row for block, _ in found for row in block] == list(range(rows))
+            for block, row in found:
+                assert len(block) == size or block.stop == rows
+                assert row == whole[block.start : block.stop + 2 * width]
+            assert numbers.gather().tolist() == list(range(rows))
+            assert np.array_equal(plate.gather(), np.arange(3.0 * rows).reshape(rows, 3))
+            assert arrays.map_blocks(whole_sum, plate, numbers.whole()) == [rows * (rows - 1) // 2] * len(found)
+            product = plate @ np.ones(3)
+            assert product.block == size
+            assert np.array_equal(product.gather(), 9.0 * np.arange(rows) + 3)
+            mine = [row for place, first, end in numbers.layout.blocks() if place == 0 for row in range(first, end)]
+            assert numbers.local.tolist() == mine
+            if step >= 8 and len(apgas.resizes()) == 4:
+                return
+
+    job = apgas_job(main, places=rng.randint(1, 4))
+    for at_progress in range(1, 8, 2):
+        resize = job.grow if rng.random() < 0.5 else job.shrink
+        resize(rng.randint(1, 2), at_progress=at_progress)
+    job.run()
+    assert set(job.outcomes) <= {"done", "refused"}
+
+
+def whole_sum(_: arrays.Block, every: NDArray[Any]) -> int:
+    assert not every.flags.writeable
+    return int(every.sum())
+
+
+def test_a_block_is_gone_through_row_by_row_with_indices_of_the_whole(apgas_job: MakeJob) -> None:
+    def visit(vector: arrays.Block, plate: arrays.Block) -> None:
+        assert [(row, float(value)) for row, value in vector] == [(row, 2.0 * row) for row in vector.rows]
+        i, j = plate.indices
+        assert (i.shape, j.shape) == ((len(plate.rows), 1), (1, 3))
+        assert np.array_equal(plate.local, 10 * i + j)
+        assert np.array_equal(vector.indices[0], vector.rows)
+
+    def main() -> None:
+        vector = arrays.from_function(lambda i: 2 * i, 10, block=3)
+        plate = arrays.from_function(lambda i, j: 10 * i + j, (10, 3), block=3)
+        assert len(arrays.map_blocks(visit, vector, plate)) == 4
+
+    on_places(apgas_job, main)
+
+
+# copies at a neighbour ------------------------------------------------------------------------------------------------
+
+
+def note(block: arrays.Block, by: float) -> float:
+    """Change rows, so that it matters how often, in what order and with which argument that was done."""
+    block.local = block.local * 2 + by
+    return float(block.local.sum())
+
+
+@pytest.mark.parametrize("block", [0, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_lost_places_come_back_and_main_does_not_notice(apgas_job: MakeJob, seed: int, block: int) -> None:
+    rng = random.Random(seed)
+    deaths = sorted(rng.sample(range(40), k=3))
+
+    def main() -> None:
+        def die() -> None:
+            nonlocal moment
+            if moment in deaths and len(apgas.places()) > 1:
+                job.kill(rng.choice(apgas.places()[1:]).id)
+            moment += 1
+
+        moment, expected = 0, np.arange(11.0)
+        array, spare = arrays.from_function(lambda i: i, 11, block=block), arrays.zeros(11, block=block)
+        by = np.zeros(1)
+        for step in arrays.steps(8, redundancy=1):
+            by[0] = step  # an argument that changes after the call
+            die()
+            total = arrays.reduce_blocks(note, array, by)
+            expected = expected * 2 + step
+            assert np.isclose(total, expected.sum())
+            by[0] = 1000 + step
+            die()
+            arrays.map_blocks(shifted, spare, array.halo(2, above=-1, below=-2))
+            expected = np.concatenate([[-1, -1], expected[:-2]]) + np.concatenate([expected[2:], [-2, -2]])
+            array, spare = spare, array
+            die()
+            fresh = arrays.from_array(expected, block=block)
+            die()
+            arrays.map_blocks(lambda own, other: setattr(own, "local", other.local + 1), array, fresh)
+            expected = expected + 1
+            die()
+            assert np.array_equal(array.gather(), expected)
+        assert np.array_equal(array.gather(), expected)
+        assert {owner for owner, _, _ in array.layout.blocks()} <= {place.id for place in apgas.places()}
+
+    job = apgas_job(main, places=5, resilient=True)
+    job.run()
+    assert len(job.lost_nodes) == 3
+
+
+def shifted(own: arrays.Block, near: arrays.Block) -> None:
+    own.local = near.padded[:-4] + near.padded[4:]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_places_may_die_within_a_function_and_while_rows_move(apgas_job: MakeJob, seed: int) -> None:
+    rng = random.Random(seed)
+
+    def main() -> tuple[int, NDArray[Any]]:
+        array = arrays.from_function(lambda i: i, 12)
+        killed = 0
+        for step in arrays.steps(redundancy=1):
+            if step >= 10 and len(apgas.resizes()) == 2:
+                return step, array.gather()
+            victim = rng.choice(apgas.places()[1:]).id if killed < 2 and rng.random() < 0.4 else None
+            killed += victim is not None
+            arrays.map_blocks(partial(note_and_kill, victim), array, 1.0)
+        raise AssertionError
+
+    job = apgas_job(main, places=4, resilient=True)
+    kills.append(job.kill)
+    job.grow(2, at_progress=2)
+    job.shrink(1, at_progress=5)
+    try:
+        steps, found = job.run()
+    finally:
+        kills.clear()
+    assert np.array_equal(found, np.arange(12.0) * 2**steps + 2**steps - 1)
+
+
+kills: list[Callable[[int], None]] = []
+
+
+def note_and_kill(victim: int | None, block: arrays.Block, by: float) -> None:
+    """Change the rows; a place dies meanwhile, when some have changed and others not."""
+    if victim is not None and apgas.here().id == 0:
+        with contextlib.suppress(UsageError):  # it died the first time
+            kills[0](victim)
+    note(block, by)
+
+
+def test_rows_are_lost_for_good_with_both_who_have_them(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 9)
+        for _ in arrays.steps(1, redundancy=1):
+            job.kill(1)
+            job.kill(2)
+            with pytest.raises(ApgasError, match="place 1 has died, and place 2, which kept its copy"):
+                array.gather()
+
+    job = apgas_job(main, places=4, resilient=True)
+    job.run()
+
+
+def test_without_copies_the_loss_is_reported(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 9)
+        for _ in arrays.steps(1):
+            job.kill(1)
+            with pytest.raises(ExceptionGroup):
+                arrays.map_blocks(padded, array.halo(1))
+
+    job = apgas_job(main, resilient=True)
+    job.run()
+
+
+def test_an_operation_that_failed_fails_again_and_the_others_count(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 9)
+        for _ in arrays.steps(1, redundancy=1):
+            with pytest.raises(ExceptionGroup):
+                arrays.map_blocks(fail, array)
+            arrays.map_blocks(note, array, 1.0)
+            with pytest.raises(ValueError, match="read-only"):
+                array.local[:] = 0.0
+            job.kill(2)
+            assert array.gather().tolist() == [2.0 * value + 1 for value in range(9)]
+            job.kill(1)  # there are copies of what has come back
+            assert array.gather().tolist() == [2.0 * value + 1 for value in range(9)]
+
+    job = apgas_job(main, places=4, resilient=True)
+    job.run()
+
+
+def test_a_long_log_is_cut_by_copies_in_between(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.arrays.spread._LONGEST_LOG", 3)
+    calls = apgas_list()
+
+    def main() -> None:
+        array = arrays.zeros(9)
+        for _ in arrays.steps(1, redundancy=1):
+            for _ in range(7):
+                arrays.map_blocks(count_call, array)
+            before = len(calls)
+            job.kill(1)
+            array.sum()
+            assert len({*calls[before:]}) == 2  # applied again: by two survivors
+            assert len(calls) - before <= 2 * 3
+            assert array.gather().tolist() == [7.0] * 9
+
+    job = apgas_job(main, resilient=True)
+    job.run()
+
+
+def apgas_list() -> list[int]:
+    called.clear()
+    return called
+
+
+called: list[int] = []
+
+
+def count_call(block: arrays.Block) -> None:
+    called.append(apgas.here().id)
+    block.local += 1
+
+
+# resizes --------------------------------------------------------------------------------------------------------------
+
+
 def test_arrays_made_before_and_after_a_resize_fit_together(apgas_job: MakeJob) -> None:
     def main() -> float:
         before = arrays.from_function(lambda i: i, 10)
@@ -232,7 +506,11 @@ def linger(until: apgas.PlaceLocal[threading.Event]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*sorted({*arrays.__all__} - {"Block", "Halo"}), "BlockArray.gather", "BlockArray.halo"]
+    "name",
+    [
+        *sorted({*arrays.__all__} - {"Block", "Halo", "Whole"}),
+        *("BlockArray.gather", "BlockArray.halo", "BlockArray.whole"),
+    ],
 )
 def test_the_examples_work(apgas_job: MakeJob, name: str) -> None:
     def main() -> doctest.TestResults:
@@ -265,6 +543,9 @@ def test_what_makes_no_sense_is_refused_with_a_reason(apgas_job: MakeJob) -> Non
         refused(lambda: arrays.map_blocks(len_of, array.halo(1), array.halo(2)), "one halo")
         refused(lambda: array @ np.zeros(3), r"\(4, 2\) cannot be multiplied with one of shape \(3,\)")
         refused(lambda: arrays.steps(-1), "not -1")
+        refused(lambda: arrays.steps(redundancy=2), "or 0, not 2")
+        refused(lambda: arrays.zeros(3, block=-1), "not -1")
+        refused(lambda: arrays.map_blocks(len_of, array, arrays.zeros(4, block=1)), "those of block=0, 1")
         with pytest.raises(TypeError, match="stays on place 0"):
             pickle.dumps(array)
         apgas.at(apgas.places()[-1], elsewhere)

@@ -1,0 +1,181 @@
+"""Programs with arrays beside their rigid twins, and how fast rows move: ``python -m benchmarks.arrays``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Final
+
+from apgas.errors import extras_named
+
+with extras_named():
+    import typer
+
+    from ..compare import command_line
+    from ..compare.child import Child, ContenderFailed, environment
+    from ..compare.display import Sheet, ratio_written, written
+    from ..compare.engine import OURS, Comparison, Contenders, Goal, Line, Quantity, Stage, Turn, carry_out, medians_of
+    from ..harness.errors import BadUsage
+    from .contenders import EXAMPLES
+
+RIGID: Final = "rigid"
+ECHO: Final = "echo"
+LABELS: Final = {OURS: "arrays", RIGID: "rigid twin", ECHO: "echo"}
+READY_S: Final = 60.0
+LIMIT_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A program: its constants when it is measured, and for a look."""
+
+    title: str
+    constants: Mapping[str, int]
+    small: Mapping[str, int]
+
+
+def _grid(side: int, steps: int) -> dict[str, int]:
+    return {"SIDE": side, "ROWS": side**3, "REACH": side**2 + side + 1, "STEPS": steps}
+
+
+PROBLEMS: Final = {
+    "jacobi": Problem("Jacobi", {"HEIGHT": 3000, "WIDTH": 3000, "STEPS": 50}, {"HEIGHT": 60, "WIDTH": 60, "STEPS": 20}),
+    "conjugate_gradient": Problem("conjugate gradient", _grid(64, 30), _grid(12, 20)),
+    "k_means": Problem("k-means", {"POINTS": 500_000, "STEPS": 20}, {"POINTS": 1000, "STEPS": 20}),
+    "n_body": Problem("N-body", {"BODIES": 2000, "STEPS": 20}, {"BODIES": 60, "STEPS": 20}),
+}
+MOVE: Final = "move"
+MEASURES: Final = (*PROBLEMS, MOVE)
+MOVE_PLACES: Final = 4
+MOVE_BYTES: Final = 1 << 30
+SMALL_BYTES: Final = 1 << 22
+ECHO_BYTES: Final = 64 << 20
+
+
+def _command(
+    rounds: command_line.Rounds = 5,
+    measures: Annotated[str, typer.Option(help="What to measure, as a,b.", show_default=",".join(MEASURES))] = "",
+    places: Annotated[int, typer.Option(help="Places, and ranks of the twins.")] = 2,
+    json: command_line.Json = None,
+    quick: command_line.Quick = False,
+    quiet: command_line.Quiet = False,
+) -> int:
+    """Measure steps a second of programs with arrays beside those of their rigid twins, and how fast rows move.
+
+    Example: python -m benchmarks.arrays --measures jacobi,move
+    """
+    command_line.check_rounds(rounds)
+    if places < 1:
+        raise BadUsage(f"--places {places}", "there must be at least 1 place", "give --places 1 or more")
+    if not EXAMPLES.is_dir():
+        raise BadUsage(
+            f"{EXAMPLES}: no such folder", "the programs are those of docs/examples", "run it in the sources"
+        )
+    names = command_line.chosen("--measures", measures, MEASURES) or MEASURES
+    return carry_out(Arrays(rounds=rounds, names=names, places=places, quick=quick), json, quiet)
+
+
+main = partial(command_line.main, f"python -m {__package__}", _command)
+
+
+@dataclass(kw_only=True)
+class Arrays(Comparison):
+    """Programs and their twins, asked in turn; and rows that move, beside the echo of the same places.
+
+    Attributes:
+        names: What is measured.
+        places: Of each program; ranks of each twin.
+        quick: Whether problems are small.
+    """
+
+    name = "arrays"
+    title = "Arrays that move beside rigid twins"
+    essential: ClassVar[tuple[str, ...]] = (OURS, RIGID, ECHO)
+
+    names: Sequence[str]
+    places: int = 2
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            beside = ECHO if name == MOVE else RIGID
+            self.expect(name, [_quantity(name)], {OURS: LABELS[OURS], beside: LABELS[beside]})
+
+    @property
+    def steps(self) -> int:
+        """Two contenders are asked for each measure and round."""
+        return 2 * self.rounds * len(self.names)
+
+    def measure(self, stage: Stage) -> None:
+        """Measure everything."""
+        env = environment(stage.folder)
+        for name in self.names:
+            stage.progress.begin(name, f"rounds: {self.rounds}")
+            with Contenders(stage) as running:
+                try:
+                    self.take_turns(stage, name, self._turns(running, name, env))
+                except ContenderFailed as error:
+                    self.failures[name, OURS] = f"it did not start: {error}"
+
+    def _turns(self, running: Contenders, name: str, env: Mapping[str, str]) -> list[Turn]:
+        def turn(contender: str, process: str, places: int, command: Mapping[str, object]) -> Turn:
+            if process not in children:
+                program = ["mpiexec", "-n", str(places), sys.executable, "-m", f"{__package__}.contenders", process]
+                children[process] = running.start(program, env, READY_S)
+            ask = partial(running.ask, children[process], command, LIMIT_S)
+            return Turn(contender, LABELS[contender], ask, [_quantity(name)])
+
+        children: dict[str, Child] = {}
+        if name == MOVE:
+            moved, echoed = (SMALL_BYTES, SMALL_BYTES) if self.quick else (MOVE_BYTES, ECHO_BYTES)
+            echo = {"measure": "echo", "bytes": echoed, "n": 20, "limit_s": 2.0}
+            return [
+                turn(OURS, OURS, MOVE_PLACES, {"measure": "move", "bytes": moved}),
+                turn(ECHO, OURS, MOVE_PLACES, echo),
+            ]
+        problem = PROBLEMS[name]
+        constants = problem.small if self.quick else problem.constants
+        command = {"measure": "steps", "program": name, "constants": constants}
+        return [turn(who, who, self.places, command) for who in (OURS, RIGID)]
+
+    def sheets(self) -> list[Sheet]:
+        """Return one table: what, ours, what it is compared with, goal, verdict."""
+        return [Sheet(("what", "arrays", "beside", "goal", "reached"), "lrrll", [[_row(line) for line in self.lines]])]
+
+    def remarks(self) -> list[str]:
+        """Say how to read the table, and what failed."""
+        look = ["a look at small problems: these are no figures"] if self.quick else []
+        return [
+            f"{medians_of(self.rounds)}, {self.places} places and ranks; in brackets: ours over theirs",
+            f"{MOVE}: from {MOVE_PLACES // 2} to {MOVE_PLACES} places; echo: of one array, there and back",
+            *look,
+            *(f"{LABELS[who]} FAILED in {measure}: {reason}" for (measure, who), reason in self.failures.items()),
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the content of the JSON file."""
+        failures = [
+            {"measure": measure, "contender": who, "reason": why} for (measure, who), why in self.failures.items()
+        ]
+        return super().as_json() | {"places": self.places, "quick": self.quick, "failures": failures}
+
+
+def _quantity(name: str) -> Quantity:
+    if name == MOVE:
+        return Quantity("bytes_per_s", "bytes of an array that move in a grow", "B/s", (Goal(">=", 0.7, ECHO),))
+    return Quantity("per_s", f"{PROBLEMS[name].title}, steps", "1/s", (Goal(">=", 0.95, RIGID),))
+
+
+def _row(line: Line) -> list[str]:
+    unit, (other,) = line.quantity.unit, (name for name in line.rounds if name != OURS)
+    beside = f"{written(line.medians[other], unit)} {LABELS[other]}" if other in line.medians else "-"
+    if other in line.ratios:
+        beside += f"\n({ratio_written(line.ratios[other])})"
+    ours = written(line.medians[OURS], unit) if OURS in line.medians else "-"
+    return [line.quantity.title, ours, beside, *line.goal_cells()]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

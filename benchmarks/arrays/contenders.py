@@ -1,0 +1,119 @@
+"""The contenders, each under mpiexec: ``python -m benchmarks.arrays.contenders ours`` or ``rigid``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from ..compare.contender import Answer, Channel, Command, echo_rate, same
+
+EXAMPLES: Final = Path(__file__).parents[2] / "docs" / "examples"
+_LOOK_S: Final = 0.002
+"""Ranks without a command sleep for so long; a receive that blocks would take a core from the other contender."""
+
+
+def ours() -> None:
+    """Serve, as a program of places."""
+    import apgas
+
+    channel = Channel()
+    apgas.run(_serve, channel)
+
+
+def _serve(channel: Channel) -> None:
+    import apgas
+
+    other = apgas.places()[-1]
+    channel.serve(
+        {
+            "steps": _steps,
+            "move": _move,
+            "echo": partial(echo_rate, lambda array: apgas.at(other, same, array)),
+        }
+    )
+
+
+def _steps(command: Command) -> Answer:
+    """Run an example that is not resized; functions are found by name on all places, and constants with them."""
+    import apgas
+
+    apgas.gather(_prepare, command)
+    return {"per_s": _steps_per_s(command, "", _no_barrier, "")}
+
+
+def _prepare(command: Command) -> None:
+    _program(command, "")
+
+
+def _move(command: Command) -> Answer:
+    """Spread an array over twice as many places, from the first half of them: bytes that move each second."""
+    import apgas
+    from apgas import arrays
+    from apgas.arrays import layout
+    from apgas.arrays.spread import spread_of_program
+
+    spread, places = spread_of_program(), apgas.places()
+    array = arrays.zeros((int(command["bytes"]) // 8192, 1024))
+    spread.over(places[: len(places) // 2])
+    before = array.layout
+    began_s = time.perf_counter()
+    spread.over(places)
+    seconds = time.perf_counter() - began_s
+    rows = sum(move.end - move.first for move in layout.moves(before, array.layout))
+    return {"bytes_per_s": 8192 * rows / seconds}
+
+
+def rigid() -> None:
+    """Serve, as ranks that stay."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    if comm.rank == 0:
+
+        def steps(command: Command) -> Answer:
+            for rank in range(1, comm.size):
+                comm.send(command, rank)
+            return {"per_s": _steps_per_s(command, "_rigid", comm.Barrier)}
+
+        Channel().serve({"steps": steps})
+        for rank in range(1, comm.size):
+            comm.send(None, rank)
+        return
+    while True:
+        while not comm.Iprobe(0):
+            time.sleep(_LOOK_S)
+        command = comm.recv(source=0)
+        if command is None:
+            return
+        _steps_per_s(command, "_rigid", comm.Barrier)
+
+
+def _no_barrier() -> None:
+    """Place 0 waits for the others in each step."""
+
+
+def _steps_per_s(command: Command, kind: str, barrier: Callable[[], None], *args: str) -> float:
+    """Run an example, all of it; what it prints goes to standard error."""
+    program = _program(command, kind)
+    barrier()
+    began_s = time.perf_counter()
+    program.main(*args)
+    barrier()
+    return int(command["constants"]["STEPS"]) / (time.perf_counter() - began_s)
+
+
+def _program(command: Command, kind: str) -> Any:
+    """An example with the constants of the command."""
+    program = import_module(f"{command['program']}{kind}")
+    vars(program).update(command["constants"])
+    return program
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(EXAMPLES))
+    {"ours": ours, "rigid": rigid}[sys.argv[1]]()

@@ -1,0 +1,57 @@
+"""Solves a sparse system on places that come and go. `mpiexec -n 2 python conjugate_gradient.py`.
+
+Each point of a grid is coupled to its 26 neighbours.
+"""
+
+import sys
+
+import numpy as np
+
+import apgas
+from apgas import arrays
+
+SIDE, STEPS = 24, 60
+ROWS, REACH = SIDE**3, SIDE**2 + SIDE + 1
+"""Points of the grid, a row of the matrix each; how far apart coupled ones are."""
+
+
+def entry(row, k):
+    """Column and value of the k-th of 27 entries in a row; those that would lie outside of the grid are 0."""
+    at = [row // SIDE**2 + k // 9 - 1, row // SIDE % SIDE + k // 3 % 3 - 1, row % SIDE + k % 3 - 1]
+    inside = np.logical_and.reduce([(x >= 0) & (x < SIDE) for x in at])
+    column = np.where(inside, (at[0] * SIDE + at[1]) * SIDE + at[2], row)
+    return column, np.where(k == 13, 26.0, np.where(inside, -1.0, 0.0))
+
+
+def multiply(ap, columns, values, p):
+    ap.local = np.sum(values.local * p.padded[columns.local - (p.rows.start - REACH)], axis=1)
+    return p.local @ ap.local
+
+
+def descend(x, r, p, ap, alpha):
+    x.local += alpha * p.local
+    r.local -= alpha * ap.local
+    return r.local @ r.local
+
+
+def turn(p, r, beta):
+    p.local = r.local + beta * p.local
+
+
+def main(orders: str = "0:+2,0.1:-1") -> None:
+    columns = arrays.from_function(lambda row, k: entry(row, k)[0], (ROWS, 27), np.int64)
+    values = arrays.from_function(lambda row, k: entry(row, k)[1], (ROWS, 27))
+    x, ap = arrays.zeros(ROWS), arrays.zeros(ROWS)
+    r, p = (arrays.from_function(lambda row: np.sin(0.001 * row), ROWS) for _ in range(2))
+    rr = arrays.reduce_blocks(lambda r: r.local @ r.local, r)
+    for step in arrays.steps(STEPS):
+        if step == 1 and orders:
+            apgas.schedule_orders(orders)  # a batch scheduler would send these
+        alpha = rr / arrays.reduce_blocks(multiply, ap, columns, values, p.halo(REACH))
+        rr, before = arrays.reduce_blocks(descend, x, r, p, ap, alpha), rr
+        arrays.map_blocks(turn, p, r, rr / before)
+    print(f"{x.norm():.10f} {x.max():.10f} {rr < 1e-12}")
+
+
+if __name__ == "__main__":
+    apgas.run(main, *sys.argv[1:])

@@ -1,0 +1,35 @@
+"""An example with arrays, resized between its steps, one order after another: `resized.py NAME ORDERS`."""
+
+import sys
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import apgas
+from apgas import arrays
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "docs" / "examples"))
+NAME, ORDERS = sys.argv[1:]
+program: Any = import_module(NAME)
+steps = arrays.steps
+
+
+def patient(count: int) -> Iterator[int]:
+    """From the 12th step on let an order end before each step, so that rows move at many boundaries, and none is left."""
+    for step in steps(count):
+        while len(apgas.resizes()) < min(step - 11, len(ORDERS.split(","))):
+            apgas.safe_point()
+            time.sleep(0.001)
+        yield step
+
+
+def main() -> None:
+    arrays.steps = patient
+    program.main(ORDERS)
+    print(*(record.outcome for record in apgas.resizes()))
+
+
+if __name__ == "__main__":
+    apgas.run(main)

@@ -204,10 +204,10 @@ class Held:
         Returns:
             The copies, each with its first row, for another place to keep.
         """
-        made = [(piece.first, piece.local.copy()) for piece in self._pieces]
-        self.keep(version, made)
         with self._lock:
             self._copies = {known: pieces for known, pieces in self._copies.items() if known in (valid, version)}
+        made = [(piece.first, piece.local.copy()) for piece in self._pieces]
+        self.keep(version, made)
         return made
 
     def keep(self, version: int, rows: Iterable[tuple[int, Rows]]) -> None:

@@ -70,9 +70,7 @@ def _move(command: Command) -> Answer:
 
 def rigid() -> None:
     """Serve, as ranks that stay."""
-    from mpi4py import MPI
-
-    comm = MPI.COMM_WORLD
+    comm: Any = import_module("mpi4py.MPI").COMM_WORLD
     if comm.rank == 0:
 
         def steps(command: Command) -> Answer:

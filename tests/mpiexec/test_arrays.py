@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from support import ROOT, Leftovers, start_job
 
-pytestmark = pytest.mark.essential
-
 EXAMPLES = ROOT / "docs" / "examples"
 HEATED = ROOT / "tests" / "mpiexec" / "programs" / "heated.py"
 PROGRAM = ROOT / "tests" / "mpiexec" / "programs" / "resized.py"
 
 
+@pytest.mark.essential
 def test_rows_follow_real_places(leftovers: Leftovers) -> None:
     command: list[str | Path] = [
         sys.executable,
@@ -32,9 +31,10 @@ def test_rows_follow_real_places(leftovers: Leftovers) -> None:
     assert (done.rc, done.out, done.err) == (0, "2 4 1 2 True done done done\n", "")
 
 
+@pytest.mark.essential
 def test_rows_of_a_killed_place_come_back(leftovers: Leftovers) -> None:
     bereaved = ROOT / "tests" / "mpiexec" / "programs" / "bereaved.py"
-    command: list[str | Path] = [sys.executable, "-m", "apgas.launch", "--survive", "-n", "4", sys.executable, bereaved]
+    command: list[str | Path] = [sys.executable, "-m", "apgas.survive", "-n", "4", sys.executable, bereaved]
     with start_job(command) as job:
         done = job.wait()
     leftovers.check(done.mark)
@@ -49,7 +49,7 @@ def test_programs_print_what_their_rigid_twins_print_however_often_they_are_resi
     leftovers: Leftovers, name: str
 ) -> None:
     orders = "0:+2,0:-1,0:+1,0:-2,0:+1,0:-1,0:+3"
-    with start_job(["mpiexec", "-n", "3", sys.executable, EXAMPLES / f"{name}_rigid.py"]) as job:
+    with start_job(["mpiexec", "-n", "2", sys.executable, EXAMPLES / f"{name}_rigid.py"]) as job:
         rigid = job.wait()
     with start_job(["mpiexec", "-n", "2", sys.executable, PROGRAM, name, orders]) as job:
         done = job.wait()

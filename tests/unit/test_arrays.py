@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import itertools
 import operator
 import pickle
 import random
@@ -288,13 +289,13 @@ def test_rows_of_lost_places_come_back_and_main_does_not_notice(apgas_job: MakeJ
     deaths = sorted(rng.sample(range(40), k=3))
 
     def main() -> None:
-        def die() -> None:
-            nonlocal moment
-            if moment in deaths and len(apgas.places()) > 1:
-                job.kill(rng.choice(apgas.places()[1:]).id)
-            moment += 1
+        moments = itertools.count()
 
-        moment, expected = 0, np.arange(11.0)
+        def die() -> None:
+            if next(moments) in deaths:
+                job.kill(rng.choice(apgas.places()[1:]).id)
+
+        expected = np.arange(11.0)
         array, spare = arrays.from_function(lambda i: i, 11, block=block), arrays.zeros(11, block=block)
         by = np.zeros(1)
         for step in arrays.steps(8, redundancy=1):

@@ -17,7 +17,7 @@ steps = arrays.steps
 
 
 def patient(count: int) -> Iterator[int]:
-    """From the 12th step on let an order end before each step, so that rows move at many boundaries, and none is left."""
+    """From the 12th step on an order ends before each step, so that rows move at many boundaries, and none is left."""
     for step in steps(count):
         while len(apgas.resizes()) < min(step - 11, len(ORDERS.split(","))):
             apgas.safe_point()
@@ -26,7 +26,7 @@ def patient(count: int) -> Iterator[int]:
 
 
 def main() -> None:
-    arrays.steps = patient
+    vars(arrays)["steps"] = patient
     program.main(ORDERS)
     print(*(record.outcome for record in apgas.resizes()))
 

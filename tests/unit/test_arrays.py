@@ -312,8 +312,8 @@ def test_rows_of_lost_places_come_back_and_main_does_not_notice(apgas_job: MakeJ
             die()
             fresh = arrays.from_array(expected, block=block)
             die()
-            arrays.map_blocks(lambda own, other: setattr(own, "local", other.local + 1), array, fresh)
-            expected = expected + 1
+            arrays.map_blocks(lambda own, other: setattr(own, "local", own.local + other.local), array, fresh)
+            expected = expected + expected
             die()
             assert np.array_equal(array.gather(), expected)
         assert np.array_equal(array.gather(), expected)
@@ -363,6 +363,22 @@ def note_and_kill(victim: int | None, block: arrays.Block, by: float) -> None:
         with contextlib.suppress(UsageError):  # it died the first time
             kills[0](victim)
     note(block, by)
+
+
+def test_no_copy_depends_on_a_place_that_has_left(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 8)
+        for _ in arrays.steps(redundancy=1):  # no operation between two steps, so the boundary asks for no new copies
+            if apgas.resizes():
+                break
+        assert [place.id for place in apgas.places()] == [0, 1, 2]
+        job.kill(2)  # it kept the copy of the one that has left
+        assert array.gather().tolist() == list(range(8))
+
+    job = apgas_job(main, places=4, resilient=True)
+    job.shrink(1, at_progress=3)
+    job.run()
+    assert job.outcomes == ["done"]
 
 
 def test_rows_are_lost_for_good_with_both_who_have_them(apgas_job: MakeJob) -> None:

@@ -24,6 +24,7 @@ else:
         "errors": "ApgasError CancelledError DeadlineError DeadPlaceError PlaceGoneError SlowPeerError UsageError",
         "malleability.core_ids": "CoreIds",
         "malleability.handler": "MalleableHandler",
+        "malleability.sizing": "Measured Sizing",
         "runtime.api": "async_ async_at at attach cancel cancelled capture deadline finish FinishScope here immediate "
         "place places Statistics statistics uncounted",
         "runtime.collectives": "broadcast comm gather reduce",
@@ -35,6 +36,7 @@ else:
         "schedule_orders shrink_wish",
         "runtime.program": "run trace",
         "runtime.refs": "GlobalRef PlaceLocal",
+        "runtime.sizing": "SelfSizing hold_efficiency",
         "runtime.trace": "trace_between trace_instant trace_span",
     }
     _NAMES_THERE = {"trace_between": "between", "trace_instant": "instant", "trace_span": "span"}

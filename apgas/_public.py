@@ -13,6 +13,7 @@ from apgas.errors import (
 )
 from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
+from apgas.malleability.sizing import Measured, Sizing
 from apgas.runtime.api import (
     FinishScope,
     Statistics,
@@ -56,6 +57,7 @@ from apgas.runtime.malleable import (
 )
 from apgas.runtime.program import run, trace
 from apgas.runtime.refs import GlobalRef, PlaceLocal
+from apgas.runtime.sizing import SelfSizing, hold_efficiency
 from apgas.runtime.trace import between as trace_between
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
@@ -72,11 +74,14 @@ __all__ = [
     "Future",
     "GlobalRef",
     "MalleableHandler",
+    "Measured",
     "Place",
     "PlaceGoneError",
     "PlaceLocal",
     "PlaceState",
     "ResizeRecord",
+    "SelfSizing",
+    "Sizing",
     "SlowPeerError",
     "Statistics",
     "UsageError",
@@ -100,6 +105,7 @@ __all__ = [
     "finish",
     "gather",
     "here",
+    "hold_efficiency",
     "immediate",
     "nodes",
     "offer_shrink",

@@ -51,6 +51,9 @@ class Config:
         warm_up: Called once on every place before it works; not counted in the seconds of the initial places.
         backup_s: In a resilient job: seconds of work that are done again, at most about, for each place that dies; the
             computation goes on without it. None: the loss of a place ends the computation. Otherwise without effect.
+        target_efficiency: The share of the nodes' time, like 0.9, that is to go into work: the job asks for nodes and
+            gives some back to hold it, and keeps the count of its reversals from one computation to the next. An
+            ``apgas.Sizing`` has more settings. None: the job leaves its size to others.
     """
 
     workers: int | None = None
@@ -66,6 +69,7 @@ class Config:
     on_progress: Callable[[int, int, int], None] | None = None
     warm_up: Callable[[], object] | None = None
     backup_s: float | None = 1.0
+    target_efficiency: float | apgas.Sizing | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("workers", 1), ("granularity", 1), ("random_steals", 0), ("radix", 2)):
@@ -79,6 +83,11 @@ class Config:
             raise ConfigError(f"target_s is {self.target_s!r}; it must be between 0.00005 and 60 seconds")
         if self.backup_s is not None and not 0 < self.backup_s < float("inf"):
             raise ConfigError(f"backup_s is {self.backup_s!r}; it must be a positive number of seconds, or None")
+        if self.target_efficiency is not None:
+            try:
+                apgas.Sizing.of(self.target_efficiency)
+            except (apgas.UsageError, TypeError) as error:
+                raise ConfigError(f"target_efficiency is {self.target_efficiency!r}: {error}") from None
         if isinstance(self.lifelines, str) and self.lifelines not in GRAPHS:
             raise ConfigError(f"lifelines is {self.lifelines!r}; it must be one of {', '.join(GRAPHS)}, or a graph")
 
@@ -115,7 +124,7 @@ class Setup(Generic[R]):
         self.workers = workers
         self.survives = computation_survives(config)
         self.keeps = keeps
-        self.config = replace(config, on_progress=None, warm_up=None)
+        self.config = replace(config, on_progress=None, warm_up=None, target_efficiency=None)
         self._pickled = by_value.dumps((make_result, config.warm_up))
         self._program: tuple[Callable[[], R], Callable[[], object] | None] | None = make_result, config.warm_up
 

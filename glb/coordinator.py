@@ -24,6 +24,7 @@ from glb.core.leavers import Load, choose_leavers, deal, total_load
 from glb.core.ledger import Ledger
 from glb.core.pool import cut_in_pieces
 from glb.errors import GlbError, LedgerError
+from glb.sizing import Gauge
 from glb.statistics import Statistics, tasks_in
 
 R = TypeVar("R", bound=Result)
@@ -63,6 +64,7 @@ class Computation(Generic[R]):
         self.reasons: list[str] = []
         self.wrong: LedgerError | None = None
         self.started = time.monotonic()
+        self.gauge = Gauge()
         self._homes: dict[int, affinity.Home] = {}
         self._used: dict[int, tuple[int, ...] | None] = {}
         self._bound = bound
@@ -95,6 +97,7 @@ class Computation(Generic[R]):
     def start(self, bag: Bag[R]) -> None:
         """Deal the first bags, in the body of the computation's finish."""
         self.started = time.monotonic()
+        self.gauge.counted = hasattr(type(bag), "__len__")
         if self._former is not None:
             self._initial.tasks += self._former.tasks
             self.progress.settle(-1, self._former.tasks)

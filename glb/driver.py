@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import apgas
 from glb import affinity
@@ -18,6 +18,9 @@ from glb.config import Config, Setup, check_whole, computation_survives, everywh
 from glb.coordinator import Computation
 from glb.errors import GlbError
 from glb.statistics import Statistics, summary_text
+
+if TYPE_CHECKING:
+    from apgas.runtime.sizing import Look
 
 R = TypeVar("R", bound=Result)
 
@@ -32,6 +35,7 @@ class Outcome(Generic[R]):
         statistics: The counts of all places together.
         places: The counts of each place that took part, by id.
         workers: Workers per place, at the end where nothing else was said of one.
+        looks: How busy the nodes were over time, and what the job wanted, if it sizes itself.
     """
 
     result: R
@@ -39,6 +43,7 @@ class Outcome(Generic[R]):
     statistics: Statistics
     places: dict[int, Statistics]
     workers: int
+    looks: Sequence[Look] = ()
 
     def summary(self) -> str:
         """Return a table of what each place did and a sentence on where the time went, for people."""
@@ -54,6 +59,22 @@ class _Program:
         self.busy = threading.Lock()
         self.number = 0
         self.archive: Archive | None = None
+        self.target: float | apgas.Sizing | None = None
+        self.sizing: apgas.SelfSizing | None = None
+
+    def size(self, target: float | apgas.Sizing | None) -> None:
+        """Let the job size itself from now on, or no more; with the same target it goes on as before."""
+        if target == self.target:
+            return
+        if self.sizing is not None:
+            self.sizing.stop()
+        self.target, elastic = target, self.elastic
+
+        def measure() -> apgas.Measured | None:
+            computation = elastic.current
+            return None if computation is None else computation.gauge.measure(computation.setup.number)
+
+        self.sizing = None if target is None else apgas.hold_efficiency(target, measure)
 
 
 _state = apgas.PlaceState(_Program)
@@ -164,13 +185,19 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             computation.forget()
             raise
         computation.progress.start()
+        program.size(config.target_efficiency)
         elastic.current = computation
     keeping = None if archive is None else _keep(archive, mark, computation)
     try:
         statistics = _run(elastic, computation, bag)
         seconds = time.monotonic() - computation.started
         outcome = Outcome(
-            computation.result, seconds, statistics, dict(computation.statistics), computation.workers.usual
+            computation.result,
+            seconds,
+            statistics,
+            dict(computation.statistics),
+            computation.workers.usual,
+            () if program.sizing is None else program.sizing.looks_since(computation.started),
         )
     finally:
         if keeping is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from glb.core.backup import Backup, Gift
     from glb.core.leavers import Load
     from glb.runner import PlaceRunner
+    from glb.sizing import PlaceCounts
     from glb.statistics import Statistics
 
 _runners: apgas.PlaceState[dict[int, PlaceRunner[Any]]] = apgas.PlaceState(dict)
@@ -104,6 +105,18 @@ def use_cores(number: int, cores: tuple[int, ...]) -> None:
     """Compute on these cores only, while the computation lasts; none: on those of this place."""
     if number in _runners.get():
         affinity.use(cores)
+
+
+def count_up(number: int) -> None:
+    """Place 0 asks how busy this place was."""
+    if (runner := _runners.get().get(number)) is not None:
+        apgas.immediate(apgas.place(0), counted, number, runner.count_up())
+
+
+def counted(number: int, counts: PlaceCounts) -> None:
+    """(place 0) A place says how busy it was."""
+    if (computation := _computations.get().get(number)) is not None:
+        computation.gauge.take(counts)
 
 
 def aborted(number: int) -> None:

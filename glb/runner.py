@@ -26,6 +26,7 @@ from glb.core.pacing import Granularity, Idleness, Pacer, Stretch
 from glb.core.place import PlaceCore
 from glb.core.view import Phase
 from glb.errors import BagError
+from glb.sizing import PlaceCounts
 from glb.statistics import Statistics, size_of
 
 if TYPE_CHECKING:
@@ -196,6 +197,22 @@ class PlaceRunner(Generic[R]):
             held = [*(slot.held for slot in self._slots), *map(size_of, self.core.shared)]
             tasks, size_bytes = (sum(sizes) for sizes in zip(*held, strict=True))
             return Load(self.here.id, self.core.alive, tasks, size_bytes), replace(self.core.statistics)
+
+    def count_up(self) -> PlaceCounts:
+        """Return how busy this place was so far, and how many tasks wait."""
+        with self._changed:
+            now, statistics = time.monotonic(), self.core.statistics
+            tasks = sum(slot.held[0] for slot in self._slots) + sum(size_of(bag)[0] for bag in self.core.shared)
+            return PlaceCounts(
+                self.here.id,
+                now,
+                statistics.stealing_s + statistics.starving_s + self._idle.open_s(now),
+                self._idle.wanted,
+                statistics.steals_tried,
+                statistics.steals_won,
+                max(0, tasks - len(self._idle.busy)),
+                self._warm.is_set(),
+            )
 
     def report(self) -> PlaceResult[R]:
         """Hand over result and statistics, and begin new ones."""

@@ -105,6 +105,8 @@ class Resizing:
         self._request_numbers = itertools.count()
         self.progress_every_s = PROGRESS_EVERY_S
         self._progress_s = -math.inf
+        self.progressed: tuple[float, float | None] = (0.0, None)
+        """What the program has done, and of how much, as it last reported."""
         self._zero_s = self._workers.zero_s = time.monotonic() if began_s is None else began_s
         self._origin_s = 0.0
         self._lost_nodes: list[str] = []
@@ -161,6 +163,11 @@ class Resizing:
             self._machine.enable()
             nodes = self._machine.nodes.names()
         self._send(o.Ready(nodes))
+
+    @property
+    def takes_orders(self) -> bool:
+        """Whether the program has a handler, and has not ended."""
+        return self._handler is not None and not self.over
 
     def disable(self) -> None:
         """Give the handler up, and wait until an order that is being carried out, and its last call, have ended.
@@ -298,6 +305,13 @@ class Resizing:
                 timer = self.driver.transport.call_later(item.at_s, partial(self._due, number))
                 self._scheduled[number] = item, timer
 
+    def order_now(self, delta: int, hosts: tuple[str, ...] = ()) -> None:
+        """Give ourselves an order at once; the times of records go on, unlike with ``schedule``."""
+        with self.driver.lock:
+            number = next(self._scheduled_numbers)
+            order = r.ResizeOrder(number, "grow" if delta > 0 else "shrink", abs(delta), hosts)
+            self._event(lambda now: self._machine.ordered(order, now))
+
     def drain_scheduled(self) -> None:
         """Withdraw the scheduled orders that are not due yet."""
         with self.driver.lock:
@@ -345,6 +359,7 @@ class Resizing:
 
     def progress(self, done: float, total: float | None, unit: str) -> None:
         """Report the program's progress to the scheduler; not too often."""
+        self.progressed = done, total
         now = time.monotonic()
         if now - self._progress_s >= self.progress_every_s:
             self._progress_s = now

@@ -139,6 +139,15 @@ class Idleness:
         self.busy: set[int] = set()
         self._stealing = False
 
+    @property
+    def wanted(self) -> int:
+        """How many workers there are to be."""
+        return self._wanted
+
+    def open_s(self, now: float) -> float:
+        """Return the seconds of the stretches that have not ended, together."""
+        return sum(now - since for since in self._since.values())
+
     def stealing(self, stealing: bool, now: float) -> list[Stretch]:
         """The place begins or ceases to ask random victims."""
         if stealing == self._stealing:

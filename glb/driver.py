@@ -35,6 +35,8 @@ class Outcome(Generic[R]):
         statistics: The counts of all places together.
         places: The counts of each place that took part, by id.
         workers: Workers per place, at the end where nothing else was said of one.
+        held: Since when, in seconds from the first task, the job held how many nodes: from the beginning of a grow to
+            the end of a shrink.
         looks: How busy the nodes were over time, and what the job wanted, if it sizes itself.
     """
 
@@ -43,7 +45,14 @@ class Outcome(Generic[R]):
     statistics: Statistics
     places: dict[int, Statistics]
     workers: int
+    held: Sequence[tuple[float, int]] = ()
     looks: Sequence[Look] = ()
+
+    @property
+    def node_s(self) -> float:
+        """The node-seconds that the job held while it computed."""
+        ends = [*(from_s for from_s, _ in self.held[1:]), self.seconds]
+        return sum(nodes * (to_s - from_s) for (from_s, nodes), to_s in zip(self.held, ends, strict=True))
 
     def summary(self) -> str:
         """Return a table of what each place did and a sentence on where the time went, for people."""
@@ -185,6 +194,8 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             computation.forget()
             raise
         computation.progress.start()
+        if not elastic.held:
+            elastic.hold()
         program.size(config.target_efficiency)
         elastic.current = computation
     keeping = None if archive is None else _keep(archive, mark, computation)
@@ -197,6 +208,7 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             statistics,
             dict(computation.statistics),
             computation.workers.usual,
+            elastic.held_since(computation.started, seconds),
             () if program.sizing is None else program.sizing.looks_since(computation.started),
         )
     finally:
@@ -292,6 +304,7 @@ class Elastic(apgas.MalleableHandler):
         current: The computation that runs.
         user: The program's own handler, called in addition.
         bound: The cores on which the job is to compute only, if it was asked to.
+        held: From which time on, by ``time.monotonic``, the job held how many nodes.
     """
 
     def __init__(self) -> None:
@@ -300,6 +313,19 @@ class Elastic(apgas.MalleableHandler):
         self.user: apgas.MalleableHandler | None = None
         self.bound: apgas.CoreIds | None = None
         self._leaving: set[apgas.Place] = set()
+        self.held: list[tuple[float, int]] = []
+
+    def held_since(self, began_s: float, seconds: float) -> tuple[tuple[float, int], ...]:
+        """Return since when the job held how many nodes, in seconds from ``began_s`` on, for so many."""
+        held = tuple(self.held)
+        first = max((at for at in held if at[0] <= began_s), default=held[0])
+        later = [(at_s - began_s, nodes) for at_s, nodes in held if 0 < at_s - began_s < seconds]
+        return ((0.0, first[1]), *later)
+
+    def hold(self, arriving: int = 0) -> None:
+        """Note how many nodes the job holds, with places that arrive."""
+        nodes = apgas.nodes()
+        self.held.append((time.monotonic(), len(nodes) + arriving // max(map(len, nodes))))
 
     def members(self) -> list[apgas.Place]:
         """Return the places that a computation which begins now may use."""
@@ -349,6 +375,7 @@ class Elastic(apgas.MalleableHandler):
 
     def preGrow(self, nb_places: int) -> None:
         """Wait for a computation that newcomers can join."""
+        self.hold(nb_places)
         with self._running(len(apgas.resizes())) as computation:
             if computation is not None:
                 computation.give_back_cores()
@@ -390,6 +417,8 @@ class Elastic(apgas.MalleableHandler):
 
     def orderEnded(self, record: apgas.ResizeRecord) -> None:
         """Take place 0's share of the cores again if no newcomer came for whom it had given way."""
+        if record.kind != "workers":
+            self.hold()
         with self.changing:
             if record.kind == "grow" and record.outcome != "done" and self.current is not None:
                 self.current.share_cores()

@@ -51,6 +51,7 @@ def simulate(
     seed: int = 1,
     rule: str = "amdahl",
     evolving: float = 0.0,
+    target_efficiency: float | None = None,
     cost: str | Cost | None = None,
     warmup_s: float | None = None,
     options: ReplayOptions | None = None,
@@ -73,6 +74,7 @@ def simulate(
         seed: Determines which.
         rule: Which bounds malleable jobs get; one of ``scheduler_bridge.workloads.RULES``.
         evolving: The share of the malleable jobs that offer nodes and ask for them while they run.
+        target_efficiency: These jobs size themselves to hold this efficiency, all of them if ``evolving`` is 0.
         cost: Of resizes: ``none``, ``constant:SECONDS``, ``mebf``, ``measured``, or another model; None: as ``options``
             say.
         warmup_s: What the figures leave out at the beginning; None: as ``options`` say.
@@ -99,8 +101,8 @@ def simulate(
         how = replace(how, warmup_s=warmup_s)
     if malleable:
         workload = convert(workload, malleable, seed, RULES[rule])
-    if evolving:
-        workload = make_evolving(workload, evolving, seed)
+    if evolving or target_efficiency is not None:
+        workload = make_evolving(workload, evolving or 1.0, seed, target_efficiency)
     setup = Setup(workload, name, make_policy, nodes or workload.nodes, how)
     return Simulation(setup, setup.replay(progress=progress))
 

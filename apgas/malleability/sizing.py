@@ -272,6 +272,20 @@ class Controller:
         self._parts, self._windows = [], []
         self._settled_s = now + self.sizing.window_s
 
+    def next_s(self, now: float) -> float:
+        """Return when a further measurement may matter, if all stays as it is: for those that foresee measurements.
+
+        Args:
+            now: The time.
+
+        Returns:
+            That time; infinite if the size is settled until something changes.
+        """
+        if now < self._retry_s:
+            return self._retry_s
+        settled = len(self._windows) == _SLOW and self._asked is None and self._granted is None
+        return math.inf if settled else now + self._scale * self.sizing.window_s
+
     # what it leads to -----------------------------------------------------------------------------------------------
 
     def _decide(self, measured: Measured) -> int:

@@ -83,8 +83,16 @@ class SelfSizing:
         return self._controller.reversals
 
     def looks_since(self, began_s: float) -> list[Look]:
-        """Return what was measured and wanted since a time of ``time.monotonic``."""
-        return [look for look in tuple(self.looks) if look.at_s >= began_s]
+        """Return what was measured and wanted lately.
+
+        Args:
+            began_s: Since when, by ``time.monotonic``.
+
+        Returns:
+            The looks since then, in their order, with times that are counted from then.
+        """
+        replace = msgspec.structs.replace
+        return [replace(look, at_s=look.at_s - began_s) for look in tuple(self.looks) if look.at_s >= began_s]
 
     def stop(self) -> None:
         """Keep the size from now on; what was asked for already may still come."""

@@ -16,7 +16,14 @@ import typer
 import typer.main
 
 from .errors import BadUsage
-from .options import check_scheduler_loss, check_transport, parse_hosts, parse_orders, parse_slow_resizes
+from .options import (
+    check_efficiency,
+    check_scheduler_loss,
+    check_transport,
+    parse_hosts,
+    parse_orders,
+    parse_slow_resizes,
+)
 
 if TYPE_CHECKING:
     from glb.bag import Bag, Result
@@ -93,6 +100,17 @@ class CommonOptions:
     orders: Annotated[
         str, _option('Resizes without a scheduler, as "SECONDS:+N,SECONDS:-N", and "SECONDS:workers=N".')
     ] = ""
+    target_efficiency: Annotated[
+        float | None,
+        _option(
+            "Let the job ask for nodes and give some back, so that this share of their time goes into work, like 0.9.",
+            show_default="keeps its size",
+        ),
+    ] = None
+    max_nodes: Annotated[
+        int | None,
+        _option("The most nodes that it asks for.", show_default="what a scheduler grants; else one for each core"),
+    ] = None
     hosts: Annotated[str | None, _option("Hosts of added places, as a,b.", show_default="this host")] = None
     hostfile: Annotated[Path | None, _option("The same as a file, one host a line.")] = None
     transport: Annotated[str, _option("How places talk: tcp or mpi.", envvar="APGAS_TRANSPORT")] = "tcp"
@@ -136,6 +154,7 @@ class CommonOptions:
                 "give a positive --rate, or leave it out for full speed",
             )
         _ = self.places_go_to, self.added_s
+        check_efficiency(self.target_efficiency, self.max_nodes)
         check_transport(self.transport)
         parse_orders(self.orders)
         check_scheduler_loss(self.on_scheduler_loss)

@@ -48,6 +48,10 @@ class Measurement:
         counts: What each place did in the last computation.
         nodes: The node of each of these places.
         total: The sums over them.
+        node_s: Node-seconds that the job held in the last computation.
+        held: Since when in it, in seconds, how many nodes.
+        looks: When in it, in seconds, a job that sizes itself had how many nodes, with which efficiency, and by how
+            many it wanted to change.
         provenance: See ``gather_provenance``.
         notes: More lines for the table, name and text.
     """
@@ -65,6 +69,9 @@ class Measurement:
     counts: Mapping[int, Statistics] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
     total: Statistics = field(default_factory=Statistics)
+    node_s: float = 0.0
+    held: Sequence[tuple[float, int]] = ()
+    looks: Sequence[tuple[float, int, float, int]] = ()
     provenance: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[tuple[str, str]] = ()
 
@@ -111,6 +118,9 @@ class Measurement:
                 {"place": place, "node": self.nodes[place], **asdict(counts)}
                 for place, counts in sorted(self.counts.items())
             ],
+            "node_seconds": self.node_s,
+            "held": [list(pair) for pair in self.held],
+            "looks": [list(look) for look in self.looks],
             "provenance": dict(self.provenance),
         }
 
@@ -310,6 +320,8 @@ def table_rows(measurement: Measurement) -> list[tuple[str, str]]:
         ("rate", f"{scaled(measurement.rate)} {measurement.benchmark.unit}/s{rule}"),
         ("steals", f"{measurement.steals:,}"),
     ]
+    if measurement.looks:
+        lines.append(("sizes itself", _sizing_line(measurement)))
     return lines + [("resize", _resize_line(record)) for record in measurement.resizes] + list(measurement.notes)
 
 
@@ -321,6 +333,12 @@ def _verdict(measurement: Measurement) -> str:
             return f"NO: {measurement.checked_against}"
         case None:
             return measurement.checked_against
+
+
+def _sizing_line(measurement: Measurement) -> str:
+    sizes = [nodes for _, nodes in measurement.held]
+    busy = sum(nodes * share for _, nodes, share, _ in measurement.looks) / sum(n for _, n, _, _ in measurement.looks)
+    return f"{measurement.node_s:.1f} node-seconds on {min(sizes)} to {max(sizes)} nodes, {busy:.0%} busy"
 
 
 def _resize_line(record: ResizeRecord) -> str:

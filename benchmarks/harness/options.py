@@ -73,6 +73,27 @@ def check_scheduler_loss(text: str) -> None:
         )
 
 
+def check_efficiency(target: float | None, max_nodes: int | None) -> None:
+    """Refuse what no job can hold.
+
+    Raises:
+        BadUsage: The target is no share of 1, or there is a largest size without a target, or it is none.
+    """
+    if target is not None and not 0 < target < 1:
+        raise BadUsage(
+            f"--target-efficiency {target:g}",
+            "the efficiency is a share of the nodes' time, above 0 and below 1",
+            "give a share, like --target-efficiency 0.9",
+        )
+    if max_nodes is not None and (target is None or max_nodes < 1):
+        why = "a job asks for at most 1 node or more" if target is not None else "the job does not ask for nodes"
+        raise BadUsage(
+            f"--max-nodes {max_nodes}",
+            why,
+            "give it with --target-efficiency, like --target-efficiency 0.9 --max-nodes 8",
+        )
+
+
 def parse_slow_resizes(text: str) -> tuple[float, float] | None:
     """Parse ``"0.5,1.2"``: seconds added to a grow and to a shrink; empty: None.
 

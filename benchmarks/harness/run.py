@@ -198,6 +198,12 @@ def _granularity(benchmark: Benchmark[R], options: CommonOptions) -> int | None:
     return max(1, min(benchmark.default_granularity, int(options.rate * CALL_S)))
 
 
+def _sizing(options: CommonOptions) -> apgas.Sizing | None:
+    if options.target_efficiency is None:
+        return None
+    return apgas.Sizing(target=options.target_efficiency, max_nodes=options.max_nodes, hosts=options.places_go_to)
+
+
 def _compute(
     benchmark: Benchmark[R], options: CommonOptions, measurement: Measurement, warm_up: Callable[[], object]
 ) -> R:
@@ -220,10 +226,13 @@ def _compute(
             static=benchmark.static,
             on_progress=on_progress,
             warm_up=warm_up,
+            target_efficiency=_sizing(options),
         )
         outcome = glb.compute(bag, benchmark.make_result, config)
     measurement.runs_s.append(outcome.seconds)
     measurement.counts, measurement.total = outcome.places, outcome.statistics
+    measurement.node_s, measurement.held = outcome.node_s, outcome.held
+    measurement.looks = [(look.at_s, look.nodes, look.efficiency, look.wanted) for look in outcome.looks]
     measurement.nodes = {number: apgas.place(number).node for number in outcome.places}
     return outcome.result
 

@@ -42,6 +42,14 @@ EvolvingOption = Annotated[
         help="Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
     ),
 ]
+EfficiencyOption = Annotated[
+    float | None,
+    typer.Option(
+        "--target-efficiency",
+        help="Have evolving jobs size themselves to hold this efficiency; without --evolving all malleable ones.",
+        show_default="they ask for drawn numbers",
+    ),
+]
 MalleableOption = Annotated[
     float, typer.Option("--malleable", min=0, max=1, help="Make this share of the rigid jobs malleable.")
 ]
@@ -134,6 +142,7 @@ class Conversion:
     malleable: MalleableOption = 1.0
     rule: RuleOption = "amdahl"
     evolving: EvolvingOption = 0.0
+    target_efficiency: EfficiencyOption = None
     seed: SeedOption = 0
 
     def converted(self, workload: Workload) -> Workload:
@@ -148,11 +157,15 @@ class Conversion:
             raise CliError(f"--rule {self.rule}: no such rule", f"there are {', '.join(RULES)}", "choose one of them")
         if self.malleable:
             workload = convert(workload, self.malleable, self.seed, RULES[self.rule])
-        if not self.evolving:
+        target = self.target_efficiency
+        if not self.evolving and target is None:
             return workload
+        option = f"--evolving {self.evolving}" if target is None else f"--target-efficiency {target:g}"
+        if target is not None and not 0 < target < 1:
+            raise CliError(f"{option}: no job can hold it", "it is a share of the nodes' time", "give one like 0.9")
         if not any(job.is_malleable for job in workload.jobs):
-            raise CliError(f"--evolving {self.evolving}: no job is malleable", hint="give --malleable, too")
-        return make_evolving(workload, self.evolving, self.seed)
+            raise CliError(f"{option}: no job is malleable", hint="give --malleable, too")
+        return make_evolving(workload, self.evolving or 1.0, self.seed, target)
 
 
 def _seconds(begin: str, start_unix_s: float | None) -> float:

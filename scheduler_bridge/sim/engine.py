@@ -319,9 +319,7 @@ class Engine:
                 self._go_on(run, event.nodes if event.nodes != ALL else len(run.nodes))
         elif isinstance(event, Wish):
             if not run.over and version == run.version:
-                events.append(EvolvingRequest(event.job_id, run.job.wishes[run.wishes][1]))
-                run.wishes += 1
-                self._foresee_wish(run)
+                self._wish(run, events)
         elif not run.over:
             assert not isinstance(event, Release)
             events.append(self._happens(event, run))
@@ -359,6 +357,7 @@ class Engine:
                 self._use(run, run.ordered_cores, record)
             case ResizeFailed():
                 self._arrived(run, record)
+                self._answer(run, 0)
                 if run.rate == 0 or run.dead:
                     self._go_on(run, len(run.nodes))
             case _:
@@ -437,12 +436,35 @@ class Engine:
         if nodes:
             takes_s = run.left_s / run.rate if risk is None else run.takes_s(run.left_s)
             self._push(now + takes_s, JobEnded(run.job.job_id, "completed"), run)
-            if run.job.wishes:
+            if run.job.wishes or run.job.target_efficiency:
                 self._foresee_wish(run)
+
+    def _wish(self, run: Run, events: list[Event]) -> None:
+        """The job is where it asks for nodes, or looks at itself to see how many it wants."""
+        if not run.job.target_efficiency:
+            events.append(EvolvingRequest(run.job.job_id, run.job.wishes[run.wishes][1]))
+            run.wishes += 1
+        elif wanted := run.look(self._now):
+            events.append(EvolvingRequest(run.job.job_id, wanted))
+            return  # it looks again when it is answered
+        self._foresee_wish(run)
+
+    def _answer(self, run: Run, granted: int) -> None:
+        """A job that sizes itself is answered: by an order, a refusal, or the failure of the order."""
+        if not run.wanted or granted * run.wanted < 0:
+            return  # it has not asked for that
+        run.sizing().answered(granted, self._now)
+        if not granted:
+            run.wanted = 0
+            self._foresee_wish(run)
 
     def _foresee_wish(self, run: Run) -> None:
         """Predict when the job asks for nodes next."""
-        if run.wishes < len(run.job.wishes):
+        if run.job.target_efficiency:
+            next_s = run.sizing().next_s(self._now)
+            if next_s < math.inf:
+                self._push(next_s, Wish(run.job.job_id), run)
+        elif run.wishes < len(run.job.wishes):
             share, _ = run.job.wishes[run.wishes]
             ahead_s = run.left_at(self._now) - (1.0 - share) * run.job.runtime_s
             self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(run.job.job_id), run)
@@ -463,8 +485,10 @@ class Engine:
             case KeepNodes() | NodeLeft() | RefuseReservation():
                 pass
             case Refuse():
-                if self._waiting.pop(effect.job_id, None) is not None:  # else a job that runs asked for nodes
+                if self._waiting.pop(effect.job_id, None) is not None:
                     self._records[effect.job_id].refused = True
+                elif (asking := self._runs.get(effect.job_id)) is not None:
+                    self._answer(asking, 0)
             case _:
                 assert_never(effect)
 
@@ -592,6 +616,8 @@ class Engine:
     def _order(self, order: SendOrder, run: Run) -> None:
         if order.kind == "grow":
             run.arriving = order.nodes
+        if order.kind != "workers":
+            self._answer(run, order.count if order.kind == "grow" else -order.count)
         for time_s, what in answers(order, run, self._now):
             if isinstance(what, Change) and what.nodes and time_s <= self._now:
                 self._go_on(run, what.nodes)

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, overload
 
 import msgspec
 
+from apgas.malleability.sizing import Controller, Measured, Sizing
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core.events import Effect, Event, Outcome
 from scheduler_bridge.model import JobSpec
@@ -258,6 +259,7 @@ class SimResult(msgspec.Struct, frozen=True):
 
 # A job while it runs: its progress, and what happens to it that the scheduler does not see ---------------------------
 
+_LOOKS: Final = 500
 _ROUNDING: Final = 1e-9
 """What is this close to the end of a step is there."""
 
@@ -295,6 +297,34 @@ class Run(msgspec.Struct):
     """The nodes that are held for it while it grows."""
     dead: tuple[str, ...] = ()
     """The nodes that it has lost."""
+    sizes_itself: Controller | None = None
+    """What decides how many nodes it wants; None: it does not size itself."""
+    wanted: int = 0
+    """The change that it asks for."""
+
+    def sizing(self) -> Controller:
+        """What decides how many nodes it wants. [D] It looks 500 times in its runtime, at most twice a second."""
+        if self.sizes_itself is None:
+            job = self.job
+            window_s = min(3600.0, max(0.5, job.runtime_s / _LOOKS))
+            self.sizes_itself = Controller(
+                Sizing(
+                    target=job.target_efficiency,
+                    min_nodes=job.min_nodes,
+                    max_nodes=job.max_nodes,
+                    window_s=window_s,
+                )
+            )
+        return self.sizes_itself
+
+    def look(self, now: float) -> int:
+        """Measure the job's efficiency since its last look; return by how many nodes it wants to change."""
+        controller, nodes, rate = self.sizing(), len(self.nodes), self.rate
+        share = rate / (nodes * self.rate_on(1))
+        remaining_s = self.left_at(now) / rate if rate > 0 else None
+        measured = Measured(now, controller.sizing.window_s, [share] * nodes, remaining_s=remaining_s)
+        self.wanted = controller.measured(measured)
+        return self.wanted
 
     def rate_on(self, nodes: int) -> float:
         """Seconds of the runtime at the size asked for that pass per second on ``nodes`` nodes."""

@@ -117,8 +117,8 @@ def _changes(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> dict[str,
     if job.is_malleable:
         if job.rho == 0 and job.speedup != "linear":
             changes["rho"] = believed_rho(job, speedup)
-        if behaviour.moldable and job.wishes:
-            changes["wishes"] = ()
+        if behaviour.moldable and (job.wishes or job.target_efficiency):
+            changes |= {"wishes": (), "target_efficiency": 0.0}
         steps = job.steps or behaviour.steps
         if behaviour.point_s > 0:
             steps = math.ceil(job.runtime_s / behaviour.point_s)

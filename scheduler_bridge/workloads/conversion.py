@@ -165,7 +165,7 @@ def shake(workload: Workload, by_s: float, seed: int) -> Workload:
     return replace(workload, jobs=in_order(moved))
 
 
-def make_evolving(workload: Workload, proportion: float, seed: int) -> Workload:
+def make_evolving(workload: Workload, proportion: float, seed: int, target_efficiency: float | None = None) -> Workload:
     """Let a share of the malleable jobs offer nodes while they run, and ask for them again.
 
     [D] No trace has what such jobs want. One offers 1 to as many nodes as it may do without at the size that it
@@ -177,13 +177,18 @@ def make_evolving(workload: Workload, proportion: float, seed: int) -> Workload:
         workload: Its malleable jobs that have one size only stay as they are.
         proportion: From 0 to 1; of the malleable jobs, chosen as ``convert`` chooses.
         seed: Determines which, when, and how many nodes.
+        target_efficiency: They size themselves to hold this efficiency, instead of what is drawn; None: they do not.
 
     Raises:
-        ValueError: The proportion is out of range.
+        ValueError: The proportion is out of range, or the efficiency.
     """
-    return _changed(
-        workload, proportion, f"{seed} evolving", lambda job: job.is_malleable, lambda job: _wishing(job, seed)
-    )
+
+    def evolving(job: TraceJob) -> TraceJob:
+        if target_efficiency is None:
+            return _wishing(job, seed)
+        return structs.replace(job, target_efficiency=target_efficiency, wishes=())
+
+    return _changed(workload, proportion, f"{seed} evolving", lambda job: job.is_malleable, evolving)
 
 
 def _wishing(job: TraceJob, seed: int) -> TraceJob:

@@ -3,8 +3,9 @@
 A file is one job, or a workload with ``nodes`` of the machine and a table ``[[job]]`` for every job. Keys: those of a
 job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``, ``user``; the others
 are not needed and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup``
-(linear), ``steps`` (0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``overhead`` (none: alpha and beta
-of a resize), ``count`` (1: number of equal jobs) and ``every_s`` (0: seconds between their submissions).
+(linear), ``steps`` (0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``target_efficiency`` (none: that
+of a job that sizes itself), ``overhead`` (none: alpha and beta of a resize), ``count`` (1: number of equal jobs) and
+``every_s`` (0: seconds between their submissions).
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.workload import TraceJob, Workload, dependencies, in_order, unknown_nodes
 
 _AFTER: Final = ("after_ok", "after_any", "think_s")
-_SIMULATED: Final = ("think_s", "submit_s", "runtime_s", "speedup", "steps", "wishes", "overhead", "count", "every_s")
+_SIMULATED: Final = (
+    "think_s", "submit_s", "runtime_s", "speedup", "steps", "wishes", "target_efficiency", "overhead", "count",
+    "every_s",
+)  # fmt: skip
 _OF_THE_FILE: Final = ("nodes", "name", "job")
 _HINT: Final = "see the reference of workloads for the keys of a job file"
 _MAX_COUNT: Final = 1_000_000
@@ -107,6 +111,7 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
             speedup=str(entry.get("speedup", "linear")),
             steps=int(entry.get("steps", 0)),
             wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
+            target_efficiency=float(entry.get("target_efficiency", 0)),
             overhead=_overhead(entry),
             think_s=float(entry.get("think_s", 0)),
         )

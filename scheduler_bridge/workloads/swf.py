@@ -48,7 +48,7 @@ _FIELDS: Final = (
 _COUNT: Final = len(_FIELDS)
 _NAMED: Final = ("User", "Group", "Queue", "Partition", "Name")
 """Comments that give a number its name."""
-_OURS: Final = ("Malleable", "Overhead", "Evolving", "Allotments", "AfterOk", "AfterAny")
+_OURS: Final = ("Malleable", "Overhead", "Evolving", "Efficiency", "Allotments", "AfterOk", "AfterAny")
 """Comments of ``write_swf`` about a job."""
 _LIMIT: Final = 2.0**53
 """Beyond, not every whole number is a float; no time and no size is as large."""
@@ -476,6 +476,7 @@ def _with_comments(job: TraceJob, file: _File, machine: _Machine) -> TraceJob:
         job,
         allocations=_pairs(file.comments["Allotments"].get(job.job_id, "")),
         wishes=_pairs(file.comments["Evolving"].get(job.job_id, "")),
+        target_efficiency=float(file.comments["Efficiency"].get(job.job_id, 0)),
         after_ok=tuple(map(int, file.comments["AfterOk"].get(job.job_id, "").split())),
         after_any=tuple(map(int, file.comments["AfterAny"].get(job.job_id, "").split())),
     )
@@ -537,6 +538,8 @@ def swf_lines(workload: Workload) -> Iterator[str]:
             )
         if job.overhead is not None:
             yield f"; Overhead: {job.job_id} " + " ".join(_plain(value) for value in job.overhead)
+        if job.target_efficiency:
+            yield f"; Efficiency: {job.job_id} {_plain(job.target_efficiency)}"
         yield from _list_comments(job)
         if job.name:
             yield f"; Name: {job.job_id} {one_line(job.name)}"

@@ -66,6 +66,8 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
         after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
         after_any: Jobs that are to end before, however they do.
         reservation: The advance reservation on whose nodes it is to run; empty: none.
+        target_efficiency: The share of its nodes' time that is to go into work, of an evolving job that sizes itself and
+            has no other wishes; 0: it does not. On n nodes that share is its speedup over that on one, divided by n.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -98,6 +100,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
     after_ok: tuple[int, ...] = ()
     after_any: tuple[int, ...] = ()
     reservation: str = ""
+    target_efficiency: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.min_nodes:
@@ -131,10 +134,17 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
             raise InvalidJobError(f"job {self.job_id}: overhead is {self.overhead}, must be finite and not negative")
         if not 0 <= self.think_s < math.inf:
             raise InvalidJobError(f"job {self.job_id}: think_s is {self.think_s}, must not be negative, and finite")
-        if self.wishes:
+        if self.wishes or self.target_efficiency:
             self._check_wishes()
 
     def _check_wishes(self) -> None:
+        if self.target_efficiency:
+            if not 0 < self.target_efficiency < 1 or not self.is_malleable or self.wishes:
+                raise InvalidJobError(
+                    f"job {self.job_id}: target_efficiency is {self.target_efficiency}; it is below 1, and only a "
+                    "malleable job without wishes has one"
+                )
+            return
         shares = [share for share, _ in self.wishes]
         if not self.is_malleable or shares != sorted(shares) or not 0 <= shares[0] <= shares[-1] < 1:
             raise InvalidJobError(

@@ -75,7 +75,7 @@ class Course:
         return sum(a != b for a, b in itertools.pairwise(signs))
 
 
-def run(program: Program, start: int, seed: int = 0, *, grants: float = 1.0, step_s: float = 0.1) -> Course:
+def run(program: Program, start: int, seed: int = 0, *, grants: float = 1.0, step_s: float = 0.25) -> Course:
     """Let a program size itself, with the times that resizes take on one machine."""
     chance = random.Random(seed)
     sizing = Sizing(target=TARGET, max_nodes=MOST)
@@ -152,7 +152,7 @@ def starts(best: int) -> list[int]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run_turns_twice_at_most_from_any_size(name: str) -> None:
     for start in {1, *starts(PROGRAMS[name].best()[0]), MOST}:
-        for seed in range(4):
+        for seed in range(2):
             course = run(PROGRAMS[name], start, seed, grants=1.0 if seed % 2 else 0.5)
             assert course.turns <= 2, course.sizes
             assert course.reversals == course.turns
@@ -162,11 +162,11 @@ def test_a_run_turns_twice_at_most_from_any_size(name: str) -> None:
 def test_it_uses_little_more_than_the_best_fixed_size_and_is_nearly_as_fast(name: str) -> None:
     best, runtime_s, node_s = PROGRAMS[name].best()
     for start in starts(best):
-        courses = [run(PROGRAMS[name], start, seed) for seed in range(7)]
+        courses = [run(PROGRAMS[name], start, seed) for seed in range(5)]
         used = sorted(course.node_s / node_s for course in courses)
         took = sorted(course.runtime_s / runtime_s for course in courses)
-        assert used[3] <= 1.08, (start, used)
-        assert took[3] <= 1.15, (start, took)
+        assert used[2] <= 1.08, (start, used)
+        assert took[2] <= 1.15, (start, took)
         assert used[-1] <= 1.1, (start, used)
         assert took[-1] <= 1.25, (start, took)
 

@@ -105,7 +105,17 @@ class FakeRuntime:
             ]
         statistics = Statistics(tasks=bag.work, steals_won=3, lifeline_deals=2)
         places = {0: Statistics(tasks=bag.work, worst_lag_s=0.2)}
-        return SimpleNamespace(result=result, seconds=0.5, statistics=statistics, places=places, workers=4)
+        look = SimpleNamespace(at_s=0.25, nodes=2, efficiency=0.5, wanted=1)
+        return SimpleNamespace(
+            result=result,
+            seconds=0.5,
+            statistics=statistics,
+            places=places,
+            workers=4,
+            held=((0.0, 2), (0.3, 3)),
+            node_s=1.2,
+            looks=[look] if config.target_efficiency is not None else [],
+        )
 
 
 @pytest.fixture
@@ -147,6 +157,32 @@ def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path
     assert set(provenance) >= {"cpu", "mpi", "versions", "commit", "hosts", "seed"}
     assert provenance["hosts"] == ["a", "b", "c"]
     assert provenance["seed"] == 1
+    assert (result["node_seconds"], result["held"], result["looks"]) == (1.2, [[0.0, 2], [0.3, 3]], [])
+
+
+def test_a_job_that_sizes_itself_says_how(
+    runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, path = with_json(tmp_path, target_efficiency=0.9, max_nodes=5, hosts="c,d", quiet=False)
+    assert run.run_benchmark(build(SAMPLES, 1), options) == 0
+    sizing = runtime.configs[-1].target_efficiency
+    assert (sizing.target, sizing.max_nodes, sizing.hosts) == (0.9, 5, ("c", "d"))
+    assert read(path)["looks"] == [[0.25, 2, 0.5, 1]]
+    assert "1.2 node-seconds on 2 to 3 nodes, 50% busy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"target_efficiency": 1.0}, "--target-efficiency 1"),
+        ({"target_efficiency": 0.9, "max_nodes": 0}, "--max-nodes 0"),
+        ({"max_nodes": 3}, "does not ask for nodes"),
+    ],
+)
+def test_what_no_job_can_hold_is_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadUsage) as refused:
+        CommonOptions(**options).check()
+    assert why in f"{refused.value.culprit}: {refused.value.why}"
 
 
 def test_the_start_is_reported_where_the_system_knows_it(

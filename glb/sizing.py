@@ -69,8 +69,11 @@ class Gauge:
             self._latest[counts.place] = counts
             self._answered.notify_all()
 
-    def measure(self, number: int) -> apgas.Measured:
-        """(place 0) Ask all places how they fare in computation ``number``; return what was so since the last time."""
+    def measure(self, number: int) -> apgas.Measured | None:
+        """(place 0) Ask all places how they fare in computation ``number``; return what was so since the last time.
+
+        None: they are asked for the first time.
+        """
         nodes = [[place.id for place in places] for places in apgas.nodes()]
         asked_s, before_s = time.monotonic(), self._asked_s
         with self._answered:
@@ -86,6 +89,8 @@ class Gauge:
             )
             now = {place: counts for place, counts in self._latest.items() if place in everyone}
         before, self._before, self._asked_s = self._before, now, asked_s
+        if not before:
+            return None
         return measured(nodes, before, now, asked_s, asked_s - before_s, counted=self.counted)
 
 

@@ -66,8 +66,8 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
         after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
         after_any: Jobs that are to end before, however they do.
         reservation: The advance reservation on whose nodes it is to run; empty: none.
-        target_efficiency: The share of its nodes' time that is to go into work, of an evolving job that sizes itself and
-            has no other wishes; 0: it does not. On n nodes that share is its speedup over that on one, divided by n.
+        target_efficiency: The share of its nodes' time that is to go into work, of an evolving job that sizes itself,
+            without other wishes; 0: it does not. On n nodes that share is its speedup over that on one, divided by n.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.

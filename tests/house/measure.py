@@ -77,6 +77,7 @@ ADDED = {
     "a scheduler that is lent such nodes, and companions on nodes like the job's": (1, 510),
     "benchmarks.harvest, which takes them back again and again": (1, 440),
     "the gate of v1 for real programs: addresses, names, late answers, variables of scripts": (0, 400),
+    "jobs that size themselves, live and simulated, and benchmarks.sizing": (4, 1_345),
     "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),
 }
 """Features that are younger than the goals for files and lines, with the files and lines that each may take."""

@@ -253,6 +253,13 @@ def test_evolving_jobs_ask_for_nodes(tmp_path: Path) -> None:
         found = json.loads(out.read_text())
         assert found["metrics"]["grows"] + found["metrics"]["shrinks"] == resizes
         assert found["options"]["evolving"] == float(bool(options))
+    sizing = ("--target-efficiency", "0.9", "--json", str(out))
+    words = ["simulate", "--workload", str(file), "--policy", "conservative", *sizing]
+    file.write_text(jobs + 'speedup = "amdahl:0.8"\n')
+    assert run(words) == 0
+    assert json.loads(out.read_text())["metrics"]["shrinks"] > 0, "it uses one node well, and starts on 4"
+    assert run([*words, "--moldable"]) == 0
+    assert json.loads(out.read_text())["metrics"]["shrinks"] == 0
     file.write_text(jobs + "wishes = [[0.25, -1], [0.75, 1]]\n")
     assert run(["simulate", "--workload", str(file), "--policy", "fcfs", "--json", str(out)]) == 0
     assert json.loads(out.read_text())["metrics"]["shrinks"] == 1
@@ -364,6 +371,8 @@ def test_the_pauses_of_a_policy_can_be_others(tmp_path: Path) -> None:
         (("--policy", "easy", "--walltime", "long"), "--walltime long: no such rule"),
         (("--policy", "easy", "--start", "soon"), "--from soon: neither a date nor seconds"),
         (("--policy", "easy", "--evolving", "0.5"), "--evolving 0.5: no job is malleable"),
+        (("--policy", "easy", "--target-efficiency", "0.9"), "--target-efficiency 0.9: no job is malleable"),
+        (("--policy", "easy", "--target-efficiency", "1"), "--target-efficiency 1: no job can hold it"),
         (("--policy", "easy", "--start", "2030-01-01"), "no job in this time"),
         (("--policy", "easy", "--window", "1h:2h"), "--window 1h:2h: nothing is drawn"),
         (("--policy", "easy", "--gantt", "x.png", "--window", "2h:1h"), "--window 2h:1h: it ends before it begins"),

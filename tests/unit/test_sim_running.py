@@ -10,9 +10,10 @@ import pytest
 from support.simulated import simulated
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.events import Effect, Event, NodeDown, NodeUp, ResizeDeferred
+from scheduler_bridge.core.events import Effect, Event, EvolvingRequest, NodeDown, NodeUp, ResizeDeferred
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Engine, SimRecord, Simulated, parse_cost, random_failures, simulate
+from scheduler_bridge.sim.scaling import Amdahl
 
 
 def rigid(job_id: int, nodes: int, submit_s: float = 0.0, walltime_s: float = 1000.0) -> JobSpec:
@@ -113,6 +114,30 @@ def test_an_evolving_job_asks_when_it_is_there() -> None:
     record = simulate(4, policies.get("easy"), [sim]).records[0]
     assert record.sizes == [(0.0, 4), (6.25, 2), (18.75, 4)]
     assert record.end_s == 18.75 + 50 / 4
+
+
+def test_a_job_that_sizes_itself_comes_to_the_size_that_it_uses() -> None:
+    # serial for 3 %: 90 % of 4 nodes work, 89 % of 5; it starts on its maximum of 32
+    job = malleable(0, 1, 32)
+    sim = simulated(job, 4000.0, speedup=Amdahl(0.97), target_efficiency=0.9)
+    record = simulate(32, policies.get("easy"), [sim]).records[0]
+    sizes = [nodes for _, nodes in record.sizes]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] in (4, 5)
+
+
+def test_a_job_that_sizes_itself_is_refused_what_others_wait_for_and_asks_again() -> None:
+    # job 1 needs all that job 0 leaves, until it ends at 40 s; then job 0 grows to its maximum
+    asks = simulated(malleable(0, 2, 8), 2000.0, target_efficiency=0.9)
+    waits = simulated(rigid(1, 6), 40.0)
+    asked: list[float] = []
+
+    def note(now: float, events: Sequence[Event], _: Sequence[Effect]) -> None:
+        asked.extend(now for event in events if isinstance(event, EvolvingRequest))
+
+    record = Engine(8, policies.get("malleable"), observer=note).run([waits, asks]).records[0]
+    assert record.sizes[-1][1] == 8
+    assert len(asked) < 30
 
 
 def test_the_scheduler_sees_and_decides_at_ticks_only() -> None:

@@ -346,6 +346,20 @@ def test_some_malleable_jobs_offer_nodes_and_ask_for_them_again() -> None:
         make_evolving(workload, 1.1, 5)
 
 
+def test_some_malleable_jobs_size_themselves(tmp_path: Path) -> None:
+    workload = convert(small(), 0.6, 5)
+    sizing = make_evolving(workload, 0.5, 5, 0.9)
+    chosen = {job.job_id for job in sizing.jobs if job.target_efficiency == 0.9}
+    assert {job.job_id for job in make_evolving(workload, 0.5, 5).jobs if job.wishes} <= chosen
+    write_swf(sizing, tmp_path / "sizing.swf")
+    read = load(tmp_path / "sizing.swf").jobs
+    assert {job.job_id for job in read if job.target_efficiency == 0.9} == chosen
+    with pytest.raises(InvalidJobError, match="target_efficiency is 2"):
+        make_evolving(workload, 0.5, 5, 2.0)
+    with pytest.raises(InvalidJobError, match="target_efficiency"):
+        TraceJob(1, 0.0, 10.0, 10.0, 2, target_efficiency=0.9)
+
+
 def test_only_malleable_jobs_have_wishes_in_order() -> None:
     malleable = TraceJob(1, 0.0, 10.0, 10.0, 2, 1, 4, "malleable")
     rigid = TraceJob(1, 0.0, 10.0, 10.0, 2)

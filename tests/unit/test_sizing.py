@@ -1,0 +1,265 @@
+"""Jobs that size themselves: what they want and when, and programs that do so on simulated places."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import apgas
+import glb
+from apgas.malleability.sizing import Controller, Measured, Sizing
+from apgas.runtime.program import program
+from apgas.testing.handlers import ReleaseNewest
+from apgas.testing.pytest_plugin import MakeJob
+from benchmarks.sizing import Naps, Slept
+from glb.sizing import PlaceCounts, measured
+
+WINDOW_S = 0.5
+
+
+class Watched:
+    """A controller that is shown one window after another."""
+
+    def __init__(self, **settings: object) -> None:
+        self.controller = Controller(Sizing(**({"target": 0.9, "max_nodes": 16} | settings)))  # type: ignore[arg-type]
+        self.now = 0.0
+
+    def see(self, busy: Sequence[float], windows: int = 1, **others: object) -> int:
+        """What it wants first, if these shares are measured so often."""
+        for _ in range(windows):
+            self.now += WINDOW_S
+            if wanted := self.controller.measured(Measured(self.now, WINDOW_S, busy, **others)):  # type: ignore[arg-type]
+                return wanted
+        return 0
+
+
+def test_a_job_that_uses_half_of_its_nodes_gives_back_what_it_does_not_need() -> None:
+    watched = Watched()
+    assert watched.see([0.45] * 8, 2) == 0, "the first window is left out, and one is not enough"
+    assert watched.see([0.45] * 8) == -4
+    assert watched.controller.why == "45% busy on 8 nodes"
+    watched.controller.answered(-4, watched.now)
+    assert watched.see([0.9] * 4, 20) == 0
+    assert watched.controller.reversals == 0
+
+
+def test_a_job_whose_nodes_are_busy_asks_for_as_many_again_when_that_pays() -> None:
+    watched = Watched()
+    assert watched.see([1.0, 1.0], 5) == 0, "after 2.5 s a grow of 0.3 s does not pay yet"
+    assert watched.see([1.0, 1.0], 5) == 2
+    known = Watched()
+    assert known.see([1.0, 1.0], 3, remaining_s=60.0) == 2, "the end is known to be far away"
+    near = Watched()
+    assert near.see([1.0, 1.0], 40, remaining_s=2.0) == 0, "it is near"
+
+
+def test_no_more_is_asked_for_than_there_is_work_for() -> None:
+    assert Watched().see([1.0] * 4, 20, spare=2) == 2
+    assert Watched().see([1.0] * 4, 20, spare=0) == 0
+    assert Watched(max_nodes=5).see([1.0] * 4, 20) == 1
+    assert Watched().see([1.0] * 4, 20, failed=0.95) == 0, "who steals finds nothing"
+
+
+def test_nodes_without_anything_to_do_leave() -> None:
+    watched = Watched()
+    assert watched.see([1.0] * 15 + [0.0], 20) == -1, "94 % is enough, but one node is dry"
+    assert Watched().see([1.0] * 15 + [0.0], 20, spare=5) == 0, "there is work that it could have"
+    assert Watched().see([1.0] * 15 + [0.0], 20, remaining_s=0.1) == 0, "it is over before it has left"
+    assert Watched(min_nodes=3).see([1.0, 0.0, 0.0, 0.0], 20) == -1
+
+
+def test_after_a_refusal_it_waits_longer_each_time() -> None:
+    watched = Watched()
+    asked = []
+    for _ in range(400):
+        if watched.see([1.0] * 4):
+            asked.append(watched.now)
+            watched.controller.answered(0, watched.now)
+    pauses = [later - sooner for sooner, later in pairwise(asked)]
+    assert pauses == sorted(pauses)
+    assert 2.0 <= pauses[0] < 4.0
+    assert 32.0 <= pauses[-1] < 36.0
+
+
+def test_an_answer_is_not_awaited_for_ever() -> None:
+    watched = Watched(answer_s=5.0)
+    assert watched.see([1.0] * 4, 20) == 4
+    assert watched.see([1.0] * 4, 9) == 0
+    assert watched.see([1.0] * 4, 20) == 4
+
+
+def test_what_a_scheduler_does_is_no_reversal_and_newcomers_may_load() -> None:
+    watched = Watched()
+    assert watched.see([0.45] * 8, 3) == -4
+    watched.controller.answered(-4, watched.now)
+    watched.see([0.9] * 4, 10)
+    assert watched.see([0.9] * 6, 3) == 0, "the scheduler has given it two"
+    assert watched.see([0.4] * 6, 50, ready=False) == 0, "they load"
+    assert watched.controller.reversals == 0
+
+
+def test_the_last_reversal_is_kept_for_giving_back() -> None:
+    watched = Watched(reversals=1)
+    assert watched.see([0.45] * 8, 3) == -4
+    watched.controller.answered(-4, watched.now)
+    assert watched.see([1.0] * 4, 200) == 0
+    assert watched.see([1.0] * 4, 30, spare=9) == 2, "but there is work for more"
+    watched.controller.answered(2, watched.now)
+    assert watched.see([0.5] * 6, 200) == 0
+    assert watched.controller.reversals == 1
+
+
+def test_what_no_job_can_hold_is_refused() -> None:
+    for wrong in (
+        {"target": 0.0}, {"target": 1.0}, {"min_nodes": 0}, {"min_nodes": 3, "max_nodes": 2}, {"window_s": 0.0},
+        {"band": 0.6}, {"payback": -1.0}, {"reversals": 0}, {"answer_s": 0.0},
+    ):  # fmt: skip
+        with pytest.raises(apgas.UsageError):
+            Sizing(**({"target": 0.9} | wrong))
+    with pytest.raises(glb.ConfigError, match="target_efficiency is 2"):
+        glb.Config(target_efficiency=2.0)
+
+
+shares = st.floats(0.0, 1.0)
+windows = st.tuples(
+    st.integers(1, 12), shares, st.floats(0.0, 0.2), st.none() | st.integers(0, 9), st.none() | shares, st.booleans()
+)
+
+
+@given(st.lists(st.tuples(windows, st.integers(-3, 3)), max_size=60), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_measured_and_answered_it_stays_in_its_bounds_and_turns_seldom(
+    course: list[tuple[tuple[int, float, float, int | None, float | None, bool], int]], reversals: int
+) -> None:
+    controller = Controller(Sizing(target=0.8, min_nodes=2, max_nodes=10, reversals=reversals, answer_s=3.0))
+    now, nodes, directions = 0.0, 4, []
+    for (scheduler_s, share, spread, spare, left, ready), answer in course:
+        if scheduler_s == 12:
+            nodes = max(1, nodes + answer)  # the scheduler's own order
+        for _ in range(4):
+            now += WINDOW_S
+            busy = [max(0.0, share - spread * node) for node in range(nodes)]
+            remaining_s = None if left is None else 100 * left
+            wanted = controller.measured(
+                Measured(now, WINDOW_S, busy, spare=spare, remaining_s=remaining_s, ready=ready)
+            )
+            if not wanted:
+                continue
+            assert nodes + wanted <= 10 or wanted < 0
+            assert nodes + wanted >= 2 or wanted > 0
+            granted = wanted if answer >= 0 else 0
+            controller.answered(granted, now)
+            if granted:
+                nodes += granted
+                directions.append(granted > 0)
+    turns = sum(one != other for one, other in pairwise(directions))
+    assert turns <= reversals
+
+
+# Where glb's measurements come from ----------------------------------------------------------------------------------
+
+
+def counts(place: int, clock_s: float, idle_s: float, **others: object) -> PlaceCounts:
+    known = {"workers": 2, "tried": 0, "won": 0, "waiting": 0, "ready": True}
+    return PlaceCounts(place, clock_s, idle_s, **(known | others))  # type: ignore[arg-type]
+
+
+def test_a_node_is_as_busy_as_its_places_and_their_workers() -> None:
+    before = {place: counts(place, 10.0 + place, 5.0) for place in range(4)}
+    now = {
+        0: counts(0, 11.0, 5.0, tried=4, won=1, waiting=7),
+        1: counts(1, 12.0, 6.0, waiting=2),
+        2: counts(2, 13.0, 7.0),
+        3: counts(3, 14.0, 7.0),
+    }
+    found = measured([[0, 1], [2, 3]], before, now, 20.0, 1.0, counted=True)
+    assert list(found.busy) == [0.75, 0.0]
+    assert (found.failed, found.spare, found.ready) == (0.75, 9 // 4, True)
+    assert measured([[0, 1]], before, now, 20.0, 1.0, counted=False).spare is None
+
+
+def test_who_joins_loads_or_begins_anew_is_not_measured() -> None:
+    before, now = {0: counts(0, 1.0, 5.0), 1: counts(1, 1.0, 5.0)}, {0: counts(0, 2.0, 5.0), 1: counts(1, 2.0, 4.0)}
+    assert not measured([[0], [1]], before, now, 2.0, 1.0, counted=True).ready
+    assert not measured([[0], [2]], before, now, 2.0, 1.0, counted=True).ready
+    loads = {0: counts(0, 2.0, 5.0, ready=False)}
+    assert not measured([[0]], before, loads, 2.0, 1.0, counted=True).ready
+    silent = measured([[0]], before, {0: before[0]}, 2.0, 1.0, counted=True)
+    assert (list(silent.busy), silent.ready) == ([1.0], True), "it computes in a call that keeps its interpreter"
+
+
+# Programs ------------------------------------------------------------------------------------------------------------
+
+
+QUICK = apgas.Sizing(target=0.9, window_s=0.03, max_nodes=4, payback=0.0)
+
+
+def busy_for(seconds: float, sizing: apgas.Sizing | None = QUICK) -> glb.Outcome[Slept]:
+    """Sleep for so many node-seconds."""
+    config = glb.Config(workers=1, granularity=1, target_efficiency=sizing)
+    return glb.compute(Naps([0.002] * round(seconds / 0.002)), Slept, config)
+
+
+def test_a_program_with_much_work_grows_by_its_own_orders(apgas_job: MakeJob) -> None:
+    def main() -> tuple[glb.Outcome[Slept], int]:
+        program().resizing.communicator = None  # as where no scheduler has started the job
+        outcome = busy_for(4.0)
+        return outcome, len(apgas.places())
+
+    job = apgas_job(main, places=1)
+    outcome, places = job.run()
+    assert places > 1
+    assert outcome.looks[-1].nodes > 1
+    assert {record.kind for record in job.resizes if record.outcome == "done"} == {"grow"}
+    assert outcome.seconds <= outcome.node_s <= 4 * outcome.seconds
+    assert outcome.held[0] == (0.0, 1)
+
+
+def test_a_program_with_a_scheduler_asks_and_gets_what_there_is(apgas_job: MakeJob) -> None:
+    def main() -> int:
+        busy_for(4.0)
+        return len(apgas.places())
+
+    job = apgas_job(main, places=1)
+    job.spare_nodes = 1
+    assert job.run() == 2
+
+
+def test_a_program_that_does_not_size_itself_keeps_its_size(apgas_job: MakeJob) -> None:
+    def main() -> glb.Outcome[Slept]:
+        return busy_for(0.5, None)
+
+    job = apgas_job(main, places=2)
+    outcome = job.run()
+    assert (list(outcome.held), list(outcome.looks), job.resizes) == ([(0.0, 2)], [], [])
+    assert outcome.node_s == pytest.approx(2 * outcome.seconds)
+
+
+def test_other_programs_measure_themselves(apgas_job: MakeJob) -> None:
+    def main() -> tuple[int, int]:
+        apgas.define_malleable_handler(ReleaseNewest())
+
+        def measure() -> apgas.Measured:
+            nodes = len(apgas.nodes())
+            return apgas.Measured(time.monotonic(), 0.02, [1.0] * min(2, nodes) + [0.0] * (nodes - 2))
+
+        sizing = apgas.hold_efficiency(apgas.Sizing(target=0.9, window_s=0.02), measure)
+        while len(apgas.nodes()) > 2:
+            time.sleep(0.01)
+        sizing.stop()
+        return len(apgas.nodes()), sizing.reversals
+
+    assert apgas_job(main, places=5).run() == (2, 0)
+
+
+def test_a_program_without_a_handler_cannot_size_itself(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        with pytest.raises(apgas.UsageError, match="handler"):
+            apgas.hold_efficiency(0.9, lambda: None)
+
+    apgas_job(main).run()

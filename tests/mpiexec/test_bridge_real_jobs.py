@@ -89,6 +89,22 @@ def test_an_executor_asks_its_scheduler_for_places(serving: Running, tmp_path: P
     leftovers.check(serving.mark)
 
 
+@pytest.mark.parametrize("serving", ["easy --nodes 3"], indirect=True)
+def test_a_job_that_sizes_itself_gets_what_it_asks_for(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    result = tmp_path / "pi.json"
+    _submit(tmp_path, "--nodes", "2", "--launch", "direct", "--", "sleep", "2")
+    _submit(tmp_path, "--min", "1", "--max", "3", "--", *_pi(result, "--target-efficiency", "0.9"))
+    _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+    found = json.loads(result.read_text(encoding="utf-8"))
+    assert found["verified"] is True
+    assert found["places_start"] == 1
+    assert found["grows"] > 0, found["looks"]  # which this policy never orders by itself
+    assert found["seconds"] < found["node_seconds"]
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.wait(PATIENCE_S).rc == 0
+    leftovers.check(serving.mark)
+
+
 def test_a_malleable_job_makes_room_and_takes_it_back(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     result = tmp_path / "pi.json"
     _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(result))

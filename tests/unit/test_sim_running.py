@@ -127,17 +127,18 @@ def test_a_job_that_sizes_itself_comes_to_the_size_that_it_uses() -> None:
 
 
 def test_a_job_that_sizes_itself_is_refused_what_others_wait_for_and_asks_again() -> None:
-    # job 1 needs all that job 0 leaves, until it ends at 40 s; then job 0 grows to its maximum
-    asks = simulated(malleable(0, 2, 8), 2000.0, target_efficiency=0.9)
-    waits = simulated(rigid(1, 6), 40.0)
+    # under a policy that never resizes: job 0 has 6 of 8 nodes until it ends at 40 s; then job 1 gets them
+    waits = simulated(rigid(0, 6), 40.0)
+    asks = simulated(malleable(1, 2, 8), 2000.0, target_efficiency=0.9)
     asked: list[float] = []
 
     def note(now: float, events: Sequence[Event], _: Sequence[Effect]) -> None:
         asked.extend(now for event in events if isinstance(event, EvolvingRequest))
 
-    record = Engine(8, policies.get("malleable"), observer=note).run([waits, asks]).records[0]
-    assert record.sizes[-1][1] == 8
-    assert len(asked) < 30
+    record = Engine(8, policies.get("easy"), observer=note).run([waits, asks]).records[1]
+    assert [nodes for _, nodes in record.sizes] == [2, 4, 8]
+    assert record.sizes[1][0] > 40.0
+    assert 2 < len(asked) < 30
 
 
 def test_the_scheduler_sees_and_decides_at_ticks_only() -> None:

@@ -183,6 +183,7 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
         former = archive.find(program.number, mark)
         if isinstance(former, Outcome):
             return former
+    program.size(config.target_efficiency)
     with elastic.changing:
         members = elastic.members()
         workers = config.workers or _default_workers(members, bag, elastic.bound)
@@ -196,7 +197,6 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
         computation.progress.start()
         if not elastic.held:
             elastic.hold()
-        program.size(config.target_efficiency)
         elastic.current = computation
     keeping = None if archive is None else _keep(archive, mark, computation)
     try:

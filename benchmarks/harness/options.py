@@ -86,7 +86,7 @@ def check_efficiency(target: float | None, max_nodes: int | None) -> None:
             "give a share, like --target-efficiency 0.9",
         )
     if max_nodes is not None and (target is None or max_nodes < 1):
-        why = "a job asks for at most 1 node or more" if target is not None else "the job does not ask for nodes"
+        why = "a job has 1 node or more" if target is not None else "the job does not ask for nodes"
         raise BadUsage(
             f"--max-nodes {max_nodes}",
             why,

@@ -155,7 +155,7 @@ def test_a_run_turns_twice_at_most_from_any_size(name: str) -> None:
         for seed in range(2):
             course = run(PROGRAMS[name], start, seed, grants=1.0 if seed % 2 else 0.5)
             assert course.turns <= 2, course.sizes
-            assert course.reversals == course.turns
+            assert course.turns - course.reversals in (0, 1), "the run may end before it has measured its last size"
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in UNKNOWN])

@@ -18,12 +18,16 @@ its processes.
 If the first process of a resilient job is killed, and it has said before that it has kept what it needs to go on
 (``kept``), the program is started again: all others are killed, and when none is left, a world begins with a process
 wherever there was one. A program that is killed again and again without having come further ends after ``restarts``.
+A job whose nodes a scheduler moves cannot know which of them are its own when place 0 is gone: it leaves the restart
+to its caller (``by_caller``), who knows, and ends with ``AGAIN_CODE``. The rule is the same, and ``Restarts`` goes from
+one job to the next.
 
 | life          | what happens                        | then                                              |
 |---------------|-------------------------------------|---------------------------------------------------|
 | going on      | place 0 is killed, nothing was kept | the job ends, with its signal                     |
 |               | place 0 is killed, no restarts left | the job ends, with its signal                     |
 |               | place 0 is killed otherwise         | all others are killed: ending                     |
+|               | the same, for its caller to restart | all others are killed, the job ends               |
 |               | place 0 has come further            | all restarts are left again                       |
 | ending        | a request, a loss                   | means nothing                                     |
 |               | a host is lost                      | no process begins there; none is left: job ends   |
@@ -71,6 +75,14 @@ _FIXED: Final[dict[str, tuple[str, dict[str, object]]]] = {
     "finalize": ("finalize_ack", {}),
 }
 """The requests that always have the same answer."""
+
+
+class Restarts(msgspec.Struct, frozen=True):
+    """How often a program is started again at most, unless it comes further than ``progress``."""
+
+    left: int
+    progress: tuple[int, ...] | None = None
+    """None: it has kept nothing, and would begin anew."""
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -164,6 +176,11 @@ class LaunchedJob:
         apart: Whether the nodes are machines of their own, and not names for parts of one.
         restarts: How often a program that has kept what it needs is started again when its first process is killed, if
             it does not come further. With 0 the job ends with ``AGAIN_CODE`` then.
+        by_caller: Whether its caller starts it again; the job ends with ``AGAIN_CODE`` then, and ``again`` is set.
+        so_far: What was left of ``restarts`` when the job before ended so; None: this is the first one.
+
+    Attributes:
+        again: What the caller gives to the next job as ``so_far``; None: the program is not to be started again.
     """
 
     def __init__(
@@ -174,6 +191,8 @@ class LaunchedJob:
         grace_s: float | None = None,
         apart: bool = False,
         restarts: int = 0,
+        by_caller: bool = False,
+        so_far: Restarts | None = None,
     ) -> None:
         self._name = name
         self.code: int | None = None
@@ -199,8 +218,10 @@ class LaunchedJob:
         self._signalled: signal.Signals | None = None
         self._signalled_s = 0.0
         self._words: tuple[str, ...] = ()
-        self._restarts = self._restarts_left = restarts
-        self._progress: tuple[int, ...] | None = None
+        self._most = restarts
+        self._restarts = so_far if so_far is not None else Restarts(restarts)
+        self._by_caller = by_caller
+        self.again: Restarts | None = None
         self._again: list[str] | None = None
         """Where processes are to begin when those that run have ended; None: the program goes on."""
 
@@ -368,13 +389,15 @@ class LaunchedJob:
             return []
         if ends:
             # who has asked for no restarts may start it again
-            waits = first and status < 0 and self._resilient and self._progress is not None and not self._restarts
+            waits = first and status < 0 and self._resilient and self._restarts.progress is not None and not self._most
             self.code = AGAIN_CODE if waits else code
         # One that never joined MPI has said itself what it lacks. Of a place that is lost, place 0 tells.
         silent = not self._running if status > 0 and not member.joined else not ends and bool(member.who)
         if member.explained or silent:
             return []
         how = f"signal {-status}" if status < 0 else f"exit code {status}"
+        if first and status < 0 and self._most and not self._restarts.left:
+            how += f"; started again {self._most} times, it came no further"
         return [Say(f"{self._named(member)} died: {how}; the job {'ends' if ends else 'goes on'}")]
 
     def _final_code(self) -> int:
@@ -412,10 +435,14 @@ class LaunchedJob:
     def _goes_on_again(self) -> bool:
         """Whether the program is started again if its first process is killed."""
         going_on = self.code is None and self._signalled is None and self._again is None
-        return going_on and self._resilient and self._progress is not None and self._restarts_left > 0
+        return going_on and self._resilient and self._restarts.progress is not None and self._restarts.left > 0
 
     def _start_again(self, first: _Member, killed_by: int, now_s: float) -> list[Effect]:
-        self._restarts_left -= 1
+        self._restarts = Restarts(self._restarts.left - 1, self._restarts.progress)
+        if self._by_caller:
+            self.again = self._restarts
+            said = Say(f"{self._named(first)} died: signal {killed_by}; the program is to be started again")
+            return [said, *self._end(AGAIN_CODE, now_s)]
         self._again = [first.process.node, *(member.process.node for member in self._running.values())]
         # before there are no others: their numbers, and that of the first process, are given anew
         self.deadline_s = now_s + REAPED_S if self._running else now_s
@@ -531,8 +558,8 @@ class LaunchedJob:
                 self._resilient = True
             case _:
                 progress = tuple(map(int, _word(words, "progress").split(".")))
-                if self._progress is None or progress > self._progress:
-                    self._progress, self._restarts_left = progress, self._restarts
+                if self._restarts.progress is None or progress > self._restarts.progress:
+                    self._restarts = Restarts(self._most, progress)
 
     def _answered(self, command: str, world: _World, words: dict[str, str]) -> tuple[str, dict[str, object]]:
         """The answer to a request that concerns no other process."""

@@ -24,7 +24,9 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
-from apgas.core.launching import AGAIN_CODE, Effect, LaunchedJob, Say, Start
+import msgspec
+
+from apgas.core.launching import AGAIN_CODE, Effect, LaunchedJob, Restarts, Say, Start
 from apgas.errors import UsageError
 from apgas.launch import agents
 from apgas.launch.agents import LOST_AFTER_S, Agent, Outlet, Reach
@@ -194,6 +196,12 @@ _LAUNCHER_HELP: Final = (
     "or fork: all names are of this machine"
 )
 
+_BY_CALLER_HELP: Final = (
+    f"end with code {AGAIN_CODE} where the program would be started again: who called this does so, with the same "
+    "--books, where the count of --restarts is kept, too"
+)
+_COUNT: Final = "restarts"
+"""The file beside the books with what is left of ``--restarts``. It is there between one job and the next only."""
 _BOOKS_HELP: Final = (
     "where a resilient program keeps what it needs to go on when it is started again, also by a later job; all hosts "
     "have to see it (default: a folder of this machine that is removed at the end; none if there are other hosts)"
@@ -223,21 +231,26 @@ def main() -> None:
         f"%(default)d; 0: the job ends with code {AGAIN_CODE})",
     )  # fmt: skip
     parser.add_argument("--books", metavar="FOLDER", help=_BOOKS_HELP)
+    parser.add_argument("--by-caller", action="store_true", help=_BY_CALLER_HELP)
     parser.add_argument("--grace", type=_seconds, metavar="SECONDS", help="time to end after a signal (default: 30)")
     parser.add_argument("--as-is", action="store_true", help="execute the program itself, also what ends in .py")
     parser.add_argument("program", help="what to execute; this Python executes what ends in .py")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args()
+    if given.by_caller and not given.books:
+        parser.error("--by-caller needs --books: the next start goes on with what is there")
     if given.resilient:
         os.environ[resilience.ENV_RESILIENT] = "1"
     names = given.hosts or (socket.gethostname(),)
-    count = given.n or len(names)
+    places = given.n or len(names)
     words = (given.program, *given.arguments)
     if given.program.endswith(".py") and not given.as_is:
         words = (sys.executable, *words)
     name = secrets.token_hex(8)
-    # which nodes are its own a job that begins anew could not know: the scheduler may be about to move some
+    # which nodes are its own a job that begins anew could not know, for its scheduler may be about to move some: only
+    # that one starts it again
     scheduled = ENV_SCHEDULER in os.environ
+    count = Path(given.books).absolute() / _COUNT if given.by_caller else None
     try:
         reach = _reach(given.launcher, names)
         job = LaunchedJob(
@@ -245,7 +258,9 @@ def main() -> None:
             resilient=resilience.wanted(),
             grace_s=given.grace,
             apart=reach is not None,
-            restarts=0 if scheduled else given.restarts,
+            restarts=given.restarts if given.by_caller or not scheduled else 0,
+            by_caller=given.by_caller,
+            so_far=_taken(count) if count is not None else None,
         )
     except UsageError as error:
         parser.error(str(error))
@@ -255,7 +270,30 @@ def main() -> None:
     os.environ[resilience.ENV_BOOKS] = str(Path(given.books).absolute()) if given.books else temporary
     is_here = _is_here if given.launcher != "fork" else lambda _: True
     launcher = Launcher(job, is_here, reach, max(1.0, given.lost_after), temporary)
-    sys.exit(launcher.run(words, tuple(islice(cycle(names), count))))
+    code = launcher.run(words, tuple(islice(cycle(names), places)))
+    if count is not None and job.again is not None and not _left(count, job.again):
+        code = 128 + signal.SIGKILL
+    sys.exit(code)
+
+
+def _taken(count: Path) -> Restarts | None:
+    """Take what the job before has left of the restarts; None: there was none."""
+    with suppress(OSError, msgspec.DecodeError):  # it is not there, or no job has written it
+        left = msgspec.json.decode(count.read_bytes(), type=Restarts)
+        count.unlink()
+        return left
+    return None
+
+
+def _left(count: Path, again: Restarts) -> bool:
+    """Leave it to the next job; whether that was possible."""
+    try:
+        count.parent.mkdir(mode=0o700, exist_ok=True)
+        count.write_bytes(msgspec.json.encode(again))
+    except OSError as error:
+        sys.stderr.write(f"apgas: the program is not to be started again: {count}: {error.strerror}\n")
+        return False
+    return True
 
 
 def _reach(launcher: str | None, names: Iterable[str]) -> Reach | None:

@@ -13,6 +13,7 @@ pipe and returns 141. So the last one is the guard of place 0, which stays a lit
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -21,9 +22,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from apgas.errors import UsageError
+from apgas.malleability import ENV_SCHEDULER
 from apgas.runtime import environment, watchdog
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
@@ -45,6 +48,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _SHIELD: Final = 'trap "" USR1; [ -n "$SLURM_STEP_ID" ] || trap : INT TERM; "$0" "$@"; exit 0'
 
 
+_log = logging.getLogger("apgas")
 _anyway = False
 
 
@@ -104,7 +108,12 @@ def prepare_first_world() -> None:
 def books_folder() -> str:
     """Where to keep what this program needs to go on when it is started again; empty if it is not."""
     launched = wanted() and environment.launched_by(os.environ).kind == "launch"
-    return os.environ.get(ENV_BOOKS, "") if launched else ""
+    folder = os.environ.get(ENV_BOOKS, "") if launched else ""
+    if folder and ENV_SCHEDULER in os.environ and not Path(folder).parent.is_dir():
+        # the scheduler has chosen it, and its hosts need not share a file system
+        _log.warning("this host sees no %s: the loss of place 0 ends the job", Path(folder).parent)
+        return ""
+    return folder
 
 
 def kept(*progress: int) -> None:

@@ -15,10 +15,11 @@ from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.scheduler import SchedulerCore
 from scheduler_bridge.core.settings import Settings, settings_for
 from scheduler_bridge.core.snapshot import JobStatus, NodeRow, ReservationStatus, Snapshot
-from scheduler_bridge.core.tracked import JobState
+from scheduler_bridge.core.tracked import UP, JobState
 
 __all__ = [
     "COMPILED",
+    "UP",
     "Claim",
     "Explanation",
     "InfeasibleDecisionError",

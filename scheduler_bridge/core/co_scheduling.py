@@ -140,6 +140,14 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
     return [StartJob(job_id, nodes, _counts(core_ids), core_ids)]
 
 
+def restarted(state: SchedulerState, job: TrackedJob) -> Effect:
+    """Return the order to start a job anew on the nodes and cores that are its own."""
+    nodes, core_ids = by_node(state, job)
+    if not state.sharing.stacks.of(job.spec.job_id):
+        return StartJob(job.spec.job_id, nodes)
+    return StartJob(job.spec.job_id, nodes, _counts(core_ids), core_ids)
+
+
 def refused(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     """The job goes on with the cores that it had; if it was to make room, the newcomer waits again."""
     job_id = job.spec.job_id

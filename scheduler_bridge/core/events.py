@@ -31,6 +31,13 @@ class JobEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
     reason: str = ""
 
 
+class JobInterrupted(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Nothing of the job is left, but it has kept what it needs to go on: it keeps its nodes and is to begin again."""
+
+    job_id: int
+    reason: str = ""
+
+
 class MalleableReady(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The job registered a malleable handler: it takes orders from now on."""
 
@@ -172,6 +179,7 @@ Event: TypeAlias = (
     JobSubmitted
     | JobStarted
     | JobEnded
+    | JobInterrupted
     | MalleableReady
     | MalleableEnded
     | GrowCompleted

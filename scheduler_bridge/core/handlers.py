@@ -12,6 +12,7 @@ from scheduler_bridge.core.events import (
     EvolvingRequest,
     GrowCompleted,
     JobEnded,
+    JobInterrupted,
     JobMoved,
     JobStarted,
     JobWithdrawn,
@@ -32,13 +33,15 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.core.orders import send_grow, send_lent, send_shrink
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import HOLDING, LIVE, JobState, PendingOrder, Step, TrackedJob
+from scheduler_bridge.core.tracked import HOLDING, LIVE, UP, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Because, JobSpec, wording
 from scheduler_bridge.model.allocation import NOTHING, lowest
 
 # A job's life ---------------------------------------------------------------------------------------------------------
 
-JobEvent: TypeAlias = JobStarted | JobEnded | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
+JobEvent: TypeAlias = (
+    JobStarted | JobEnded | JobInterrupted | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
+)
 PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
 """States in which a job's reports come too late to matter."""
 
@@ -61,6 +64,8 @@ def job_event(state: SchedulerState, event: JobEvent, now: float) -> list[Effect
             _set_ready(state, job, ready=True)
         case MalleableEnded():
             _set_ready(state, job, ready=False)
+        case JobInterrupted():
+            return _interrupted(state, job, event, now)
         case JobWithdrawn() | JobMoved():
             _place(state, job, event)
         case CancelJob():
@@ -104,6 +109,26 @@ def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
         state.sharing.moved.add(job.spec.job_id)
     if job.ready:
         state.changed = True
+
+
+def _interrupted(state: SchedulerState, job: TrackedJob, event: JobInterrupted, now: float) -> list[Effect]:
+    """Start a job anew on the nodes that it holds; an order under way is as if the job had not carried it out.
+
+    Its nodes are known here alone, and nothing runs on them. Those that were to arrive come back.
+    """
+    if job.state not in UP:
+        state.anomalies.append(f"{event}, but the job is {job.state}")
+        return []
+    if job.order is not None:
+        _failed(state, job, job.order, ResizeFailed(job.spec.job_id, job.order.order, event.reason), now)
+    job.step(Step.RESTART)
+    job.ready = False
+    job.restarts += 1
+    state.evolving_requests.pop(job.spec.job_id, None)
+    nodes = wording.nodes(len(job.allocation))
+    job.note = f"{event.reason}; started again on its {nodes}, {wording.ordinal(job.restarts)} time"
+    state.touch(job)
+    return [co_scheduling.restarted(state, job)]
 
 
 def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:

@@ -25,6 +25,7 @@ from scheduler_bridge.core.events import (
     EvolvingRequest,
     GrowCompleted,
     JobEnded,
+    JobInterrupted,
     JobMoved,
     JobStarted,
     JobSubmitted,
@@ -302,7 +303,7 @@ class SchedulerCore:
         match event:
             case JobSubmitted():
                 return handlers.job_submitted(self._state, event.job)
-            case JobEnded() | JobStarted() | MalleableReady() | MalleableEnded():
+            case JobEnded() | JobStarted() | JobInterrupted() | MalleableReady() | MalleableEnded():
                 return handlers.job_event(self._state, event, now)
             case JobWithdrawn() | JobMoved() | CancelJob():
                 return handlers.job_event(self._state, event, now)

@@ -252,11 +252,12 @@ class SchedulerState:
         job.turn, self.next_turn = self.next_turn, self.next_turn + 1
 
     def run(self, job: TrackedJob, now: float) -> None:
-        """Let the walltime of a job that was ordered to start begin."""
+        """Let the walltime of a job that was ordered to start begin; that of one that is started anew goes on."""
         job.step(Step.STARTED)
-        job.started_s = now
         self.note(job)
-        self.watch(job, job.expected_end_s + self.settings.walltime_grace_s)
+        if job.started_s is None:
+            job.started_s = now
+            self.watch(job, job.expected_end_s + self.settings.walltime_grace_s)
 
     def watch(self, job: TrackedJob, time_s: float) -> None:
         """Look at ``job`` again at ``time_s``."""

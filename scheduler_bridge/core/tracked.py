@@ -1,10 +1,10 @@
 """A job as the scheduler core keeps it, the only mutable record of it, and its life as a transition table.
 
 A job waits (queued), is ordered to start (starting), runs, and takes one order at a time (growing, shrinking,
-adjusting: another number of cores). One that is to share nodes waits for its mates to make room before it is ordered to
-start (claiming). Once it is ordered to end (ending) nothing but its end counts: reports that cross the kill on their
-way change nothing. ``ready``, whether a malleable handler is registered, is a flag beside the state, because handlers
-come and go during orders.
+adjusting: another number of cores). One whose processes have ended although it can go on is ordered to start anew. One
+that is to share nodes waits for its mates to make room before it is ordered to start (claiming). Once it is ordered to
+end (ending) nothing but its end counts: reports that cross the kill on their way change nothing. ``ready``, whether a
+malleable handler is registered, is a flag beside the state, because handlers come and go during orders.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Step(StrEnum):
     RETURN = "return"
     START = "start"
     STARTED = "started"
+    RESTART = "restart"
     GROW = "grow"
     SHRINK = "shrink"
     ADJUST = "adjust"
@@ -68,6 +69,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
     (JobState.RUNNING, Step.GROW): JobState.GROWING,
     (JobState.RUNNING, Step.SHRINK): JobState.SHRINKING,
     (JobState.RUNNING, Step.ADJUST): JobState.ADJUSTING,
+    (JobState.RUNNING, Step.RESTART): JobState.STARTING,  # on the nodes that it holds
     (JobState.RUNNING, Step.KILL): JobState.ENDING,
     (JobState.RUNNING, Step.END): JobState.ENDED,
     (JobState.GROWING, Step.RESIZED): JobState.RUNNING,  # done or failed
@@ -87,6 +89,9 @@ HOLDING: Final = frozenset(JobState) - {JobState.QUEUED, JobState.ENDED}
 
 LIVE: Final = HOLDING - {JobState.ENDING}
 """The states in which a job holds nodes and is not on its way out."""
+
+UP: Final = LIVE - {JobState.CLAIMING, JobState.STARTING}
+"""The states in which its processes run."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -117,6 +122,8 @@ class TrackedJob:
     reason: str = ""
     note: Reason = "submitted"
     starts: int = 0
+    restarts: int = 0
+    """How often it has begun again on its nodes. Its walltime goes on meanwhile."""
     turn: int = 0
     """Its place among the starts."""
     grows: int = 0
@@ -170,7 +177,7 @@ class TrackedJob:
                 started_s if started_s is not None else self.start_ordered_s or 0.0,
                 self.expected_end_s,
                 self.max_nodes - lent,
-                self.ready and self.state in LIVE and started_s is not None,
+                self.ready and self.state in UP,
                 self.resizable_from_s,
                 order.kind if order else None,
                 order.count - (order.ranks & self.lent).bit_count() if order else 0,

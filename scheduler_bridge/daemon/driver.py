@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
-from scheduler_bridge.core import Explanation, JobState, ReservationStatus
+from scheduler_bridge.core import UP, Explanation, JobState, ReservationStatus
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import (
     Effect,
@@ -273,6 +273,7 @@ class Driver:
         await self._journal.close()
         if self._journal.complete:
             self.executor.close()
+            self._folder.drop_other_books(self._log_state.jobs)
 
     async def abandon(self) -> None:
         """Stop before it has served; what is decided is written first."""
@@ -317,6 +318,7 @@ class Driver:
 
     def _settle_strangers(self, known: Iterable[str], config: DaemonConfig, nodes: Collection[str]) -> dict[str, str]:
         """See to attempts that the log does not know; return which of them runs on which of the ``nodes``."""
+        self._folder.drop_other_books(self._log_state.jobs)
         over, running = self._folder.settle_strangers(known, end=config.end_unknown)
         for key in over:
             self.executor.retire(key)
@@ -444,7 +446,8 @@ class Driver:
 
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
         facts = self._log_state.jobs[job_id]
-        return Attempt(job_id, facts.attempt, facts.alone(), nodes, self.job_orders.server.endpoint, core_ids)
+        endpoint, goes_on = self.job_orders.server.endpoint, facts.restarts > 0
+        return Attempt(job_id, facts.attempt, facts.alone(), nodes, endpoint, core_ids, goes_on)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
@@ -464,7 +467,10 @@ class Driver:
     def _ended(self, job_id: int, ending: Ending) -> None:
         self.job_orders.dismiss(job_id)
         doom = self._doomed.pop(job_id, None)
-        if doom is not None:
+        event: ev.JobEnded | ev.JobInterrupted
+        if doom is None and ending.again and not ending.lost and self._log_state.core.state(job_id) in UP:
+            event = ev.JobInterrupted(job_id, "place 0 was lost")
+        elif doom is not None:
             event = ev.JobEnded(job_id, "failed", doom)
         elif ending.status == 0:
             event = ev.JobEnded(job_id, "completed")
@@ -474,11 +480,15 @@ class Driver:
             event = ev.JobEnded(job_id, "failed", ending.reason)
         key = attempt_key(job_id, self._log_state.jobs[job_id].attempt)
         found = result_of(key, self._folder)
-        facts = () if found is None else (log_entries.Result(job_id, found),)
+        facts: list[log_entries.AnyFact] = [] if found is None else [log_entries.Result(job_id, found)]
+        if ending.again and isinstance(event, ev.JobEnded):
+            facts.append(log_entries.GoesOn(job_id))
 
         def logged() -> None:
             self.executor.retire(key)
             self._folder.drop_result(key)
+            if job_id not in self._log_state.jobs:
+                self._folder.drop_books(job_id)
 
         self.handle(event, facts=facts, after=logged)
         _logger.info("%s", self._log_state.core.explain(job_id))

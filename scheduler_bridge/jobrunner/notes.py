@@ -35,11 +35,13 @@ class Ending:
         status: The exit status (negative: a signal), None if none could be started.
         reason: The story.
         lost: No runner saw the end: not the job's doing.
+        again: The job can go on where it was if it is started again; no runner knows.
     """
 
     status: int | None
     reason: str = ""
     lost: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class Launch:
         grace_s: Time between TERM and KILL.
         limit_s: The job is ended after this time even if no scheduler says so.
         until_s: A runner that has not taken the attempt by then (monotonic clock) gives up, for it may be over.
+        appends: What the files hold already is of the job, too: it goes on.
         inherited: Numbers of two open files of the runner that are the job's output and errors; none: those named are.
     """
 
@@ -60,6 +61,7 @@ class Launch:
     grace_s: float
     limit_s: float
     until_s: float
+    appends: bool = False
     inherited: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
@@ -126,8 +128,9 @@ class JobRun:
                 if launch.inherited:
                     output, errors = launch.inherited
                 else:
-                    output = files.enter_context(_create(launch.output))
-                    errors = output if launch.errors == launch.output else files.enter_context(_create(launch.errors))
+                    output = files.enter_context(_open(launch.output, appends=launch.appends))
+                    same = launch.errors == launch.output
+                    errors = output if same else files.enter_context(_open(launch.errors, appends=launch.appends))
                 process = subprocess.Popen(
                     launch.command,
                     cwd=launch.cwd or None,
@@ -196,8 +199,12 @@ class JobRun:
         shutil.rmtree(self._launch.scratch, ignore_errors=True)
 
 
-def _create(path: str) -> BinaryIO:
+def _open(path: str, *, appends: bool) -> BinaryIO:
     """Open a file for output, without waiting: a pipe has perhaps no reader, and what reads it may stop.
+
+    Args:
+        path: The file.
+        appends: Whether what it holds already is kept.
 
     Raises:
         OSError: It is neither a regular file nor the null device, or cannot be had.
@@ -206,7 +213,10 @@ def _create(path: str) -> BinaryIO:
     file = os.fdopen(descriptor, "wb")
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode):
-        os.ftruncate(descriptor, 0)
+        if appends:
+            os.lseek(descriptor, 0, os.SEEK_END)
+        else:
+            os.ftruncate(descriptor, 0)
     elif not (stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev):
         file.close()
         raise OSError(errno.EINVAL, "it is no regular file", path)

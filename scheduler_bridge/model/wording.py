@@ -17,6 +17,12 @@ def are(count: int) -> str:
     return f"{count} {'is' if count == 1 else 'are'}"
 
 
+def ordinal(number: int) -> str:
+    """Word a place in an order: ``1st``, ``12th``."""
+    last = 0 if number % 100 in (11, 12, 13) else number % 10
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
 def seconds(value_s: float) -> str:
     """Word a time to a tenth of a second, however long it is: ``100 s``, ``2419200.5 s``."""
     return f"{value_s:.1f}".removesuffix(".0") + " s"

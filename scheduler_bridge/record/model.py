@@ -68,7 +68,8 @@ class JobRecord(msgspec.Struct):
 
     ``ready_s``: since when it takes orders; None: it never did. ``rho``: how far its speedup stays behind its nodes, as
     the scheduler believed (see ``JobSpec``). ``after_ok``, ``after_any``: the jobs that it was to come after, asked for
-    at ``requested_s``; ``submit_s`` is when they had ended.
+    at ``requested_s``; ``submit_s`` is when they had ended. ``restarts_s``: when place 0 was lost and it was started
+    again on its nodes; ``start_s`` stays that of its first start.
     """
 
     job_id: int
@@ -94,6 +95,7 @@ class JobRecord(msgspec.Struct):
     after_ok: tuple[int, ...] = ()
     after_any: tuple[int, ...] = ()
     requested_s: float | None = None
+    restarts_s: tuple[float, ...] = ()
 
     @property
     def malleable(self) -> bool:

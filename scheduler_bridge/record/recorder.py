@@ -203,6 +203,7 @@ class Recorder:
                 again = self._jobs[spec.job_id].record  # It was lost, or held back, and waits once more.
                 again.state, again.reason = "waiting", ""
                 again.start_s = again.ready_s = again.end_s = again.result = again.verified = None
+                again.restarts_s = ()
             case ev.JobSubmitted(job=spec):
                 self._jobs[spec.job_id] = _Watched(
                     JobRecord(
@@ -226,6 +227,8 @@ class Recorder:
                 ready.ready_s = at_s if ready.ready_s is None else ready.ready_s
             case ev.JobEnded(job_id=job_id, outcome=outcome, reason=reason):
                 self._ended(job_id, outcome, reason, at_s)
+            case ev.JobInterrupted(job_id=job_id, reason=reason):
+                self._interrupted(job_id, reason, at_s)
             case ev.GrowCompleted(job_id=job_id, order=order, nodes=nodes):
                 self._resized(job_id, order, nodes, at_s)
             case ev.ShrinkCompleted(job_id=job_id, order=order, nodes=nodes):
@@ -278,26 +281,34 @@ class Recorder:
 
     def _started(self, job_id: int, at_s: float) -> None:
         watched = self._jobs[job_id]
-        watched.record.start_s = at_s
+        if watched.record.start_s is None:
+            watched.record.start_s = at_s
         watched.record.state = "running"
         nodes = tuple(watched.promised)
         self._redeem(watched, nodes, at_s)
         watched.change(nodes, at_s)
 
     def _ended(self, job_id: int, outcome: JobState, reason: str, at_s: float) -> None:
-        watched = self._jobs[job_id]
-        job = watched.record
-        watched.change((), at_s)
-        self._redeem(watched, tuple(watched.promised), at_s)
+        job = self._stopped(job_id, "the job ended first", at_s)
         job.end_s = at_s
         job.state = outcome
         job.reason = reason
-        for resize in job.resizes:
-            if resize.outcome == "pending":
-                resize.outcome, resize.done_s = "aborted", at_s
-                resize.reason = "the job ended first"
         if at_s < self._since_s:
             del self._jobs[job_id]
+
+    def _interrupted(self, job_id: int, reason: str, at_s: float) -> None:
+        job = self._stopped(job_id, reason, at_s)
+        job.restarts_s = (*job.restarts_s, at_s)
+
+    def _stopped(self, job_id: int, reason: str, at_s: float) -> JobRecord:
+        """Nothing of a job runs any more; an order under way was not carried out."""
+        watched = self._jobs[job_id]
+        watched.change((), at_s)
+        self._redeem(watched, tuple(watched.promised), at_s)
+        for resize in watched.record.resizes:
+            if resize.outcome == "pending":
+                resize.outcome, resize.done_s, resize.reason = "aborted", at_s, reason
+        return watched.record
 
     def _resized(self, job_id: int, order: int, nodes: Sequence[str], at_s: float) -> None:
         watched = self._jobs[job_id]
@@ -343,7 +354,8 @@ class Recorder:
             case StartJob(job_id=job_id, nodes=nodes, cores=cores, core_ids=core_ids):
                 job = self._jobs[job_id]
                 job.promised = dict.fromkeys(nodes, at_s)
-                job.shares, job.is_guest = self._shares(nodes, cores), bool(cores)
+                job.shares = self._shares(nodes, cores)
+                job.is_guest = bool(cores) if job.record.start_s is None else job.is_guest  # else it is started again
                 job.cores = _lists(nodes, core_ids)
             case SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
                 job = self._jobs[job_id]

@@ -40,6 +40,7 @@ NOT_A_DESCRIPTION = {
     "JobSubmitted": "an event of the core",
     "JobStarted": "an event of the core",
     "JobEnded": "an event of the core",
+    "JobInterrupted": "an event of the core",
     "JobWithdrawn": "an event of the core",
     "JobMoved": "an event of the core",
     "CancelJob": "an event of the core",

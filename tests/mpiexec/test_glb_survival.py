@@ -119,7 +119,7 @@ def test_a_program_that_comes_no_further_ends(tmp_path: Path) -> None:
     assert (code, out) == (137, "")
     # a life in which it has come further does not count
     assert err.count("the program is started again") == lives - 1 >= 2
-    assert err.rstrip().endswith("signal 9; the job ends")
+    assert err.rstrip().endswith("signal 9; started again 2 times, it came no further; the job ends")
 
 
 def test_another_computation_is_refused(tmp_path: Path) -> None:
@@ -147,6 +147,18 @@ def test_a_job_of_a_scheduler_is_not_started_again_by_itself(tmp_path: Path) -> 
     (tmp_path / "life0").unlink()
     code, out, err = run("once", tmp_path, "--books", tmp_path / "books", *alone, MALLEABLE_SCHEDULER="127.0.0.1:9")
     assert (code, out, len(list(tmp_path.glob("life*")))) == (75, "", 1), err
+
+
+def test_a_caller_that_starts_it_again_is_kept_from_doing_so_for_ever(tmp_path: Path) -> None:
+    books = tmp_path / "books"
+    codes = []
+    while not codes or codes[-1] == 75:
+        code, out, err = run("always", tmp_path, "--by-caller", "--restarts", "2", "--books", books)
+        assert (books / "restarts").exists() == (code == 75)
+        codes.append(code)
+    assert (codes[:-1], codes[-1], out) == ([75] * (len(codes) - 1), 137, "")
+    assert 3 <= len(codes) <= 4  # a life in which it has come further does not count
+    assert err.rstrip().endswith("signal 9; started again 2 times, it came no further; the job ends")
 
 
 def test_a_folder_of_others_is_not_trusted(tmp_path: Path) -> None:

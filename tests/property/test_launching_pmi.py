@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apgas.core.launching import AGAIN_S, GRACE_S, NOT_STARTED, Effect, LaunchedJob, Say, Send, Signal, Start
+from apgas.core.launching import (
+    AGAIN_CODE,
+    AGAIN_S,
+    GRACE_S,
+    NOT_STARTED,
+    Effect,
+    LaunchedJob,
+    Restarts,
+    Say,
+    Send,
+    Signal,
+    Start,
+)
 
 WORD = st.text(st.characters(codec="utf-8", exclude_characters="\n\0", exclude_categories=["Cs"]), max_size=20)
 TOKEN = st.text("abcXYZ019_#$()-,:\\", min_size=1, max_size=20)
@@ -446,13 +458,21 @@ def test_a_spawn_may_come_without_what_it_may_leave_out() -> None:
 class Lives:
     """A program that is started again, and what is expected of it.
 
-    ``running``: the node of each process; ``ending``: where the next life begins, when it is empty.
+    ``running``: the node of each process; ``ending``: where the next life begins, when it is empty. ``before``: the
+    one whose caller starts it again.
     """
 
-    def __init__(self, nodes: list[str], restarts: int) -> None:
-        self.job = LaunchedJob("x", resilient=True, apart=True, restarts=restarts)
-        self.left = self.restarts = restarts
-        self.best: tuple[int, ...] | None = None
+    def __init__(
+        self, nodes: list[str], restarts: int, *, by_caller: bool = False, before: Lives | None = None
+    ) -> None:
+        self.by_caller = by_caller
+        self.job = LaunchedJob(
+            "x", resilient=True, apart=True, restarts=restarts, by_caller=by_caller,
+            so_far=before.job.again if before is not None else None,
+        )  # fmt: skip
+        self.restarts = restarts
+        self.left = before.left if before is not None else restarts
+        self.best: tuple[int, ...] | None = before.best if before is not None else None
         self.running: dict[int, str] = {}
         self.ending: list[str] | None = None
         self.lives = 0
@@ -490,7 +510,7 @@ class Lives:
             self.left -= 1
             self.ending = [*self.running.values()]
         self.running = {number: its for number, its in self.running.items() if its != node}
-        if self.ending is not None:
+        if self.ending is not None and not self.by_caller:
             self.ending = [each for each in self.ending if each != node] or None
         self.take(self.job.host_lost(node, "gone", 1.0))
 
@@ -533,6 +553,41 @@ def test_a_program_is_started_again_when_nothing_of_it_is_left() -> None:
             assert lives.job.code == (75 if lives.best is not None and not lives.restarts else 137)
         reached[lives.lives] += 1
     assert all(reached[count] > 20 for count in range(1, 5)), reached
+
+
+def test_a_program_that_its_caller_starts_again_has_as_many_lives() -> None:
+    reached: Counter[int] = Counter()
+    for seed in range(1500):
+        rng = Random(seed)
+        restarts = rng.randint(1, 3)
+        lives, number = Lives(["a"], restarts, by_caller=True), 1
+        while True:
+            while lives.running:
+                if rng.random() < 0.5:
+                    lives.further(rng.randint(1, 2), rng.randint(0, 9))
+                else:
+                    lives.kill(0) if rng.random() < 0.7 else lives.lose("a")
+            goes_on = lives.ending is not None
+            assert (lives.job.running, lives.job.code) == (False, AGAIN_CODE if goes_on else 137)
+            assert lives.job.again == (Restarts(lives.left, lives.best) if goes_on else None)
+            if not goes_on:
+                break
+            lives, number = Lives(["a"], restarts, by_caller=True, before=lives), number + 1
+        reached[number] += 1
+    assert all(reached[count] > 20 for count in range(1, 6)), reached
+
+
+def test_a_caller_starts_it_again_at_once_and_a_program_that_ends_itself_not() -> None:
+    lives = Lives(["a", "b"], 1, by_caller=True)
+    lives.further(1)
+    effects = lives.job.ended(0, -signal.SIGKILL, 1.0)
+    assert Signal("b", 1, signal.SIGKILL) in effects
+    assert any(isinstance(said, Say) and "is to be started again" in said.text for said in effects)
+    assert lives.job.killed
+    lives = Lives(["a"], 1, by_caller=True)
+    lives.further(1)
+    lives.job.ended(0, AGAIN_CODE, 1.0)
+    assert (lives.job.code, lives.job.again) == (AGAIN_CODE, None)
 
 
 def test_a_signal_ends_a_program_that_is_being_started_again() -> None:

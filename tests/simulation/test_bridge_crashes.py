@@ -35,6 +35,9 @@ def nothing_lost_or_twice(world: World, seed: str) -> int:
         count = attempts[row.job]
         last = world.endings.get(f"{row.job}.{count}")
         requeue = world.requests[row.job].requeue
+        ended = [world.endings[f"{row.job}.{number}"] for number in range(1, count + 1)]
+        restarts = sum(ending is not None and ending.again for ending in ended)
+        count -= restarts - (last is not None and last.again)  # those were no attempts of their own
         assert count <= (ATTEMPTS if requeue else 1), f"{seed}: {row}"
         match row.state:
             case "completed":

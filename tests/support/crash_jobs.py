@@ -127,6 +127,9 @@ class Job:
         if self.ended is not None:
             return
         if not self.terminated and self.world.rng.random() < 0.97:
+            if self.ready and self.request.resilient and self.world.rng.random() < 0.03:
+                self.ended = Ending(75, "place 0 is dead", again=True)
+                return
             self.world.later(self.end)
             return
         self.ended = Ending(-15 if self.terminated else 0)

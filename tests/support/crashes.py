@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,13 @@ class World:
 
     def drop_result(self, key: str) -> None:
         """There is none."""
+
+    def drop_books(self, job_id: int) -> None:
+        """A job that is over has none; one that waits again keeps them."""
+        assert job_id not in self.log_state.jobs
+
+    def drop_other_books(self, jobs: Collection[int]) -> None:
+        """There are no files."""
 
     def settle_strangers(self, known: list[str], *, end: bool) -> tuple[set[str], dict[str, set[str]]]:
         assert set(self.jobs) <= set(known) | {key for key, job in self.jobs.items() if job.ended is not None}, known

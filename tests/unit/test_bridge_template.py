@@ -75,8 +75,10 @@ def test_the_options_of_launchers() -> None:
     assert resilient[-6:] == ("apgas.survive", "--mpiexec", str(MPIEXEC), *here)
     elsewhere = mpiexec_words(request("prog"), MPIEXEC, "/state/reach")
     assert elsewhere[1:] == ("-launcher", "ssh", "-launcher-exec", "/state/reach", "-hosts")
-    assert own_words(2.5, EMULATED)[-6:] == ("--launcher", "fork", "--as-is", "--grace", "2.5", "--hosts")
-    assert "'/my state/reach'" in own_words(2.5, "/my state/reach")
+    books = ("--books", "/state/books-1", "--by-caller")
+    words = own_words(2.5, EMULATED, Path("/state/books-1"))
+    assert words[-9:] == ("--launcher", "fork", "--as-is", "--grace", "2.5", *books, "--hosts")
+    assert "'/my state/reach'" in own_words(2.5, "/my state/reach", Path("/state/books-1"))
 
 
 def test_only_the_names_of_emulated_nodes_are_looked_up_in_haste() -> None:

@@ -79,14 +79,18 @@ def test_an_output_is_opened_without_waiting(tmp_path: Path) -> None:
     """What it was when the job was submitted need not be what it is when the job starts."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="No such device or address"):
-        run._create(str(tmp_path / "pipe"))
+        run._open(str(tmp_path / "pipe"), appends=False)
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(OSError, match="it is no regular file"):
-            run._create(str(path))
+            run._open(str(path), appends=False)
     os.close(reader)
     (tmp_path / "file").write_text("of before")
-    with run._create(str(tmp_path / "file")) as file:
+    with run._open(str(tmp_path / "file"), appends=False) as file:
         assert os.get_blocking(file.fileno())
     assert (tmp_path / "file").read_text() == ""
-    run._create("/dev/null").close()
+    for said in (b"first life ", b"second life"):
+        with run._open(str(tmp_path / "file"), appends=True) as file:
+            file.write(said)
+    assert (tmp_path / "file").read_text() == "first life second life"
+    run._open("/dev/null", appends=False).close()

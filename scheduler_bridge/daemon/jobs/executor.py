@@ -111,10 +111,11 @@ class Executor:
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
         core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
+        books = self._folder.books(job_id)
         by_mpiexec = starts_mpiexec(request, self._config)
         grace_s = self._config.grace_s if request.grace_s is None else request.grace_s
         reach = self._config.reach
-        words = mpiexec_words(request, self._setup.mpiexec, reach) if by_mpiexec else own_words(grace_s, reach)
+        words = mpiexec_words(request, self._setup.mpiexec, reach) if by_mpiexec else own_words(grace_s, reach, books)
         if request.protocol == "v1" and reach == EMULATED:
             words = ()
         cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
@@ -137,6 +138,7 @@ class Executor:
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
             limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
+            appends=attempt.appends,
         )
 
     def end(self, job_id: int) -> None:
@@ -187,6 +189,7 @@ class Executor:
         try:
             # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
             ending = await self.judged(job_id, await run.run(after=self._retired.get(run.key)))
+            ending = replace(ending, again=ending.status == os.EX_TEMPFAIL and self._folder.goes_on(job_id))
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
             ending = Ending(None, f"{type(error).__name__}: {error}")
@@ -443,6 +446,7 @@ class Attempt:
         nodes: Where it runs.
         endpoint: Where its processes find the scheduler.
         core_ids: Which cores of each node it may use (bitsets of ids); none: all.
+        appends: It goes on where the one before was, also in its output.
     """
 
     job_id: int
@@ -451,6 +455,7 @@ class Attempt:
     nodes: tuple[str, ...]
     endpoint: str
     core_ids: tuple[int, ...] = ()
+    appends: bool = False
 
     @property
     def key(self) -> str:

@@ -241,13 +241,15 @@ class JobOrders:
             granted, reason = job.answers[message.request]
             self.server.send(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
             return
-        answer = partial(self._answer, job_id, message.request)
+        answer = partial(self._answer, self.server.link(job_id), message.request)
         if self.supplier is not None:
             self.supplier.asked(job_id, message.delta, answer)
         else:
             answer(*self.request(job_id, message.delta))
 
-    def _answer(self, job_id: int, request: int, granted: int, reason: str) -> None:
+    def _answer(self, link: JobLink | None, request: int, granted: int, reason: str) -> None:
+        if link is None or self.server.link(job_id := link.job_id) is not link:
+            return  # it was started again, and numbers its requests anew
         answer = wire.Answer(request=request, granted=granted, reason=reason)
         self._handle(
             facts=[log_entries.Answered(job_id, request, granted, reason)],

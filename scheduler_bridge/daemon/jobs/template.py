@@ -125,11 +125,15 @@ def gate_words(config: DaemonConfig) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--deadline", deadline, *emulated)
 
 
-def own_words(grace_s: float, reach: str) -> tuple[str, ...]:
-    """Return the same of the launcher that no other user reaches; ``grace_s`` is as for ``Launch``."""
+def own_words(grace_s: float, reach: str, books: Path) -> tuple[str, ...]:
+    """Return the same of the launcher that no other user reaches; ``grace_s`` is as for ``Launch``.
+
+    ``books``: where a program keeps what it goes on with when it is started again. The launcher leaves that to us:
+    while nodes move, only the scheduler knows which of them are the job's. It starts it when nothing of it is left.
+    """
     # -E and -P: the paths of the job, and the folder in which it runs, may hold modules of any name
     launcher = (sys.executable, "-EP", "-m", "apgas.launch", "--launcher", shlex.quote(reach))
-    return (*launcher, "--as-is", "--grace", f"{grace_s:g}", "--hosts")
+    return (*launcher, "--as-is", "--grace", f"{grace_s:g}", "--books", str(books), "--by-caller", "--hosts")
 
 
 def _filled(word: str, stands_for: Mapping[str, str]) -> str:

@@ -88,6 +88,12 @@ class Loss(Fact, frozen=True, tag="loss"):
     loss: int
 
 
+class GoesOn(Fact, frozen=True, tag="goes_on"):
+    """The job that ends can go on where it was: if it was lost with its nodes, it waits for others."""
+
+    job_id: int
+
+
 class Ailing(Fact, frozen=True, tag="ailing"):
     """The node is out of service because it does not answer, or since an attempt runs there that the log does not know.
 
@@ -131,6 +137,7 @@ AnyFact: TypeAlias = (
     | Reported
     | Abandoned
     | Loss
+    | GoesOn
     | Ailing
     | Noted
     | Result

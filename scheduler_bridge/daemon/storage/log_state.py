@@ -40,6 +40,8 @@ _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
+_OF_A_JOB: Final = (ev.JobWithdrawn, ev.JobInterrupted, ev.MalleableReady, ev.MalleableEnded)
+"""Events that say how a job stands which has not ended."""
 
 
 class DivergedError(Exception):
@@ -230,19 +232,27 @@ class LogState:
             self.kept.discard(event.job.job_id)
             if event.job.job_id in self.jobs:
                 self.jobs[event.job.job_id].admitted = True
-        elif isinstance(event, ev.JobWithdrawn | ev.MalleableReady | ev.MalleableEnded) and event.job_id in self.jobs:
-            job = self.jobs[event.job_id]
-            if isinstance(event, ev.JobWithdrawn):
-                job.admitted, self._admission_due = False, True
-                self.kept.add(event.job_id)
-            else:
-                job.phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
+        elif isinstance(event, _OF_A_JOB) and (job := self.jobs.get(event.job_id)) is not None:
+            match event:
+                case ev.JobWithdrawn():
+                    job.admitted, self._admission_due = False, True
+                    self.kept.add(event.job_id)
+                case ev.JobInterrupted():
+                    job.begin_anew()
+                    job.restarts += 1
+                case ev.MalleableReady():
+                    job.phase = "ready"
+                case ev.MalleableEnded():
+                    job.phase = "disabled"
+                case _:
+                    assert_never(event)
 
     def _over(self, job_id: int, outcome: ev.Outcome) -> None:
         """A job has ended; one that is to be run again waits."""
         job = self.jobs.get(job_id)
         self._admission_due = True
-        if job is not None and outcome == "lost" and job.request.requeue and job.attempt < _ATTEMPTS:
+        again = job is not None and (job.goes_on or (job.request.requeue and job.attempt - job.restarts < _ATTEMPTS))
+        if job is not None and outcome == "lost" and again:
             job.wait_again()
             self.kept.add(job_id)
         else:
@@ -299,6 +309,9 @@ class LogState:
                 self._request(fact, at_s)
             case log_entries.Held() | log_entries.Prioritised():
                 self._change(fact)
+            case log_entries.GoesOn():
+                if (job := self.jobs.get(fact.job_id)) is not None:
+                    job.goes_on = True
             case log_entries.Policy():
                 self.policy = fact
                 self._use_policy()
@@ -322,6 +335,7 @@ class LogState:
                 | log_entries.Policy()
                 | log_entries.Held()
                 | log_entries.Prioritised()
+                | log_entries.GoesOn()
                 | log_entries.Configured()
             ):
                 pass

@@ -14,7 +14,7 @@ import shutil
 import signal
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -32,6 +32,9 @@ RUNS: Final = "runs"
 SECRET: Final = "secret"
 
 _logger = logging.getLogger(__name__)
+_BOOKS = "books-"
+_RESTARTS = "restarts"
+"""What ``apgas.launch --by-caller`` leaves there."""
 _SECRET_BYTES = 32
 _OUTPUT_NAME = re.compile(r"job-(\d+)\.(?:out|err)")
 
@@ -100,6 +103,25 @@ class StateFolder:
         """Remove that file: it is in the log, or of an attempt that is not; what is no file stays."""
         with contextlib.suppress(OSError):
             self.result(key).unlink(missing_ok=True)
+
+    def books(self, job_id: int) -> Path:
+        """The folder where a job keeps what it goes on with if it is started again; the job makes it."""
+        return self.path / f"{_BOOKS}{job_id}"
+
+    def goes_on(self, job_id: int) -> bool:
+        """Whether a job's launcher has ended such that the job goes on if it is started again."""
+        return (self.books(job_id) / _RESTARTS).is_file()
+
+    def drop_books(self, job_id: int) -> None:
+        """Remove that folder: the job is over."""
+        shutil.rmtree(self.books(job_id), ignore_errors=True)
+
+    def drop_other_books(self, jobs: Collection[int]) -> None:
+        """Remove those of all jobs but these: a scheduler was killed, or a job was cancelled while it waited again."""
+        kept = {self.books(job_id) for job_id in jobs}
+        for folder in self.path.glob(f"{_BOOKS}*"):
+            if folder not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def write_history(self, record: RunRecord) -> None:
         """Write the record of the run."""

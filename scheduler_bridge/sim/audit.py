@@ -27,8 +27,6 @@ class _Account:
     ending: bool = False
     order: ev.SendOrder | None = None
     losses: int = 0
-    interrupted: bool = False
-    """It is to be started again on its nodes, and on no others."""
 
     @property
     def least(self) -> int:
@@ -93,11 +91,6 @@ class Auditor:
                     del self._waiting[job_id]  # it was cancelled
                 else:
                     self._free(account, account.nodes)
-            case ev.JobInterrupted(job_id=job_id) if job_id in self._accounts:
-                account = self._accounts[job_id]
-                if account.order is not None:
-                    self._book_answer(account, ev.ResizeFailed(job_id, account.order.order))
-                account.ready, account.interrupted = False, not account.ending
             case ev.NodesLost(job_id=job_id, nodes=nodes) if job_id in self._accounts:
                 self._accounts[job_id].losses += len(nodes)
                 self._free(self._accounts[job_id], set(nodes))
@@ -140,11 +133,6 @@ class Auditor:
 
     def _book_effect(self, effect: ev.Effect, what: str) -> None:
         match effect:
-            case ev.StartJob() if (again := self._accounts.get(effect.job_id)) is not None and again.interrupted:
-                again.interrupted = False
-                self._count(effect, what)
-                if set(effect.nodes) != again.nodes:
-                    raise AuditError(f"{what}: the job holds {sorted(again.nodes)}")
             case ev.StartJob():
                 spec = self._waiting.pop(effect.job_id, None)
                 if spec is None or effect.job_id in self._seen:

@@ -466,12 +466,12 @@ class Lives:
         self, nodes: list[str], restarts: int, *, by_caller: bool = False, before: Lives | None = None
     ) -> None:
         self.by_caller = by_caller
-        self.job = LaunchedJob(
-            "x", resilient=True, apart=True, restarts=restarts, by_caller=by_caller,
-            so_far=before.job.again if before is not None else None,
-        )  # fmt: skip
+        so_far = before.job.again if before is not None else None
+        self.job: LaunchedJob = LaunchedJob(
+            "x", resilient=True, apart=True, restarts=restarts, by_caller=by_caller, so_far=so_far
+        )
         self.restarts = restarts
-        self.left = before.left if before is not None else restarts
+        self.left: int = before.left if before is not None else restarts
         self.best: tuple[int, ...] | None = before.best if before is not None else None
         self.running: dict[int, str] = {}
         self.ending: list[str] | None = None

@@ -15,6 +15,7 @@ from scheduler_bridge.core.events import (
     Effect,
     Event,
     JobEnded,
+    JobInterrupted,
     JobStarted,
     JobSubmitted,
     MalleableReady,
@@ -64,7 +65,9 @@ class Machine:
             self.end(self.rng.choice(open_jobs))
         elif choice < 0.93:
             self.lose(self.rng.choice(open_jobs))
-        elif choice < 0.96:
+        elif choice < 0.95:
+            self.interrupt(self.rng.choice(open_jobs))
+        elif choice < 0.97:
             self.report(CancelJob(self.rng.randrange(job_id + 1)))
         else:
             self.report(WakeUp())
@@ -83,6 +86,13 @@ class Machine:
         del self.uses[job_id]
         self.orders.pop(job_id, None)
         self.report(JobEnded(job_id, "completed"))
+
+    def interrupt(self, job_id: int) -> None:
+        """Nothing of it is left, and it is started again."""
+        self.orders.pop(job_id, None)
+        held, self.uses[job_id] = set(self.uses[job_id]), {}
+        self.report(JobInterrupted(job_id, "place 0 was lost"))
+        assert set(self.uses[job_id]) == held
 
     def lose(self, job_id: int) -> None:
         """It goes on without one of its nodes."""

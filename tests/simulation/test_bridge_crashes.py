@@ -58,7 +58,7 @@ def test_a_scheduler_may_die_at_any_step(
 ) -> None:
     monkeypatch.setattr(driver, "_FREEZE_EVERY_ROWS", 9)
     monkeypatch.setattr(submission, "check_command", lambda request: None)
-    crashes = orders = kept = again = held = losses = 0
+    crashes = orders = kept = again = held = losses = restarts = moves = 0
     for seed in range(seeds):
         world = World(seed, policy)
         dice = random.Random(seed)
@@ -79,6 +79,8 @@ def test_a_scheduler_may_die_at_any_step(
         again += nothing_lost_or_twice(world, f"seed {seed}")
         held += world.still_held
         losses += sum(row.events.count("NodesLost") for row in world.disk.log)
+        restarts += sum(row.events.count("JobInterrupted") for row in world.disk.log)
+        moves += sum(row.facts.count("goes_on") for row in world.disk.log)
         kept += len(world.log_state.recorder.record().advance)
         orders += sum(row.grows + row.shrinks for row in rows)
         world.disk.frozen = None
@@ -89,6 +91,6 @@ def test_a_scheduler_may_die_at_any_step(
         assert replayed.recorder.record() == world.log_state.recorder.record(), f"seed {seed}"
     assert "a snapshot of the state cannot be used" not in caplog.text
     assert crashes > 10 * seeds
-    assert min(kept, held, losses) > seeds // 2
+    assert min(kept, held, losses, restarts, moves) > seeds // 2
     assert again > 4 * seeds
     assert (orders > seeds) == (policy != "easy")

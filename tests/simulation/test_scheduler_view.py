@@ -18,6 +18,7 @@ from scheduler_bridge.core.events import (
     Event,
     GrowCompleted,
     JobEnded,
+    JobInterrupted,
     JobMoved,
     JobStarted,
     JobSubmitted,
@@ -219,6 +220,8 @@ class Jobs:
                 return [JobSubmitted(job.spec)] if draw < 0.05 else []
             case JobState.GROWING | JobState.SHRINKING | JobState.ADJUSTING if draw < 0.7:
                 return [self.answer(job)]
+            case JobState.GROWING | JobState.SHRINKING | JobState.ADJUSTING | JobState.RUNNING if draw > 0.9:
+                return [JobInterrupted(job_id, "place 0 was lost")]
             case JobState.RUNNING if draw < 0.1 and job.spec.is_malleable:
                 return [MalleableEnded(job_id) if draw < 0.05 else MalleableReady(job_id)]
             case JobState.RUNNING if draw < 0.2 and len(job.allocation) > 1:

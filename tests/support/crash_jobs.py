@@ -143,7 +143,8 @@ class Job:
             self.losses.append(wire.Lost(loss=len(self.losses), nodes=(node,), reason="dead"))
             self.say(self.losses[-1])
         else:
-            self.ended = Ending(None, f"{node} is dead", lost=True)
+            goes_on = self.ready and self.request.resilient and self.world.rng.random() < 0.5
+            self.ended = Ending(None, f"{node} is dead", lost=True, again=goes_on)
 
 
 @dataclass

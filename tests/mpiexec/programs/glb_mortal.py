@@ -1,0 +1,67 @@
+"""Counts a tree; place 0 is killed: `glb_mortal.py WHEN FOLDER`. Says what it counted, and how often it began.
+
+WHEN: ``computing``, ``growing``, ``shrinking`` or ``computing twice``: in the first lives; ``always``: in all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import apgas
+import glb
+from apgas.testing.handlers import ReleaseNewest
+from benchmarks.levelbag import Count
+from benchmarks.uts.problems import bag_of
+from benchmarks.uts.tree import Tree
+
+TREE = Tree(depth=7, seed=19, branching=4)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal(ReleaseNewest):
+    """Place 0 is killed when all has been done for an order but to say so, or before anything is."""
+
+    def __init__(self, when: str) -> None:
+        self._when = when
+
+    def postGrow(self, nb_places: int, continued_places: object, new_places: object) -> None:
+        if self._when == "growing":
+            die()
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        if self._when == "shrinking":
+            die()
+        return ()
+
+
+def look(at: int, tasks: int, places: int, workers: int) -> None:
+    if tasks >= at:
+        die()
+
+
+def main() -> None:
+    when, folder = sys.argv[1], Path(sys.argv[2])
+    life = len(list(folder.glob("life*")))
+    (folder / f"life{life}").touch()
+    print(f"life {life} on {len(apgas.places())}", flush=True)
+    nodes = TREE.known_nodes()
+    if when == "always" or life > {"computing twice": 1}.get(when, 0):
+        at = 1 if when == "always" else nodes * 2
+    else:
+        at = nodes * (life + 1) // 4 if when.startswith("computing") else nodes * 2
+    glb.set_user_handler(Mortal(when if life == 0 else ""))
+    config = glb.Config(workers=1, rate=8000, backup_s=0.1, on_progress=partial(look, at))
+    count = glb.compute(bag_of(TREE), Count, config).result.value
+    print(f"{count == nodes} after {life + 1} lives on {len(apgas.places())}", flush=True)
+
+
+if __name__ == "__main__":
+    apgas.run(main, resilient=True)

@@ -38,7 +38,8 @@ def malleable(folder: Path, command: str, *words: str | Path) -> str:
 
 
 def submit(folder: Path, when: str, *options: str) -> int:
-    words = (*options, "--min", "1", "--max", "3", "--", sys.executable, PROGRAM, when, folder / "lives")
+    program = (sys.executable, str(PROGRAM), when, str(folder / "lives"))
+    words = (*options, "--min", "1", "--max", "3", "--", *program)
     return int(malleable(folder, "submit", "--name", "mortal", *words))
 
 
@@ -98,14 +99,14 @@ def test_it_goes_on_on_its_nodes(serving: Running, tmp_path: Path, leftovers: Le
 @pytest.mark.parametrize("when", ["growing", "shrinking"])
 def test_it_is_killed_amid_an_order(when: str, serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     """The order ends as not carried out, and the job goes on at the size that it had."""
-    blocker = ("submit", "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "1")
-    if when == "growing":
-        malleable(tmp_path, *blocker)
-        job_id = submit(tmp_path, when)
+    blocker = ("submit", "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep")
+    other = int(malleable(tmp_path, *blocker, "600")) if when == "growing" else 0
+    job_id = submit(tmp_path, when)
+    until("it computes", (tmp_path / "lives" / "life0").exists)
+    if other:
+        malleable(tmp_path, "cancel", str(other))
     else:
-        job_id = submit(tmp_path, when)
-        until("it computes", lambda: report(tmp_path)[0]["ready_s"] is not None)
-        malleable(tmp_path, *blocker)
+        malleable(tmp_path, *blocker, "0.1")
     until_over(tmp_path)
     (job,) = (job for job in report(tmp_path) if job["job_id"] == job_id)
     assert job["state"] == "completed", said(tmp_path, job_id, "err")
@@ -130,8 +131,8 @@ def test_it_comes_no_further(serving: Running, tmp_path: Path, leftovers: Leftov
 
 def test_it_is_cancelled_and_its_scheduler_dies(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     """The next scheduler knows in which life it is; what is cancelled is not started again."""
-    job_id = submit(tmp_path, "computing")
-    until("the second life", lambda: (tmp_path / "lives" / "life1").exists())
+    job_id = submit(tmp_path, "computing once")
+    until("the second life", (tmp_path / "lives" / "life1").exists)
     serving.process.kill()
     serving.wait(PATIENCE_S)
     command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]

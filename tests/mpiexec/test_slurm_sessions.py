@@ -133,6 +133,27 @@ def test_a_node_is_lost(cluster: Cluster, how: str, resilient: bool) -> None:
     assert said.endswith("code 0\n") == resilient
 
 
+@pytest.mark.parametrize("when", ["computing", "growing"])
+def test_place_0_is_killed_and_the_program_goes_on_in_the_same_job(cluster: Cluster, when: str) -> None:
+    """Of a resize under way nothing is left: the companion job is given back."""
+    lives = cluster.folder / "lives"
+    lives.mkdir()
+    program = python("glb_mortal.py", when, lives)
+    job = cluster.submit(2, f"malleable slurm run --max-nodes 3 -- {program}; echo code $?")
+    if when == "growing":
+        cluster.until((lives / "life0").exists, "the program computes")
+        cluster.resize(job, "--grow=1")
+        cluster.until((lives / "life1").exists, "it is started again")
+    said = cluster.until_over(job)
+    assert [line for line in said.splitlines() if line.startswith(("life", "True", "False", "code"))] == [
+        "life 0 on 2", "life 1 on 2", "True after 2 lives on 2", "code 0",
+    ]  # fmt: skip
+    assert said.count("the program is to be started again") == 1
+    assert ("not resized: place 0 was lost" in said) == (when == "growing")
+    cluster.until(lambda: cluster.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 4, "all nodes are idle")
+    assert not list((cluster.folder / "state").rglob("books-*"))
+
+
 def test_strangers_reach_no_launcher_and_end_no_program(cluster: Cluster) -> None:
     """Under mpiexec, twelve bytes of any user of a host, or of another machine, ended a program."""
     end = cluster.folder / "end"

@@ -279,9 +279,9 @@ def main() -> None:
 def _taken(count: Path) -> Restarts | None:
     """Take what the job before has left of the restarts; None: there was none."""
     with suppress(OSError, msgspec.DecodeError):  # it is not there, or no job has written it
-        left = msgspec.json.decode(count.read_bytes(), type=Restarts)
+        left = count.read_bytes()
         count.unlink()
-        return left
+        return msgspec.json.decode(left, type=Restarts)
     return None
 
 

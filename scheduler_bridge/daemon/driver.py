@@ -318,8 +318,8 @@ class Driver:
 
     def _settle_strangers(self, known: Iterable[str], config: DaemonConfig, nodes: Collection[str]) -> dict[str, str]:
         """See to attempts that the log does not know; return which of them runs on which of the ``nodes``."""
-        self._folder.drop_other_books(self._log_state.jobs)
         over, running = self._folder.settle_strangers(known, end=config.end_unknown)
+        self._folder.drop_other_books({*self._log_state.jobs, *map(_job_of, running)})
         for key in over:
             self.executor.retire(key)
         for key, used in running.items():
@@ -487,7 +487,7 @@ class Driver:
         def logged() -> None:
             self.executor.retire(key)
             self._folder.drop_result(key)
-            if job_id not in self._log_state.jobs:
+            if not ending.again or job_id not in self._log_state.jobs:  # what a machine held that is gone is not whole
                 self._folder.drop_books(job_id)
 
         self.handle(event, facts=facts, after=logged)

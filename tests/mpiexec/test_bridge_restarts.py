@@ -133,9 +133,8 @@ def test_it_is_cancelled_and_its_scheduler_dies(serving: Running, tmp_path: Path
     """The next scheduler knows in which life it is; what is cancelled is not started again."""
     job_id = submit(tmp_path, "computing once")
     until("the second life", (tmp_path / "lives" / "life1").exists)
-    until(
-        "it has reached its scheduler", lambda: json.loads(malleable(tmp_path, "queue", "--json"))["jobs"][0]["ready"]
-    )
+    queued = ("queue", "--json")
+    until("it has reached its scheduler", lambda: json.loads(malleable(tmp_path, *queued))["jobs"][0]["ready"])
     serving.process.kill()
     serving.wait(PATIENCE_S)
     command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import SchedulerCore, Settings
+from scheduler_bridge.core import UP, SchedulerCore, Settings
 from scheduler_bridge.core.events import (
     CancelJob,
     Effect,
@@ -89,6 +89,9 @@ class Machine:
 
     def interrupt(self, job_id: int) -> None:
         """Nothing of it is left, and it is started again."""
+        if self.core.state(job_id) not in UP:  # it is over its time
+            self.end(job_id)
+            return
         self.orders.pop(job_id, None)
         held, self.uses[job_id] = set(self.uses[job_id]), {}
         self.report(JobInterrupted(job_id, "place 0 was lost"))

@@ -32,8 +32,8 @@ class JobFacts:
         held_by: Who holds it back; None: it is not held.
         priority: Higher ones are considered first.
         attempt: How often it was started.
-        restarts: How often it was started again of those, for it could go on where it was.
-        goes_on: It has ended so, and is to be run again if it is lost, whether its user wants that of all jobs or not.
+        restarts: How often it was started again of those, on its nodes.
+        appends: It goes on where the attempt before was, also in its output.
         phase: What it said of its handler: nothing yet, that it is ready, or that it takes no orders any more.
         abandoned: Grow orders whose outcome came too late.
         losses: Number of its last loss of nodes.
@@ -49,7 +49,7 @@ class JobFacts:
     priority: int = 0
     attempt: int = 0
     restarts: int = 0
-    goes_on: bool = False
+    appends: bool = False
     phase: Literal["silent", "ready", "disabled"] = "silent"
     abandoned: set[int] = field(default_factory=set)
     losses: int = -1
@@ -61,15 +61,14 @@ class JobFacts:
         """Return what is asked for as a request for this job alone."""
         return array_job(self.request, self.number)
 
-    def wait_again(self) -> None:
-        """The job is to be run once more."""
-        self.admitted = False
-        self.restarts += self.goes_on
+    def wait_again(self, *, goes_on: bool) -> None:
+        """The job is to be run once more, and ``goes_on`` where it was or begins anew."""
+        self.admitted, self.appends = False, goes_on
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """What its processes have said holds no more."""
-        self.phase, self.losses, self.goes_on = "silent", -1, False
+        self.phase, self.losses = "silent", -1
         self.abandoned.clear()
         self.answers.clear()
 

@@ -446,8 +446,8 @@ class Driver:
 
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
         facts = self._log_state.jobs[job_id]
-        endpoint, goes_on = self.job_orders.server.endpoint, facts.restarts > 0
-        return Attempt(job_id, facts.attempt, facts.alone(), nodes, endpoint, core_ids, goes_on)
+        endpoint = self.job_orders.server.endpoint
+        return Attempt(job_id, facts.attempt, facts.alone(), nodes, endpoint, core_ids, facts.appends)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
@@ -481,13 +481,15 @@ class Driver:
         key = attempt_key(job_id, self._log_state.jobs[job_id].attempt)
         found = result_of(key, self._folder)
         facts: list[log_entries.AnyFact] = [] if found is None else [log_entries.Result(job_id, found)]
-        if ending.again and isinstance(event, ev.JobEnded):
+        # what a machine held that went down with the runner need not be whole
+        goes_on = ending.again or (ending.status is not None and self._folder.has_books(job_id))
+        if goes_on and isinstance(event, ev.JobEnded):
             facts.append(log_entries.GoesOn(job_id))
 
         def logged() -> None:
             self.executor.retire(key)
             self._folder.drop_result(key)
-            if not ending.again or job_id not in self._log_state.jobs:  # what a machine held that is gone is not whole
+            if not goes_on or job_id not in self._log_state.jobs:
                 self._folder.drop_books(job_id)
 
         self.handle(event, facts=facts, after=logged)

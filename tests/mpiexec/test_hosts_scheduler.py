@@ -153,6 +153,21 @@ def test_a_host_that_is_gone_loses_its_job_and_comes_back_later(cluster: Cluster
     assert sorted(cluster.output(number).split()) == list(elsewhere)
 
 
+def test_a_job_whose_first_host_is_gone_goes_on_elsewhere(cluster: Cluster) -> None:
+    """It is not computed anew, and its user has not asked for another attempt."""
+    lives = cluster.folder / "lives"
+    lives.mkdir()
+    program = (sys.executable, str(PROGRAMS / "glb_mortal.py"), "elsewhere", str(lives))
+    request = JobRequest(name="mortal", command=program, nodes=2, max_nodes=2, min_nodes=2, job_class="malleable",
+                         walltime_s=600.0, resilient=True)  # fmt: skip
+    number = cluster.client.submit(request)
+    cluster.until((cluster.folder / "state" / f"books-{number}" / "1").exists, "it has kept books")
+    cluster.run("ip", "-n", "host1", "link", "set", "eth0", "down")
+    cluster.until_job(number, lambda job: job.state == "completed")
+    assert cluster.output(number).splitlines() == ["life 0 on 2", "life 1 on 2", "True after 2 lives on 2"]
+    cluster.run("ip", "-n", "host1", "link", "set", "eth0", "up")
+
+
 @pytest.mark.slow
 def test_a_job_that_survives_losses_goes_on_without_a_host(cluster: Cluster) -> None:
     """TCP takes a minute to notice that a host has gone without a word."""

@@ -132,6 +132,7 @@ def test_the_log_counts_an_attempt_and_forgets_what_the_job_said() -> None:
     facts.losses, facts.answers, facts.phase = 3, {1: (0, "no")}, "ready"
     state.take(Entry(5.0, (ev.JobInterrupted(1, LOST),)))
     assert (facts.attempt, facts.restarts, facts.losses, facts.answers, facts.phase) == (2, 1, -1, {}, "silent")
+    assert facts.appends
     state.take(Entry(6.0, (ev.JobStarted(1),)))
     state.take(Entry(9.0, (ev.JobEnded(1, "completed"),)))
     (job,) = state.recorder.record().jobs
@@ -155,4 +156,5 @@ def test_one_that_is_lost_with_its_nodes_waits_for_others_if_it_can_go_on(facts:
     for each in (state, thawed):
         each.take(Entry(2.0, (ev.JobEnded(1, "lost"),), facts))
         assert each.kept == ({1} if facts else set())
+        assert not facts or each.jobs[1].appends
     assert msgspec.json.decode(msgspec.json.encode(GoesOn(1)), type=GoesOn) == GoesOn(1)

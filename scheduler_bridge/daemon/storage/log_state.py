@@ -89,6 +89,8 @@ class LogState:
         self.occupied: dict[str, str] = {}
         """Nodes on which an attempt runs of which the log knows only that, by the attempt's name."""
         self._admission_due = True
+        self._going_on: set[int] = set()
+        """The jobs that end in the present entry, and can go on where they were."""
         self.at_s = 0.0
         self.busy_node_s = self.node_s = 0.0
         self.policy = log_entries.Policy(era.policy, era.parameters)
@@ -100,6 +102,7 @@ class LogState:
         Raises:
             Exception: The core or a policy contradicts itself; the entry must not be kept.
         """
+        self._going_on.clear()
         for fact in entry.facts:
             self._before(fact, entry.at_s)
         happened = (*self._submitted(entry.facts), *entry.events)
@@ -239,7 +242,7 @@ class LogState:
                     self.kept.add(event.job_id)
                 case ev.JobInterrupted():
                     job.begin_anew()
-                    job.restarts += 1
+                    job.restarts, job.appends = job.restarts + 1, True
                 case ev.MalleableReady():
                     job.phase = "ready"
                 case ev.MalleableEnded():
@@ -251,9 +254,10 @@ class LogState:
         """A job has ended; one that is to be run again waits."""
         job = self.jobs.get(job_id)
         self._admission_due = True
-        again = job is not None and (job.goes_on or (job.request.requeue and job.attempt - job.restarts < _ATTEMPTS))
+        goes_on = job_id in self._going_on
+        again = job is not None and (job.request.requeue or goes_on) and job.attempt - job.restarts < _ATTEMPTS
         if job is not None and outcome == "lost" and again:
-            job.wait_again()
+            job.wait_again(goes_on=goes_on)
             self.kept.add(job_id)
         else:
             self._forget(job_id)
@@ -310,8 +314,7 @@ class LogState:
             case log_entries.Held() | log_entries.Prioritised():
                 self._change(fact)
             case log_entries.GoesOn():
-                if (job := self.jobs.get(fact.job_id)) is not None:
-                    job.goes_on = True
+                self._going_on.add(fact.job_id)
             case log_entries.Policy():
                 self.policy = fact
                 self._use_policy()

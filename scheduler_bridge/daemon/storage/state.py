@@ -112,6 +112,10 @@ class StateFolder:
         """Whether a job's launcher has ended such that the job goes on if it is started again."""
         return (self.books(job_id) / _RESTARTS).is_file()
 
+    def has_books(self, job_id: int) -> bool:
+        """Whether a job has kept what it needs to go on."""
+        return any(path.name.isdecimal() for path in self.books(job_id).glob("*"))
+
     def drop_books(self, job_id: int) -> None:
         """Remove that folder: the job is over."""
         shutil.rmtree(self.books(job_id), ignore_errors=True)

@@ -143,7 +143,7 @@ class Job:
             self.losses.append(wire.Lost(loss=len(self.losses), nodes=(node,), reason="dead"))
             self.say(self.losses[-1])
         else:
-            goes_on = self.ready and self.request.resilient and self.world.rng.random() < 0.5
+            goes_on = self.ready and self.request.resilient
             self.ended = Ending(None, f"{node} is dead", lost=True, again=goes_on)
 
 

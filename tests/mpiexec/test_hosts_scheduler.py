@@ -160,12 +160,15 @@ def test_a_job_whose_first_host_is_gone_goes_on_elsewhere(cluster: Cluster) -> N
     program = (sys.executable, str(PROGRAMS / "glb_mortal.py"), "elsewhere", str(lives))
     request = JobRequest(name="mortal", command=program, nodes=2, max_nodes=2, min_nodes=2, job_class="malleable",
                          walltime_s=600.0, resilient=True)  # fmt: skip
+    _, go = cluster.waiting_job(1)  # on the scheduler's own host
     number = cluster.client.submit(request)
     cluster.until((cluster.folder / "state" / f"books-{number}" / "1").exists, "it has kept books")
-    cluster.run("ip", "-n", "host1", "link", "set", "eth0", "down")
+    assert cluster.client.snapshot().job(number).nodes == ("host2", "host3")
+    cluster.run("ip", "-n", "host2", "link", "set", "eth0", "down")
     cluster.until_job(number, lambda job: job.state == "completed")
     assert cluster.output(number).splitlines() == ["life 0 on 2", "life 1 on 2", "True after 2 lives on 2"]
-    cluster.run("ip", "-n", "host1", "link", "set", "eth0", "up")
+    cluster.run("ip", "-n", "host2", "link", "set", "eth0", "up")
+    go.touch()
 
 
 @pytest.mark.slow

@@ -252,3 +252,17 @@ def processes(cluster: Cluster, words: bytes) -> list[int]:
 
 def environ(pid: int) -> bytes:
     return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_place_0_is_killed_as_nodes_come_and_the_program_harvests_on(cluster: Cluster) -> None:
+    lives = cluster.folder / "lives"
+    lives.mkdir()
+    run = "malleable slurm run --harvest spare --harvest-every 0.5 --max-nodes 3"
+    program = f"{sys.executable} {PROGRAMS / 'glb_mortal.py'} growing {lives}"
+    said = cluster.until_over(cluster.submit(1, f"{run} -- {program}; echo code $?"))
+    assert "life 0 on 1\n" in said
+    assert "life 1 on 1\n" in said
+    assert "True after 2 lives" in said
+    assert said.endswith("code 0\n")
+    assert held(cluster) == []
+    assert loans(cluster)

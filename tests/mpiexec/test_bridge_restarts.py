@@ -134,7 +134,7 @@ def test_it_is_cancelled_and_its_scheduler_dies(serving: Running, tmp_path: Path
     job_id = submit(tmp_path, "computing once")
     until("the second life", (tmp_path / "lives" / "life1").exists)
     queued = ("queue", "--json")
-    until("it has reached its scheduler", lambda: json.loads(malleable(tmp_path, *queued))["jobs"][0]["ready"])
+    until("it has reached its scheduler", lambda: json.loads(malleable(tmp_path, *queued))[0]["ready"])
     serving.process.kill()
     serving.wait(PATIENCE_S)
     command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]

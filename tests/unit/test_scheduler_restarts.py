@@ -63,6 +63,10 @@ def test_a_shrink_under_way_comes_to_nothing_and_is_not_repeated_at_once() -> No
     core.handle(ev.JobStarted(1), 12.0)
     assert without_alarms(core.handle(ev.MalleableReady(1), 12.0)) == []
     assert without_alarms(core.handle(ev.WakeUp(), 41.0)) == [ev.SendOrder(1, 2, "shrink", ("c", "d"), 2)]
+    interrupt(core, 1, 50.0)
+    core.handle(ev.JobStarted(1), 51.0)
+    # this life has not said that it takes orders
+    assert without_alarms(core.handle(ev.WakeUp(), 90.0)) == []
     core.check()
 
 

@@ -68,7 +68,7 @@ ADDED = {
     "glb.core.backup, computations that survive the loss of places": (1, 725),
     "apgas.run(resilient=True)": (0, 30),
     "glb.books, programs that are started again when place 0 is killed": (1, 420),
-    "jobs of a scheduler that are started again when place 0 is killed": (0, 235),
+    "jobs of a scheduler that are started again when place 0 is killed": (0, 240),
     "glb.search, skeletons of tree search, and their check": (1, 690),
     "scheduler_bridge.simulate and Workload, the simulator as a library": (1, 460),
     "benchmarks.executors, an executor beside other pools": (3, 360),

@@ -1,9 +1,9 @@
 """Place 0's books in a folder that outlives it: with what a program goes on that is started again.
 
 ``apgas.launch`` names the folder (``APGAS_BOOKS``), and starts the program of a resilient job again, or has its
-scheduler do so, when its place 0 was killed. A file there is one computation, by its number in the program: its books as they were at one moment, later
-its outcome. A file is written beside its place and then put there, so it is whole at any time; it is not forced to the
-disk, for the machine goes on when a process dies.
+scheduler do so, when its place 0 was killed. A file there is one computation, by its number in the program: its books
+as they were at one moment, later its outcome. A file is written beside its place and then put there, so it is whole at
+any time; it is not forced to the disk, for the machine goes on when a process dies.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from scheduler_bridge.core.events import (
     Event,
     GrowCompleted,
     JobEnded,
+    JobInterrupted,
     JobStarted,
     JobSubmitted,
     KillJob,
@@ -125,7 +126,7 @@ def something(core: SchedulerCore, chance: random.Random, job_id: int) -> Event:
     """What may happen at any time."""
     name = chance.choice(LENT)
     held = [job for node in NODES for job in core.holders(node)]
-    match chance.randrange(7):
+    match chance.randrange(8):
         case 0:
             return NodeUp(name, lent=True)
         case 1 if name in core.nodes:
@@ -141,6 +142,8 @@ def something(core: SchedulerCore, chance: random.Random, job_id: int) -> Event:
             return WakeUp() if arrives else NodesLost(holder, (name,))
         case 5:
             return WakeUp()
+        case 6 if held:
+            return JobInterrupted(chance.choice(held), "place 0 was lost")
         case _:
             return JobSubmitted(resilient(job_id, chance.randint(1, 3), 1, chance.randint(3, 8)))
 

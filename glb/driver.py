@@ -259,7 +259,8 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
 
 def _finish(elastic: Elastic, computation: Computation[R], start: Callable[[], None]) -> None:
     """Have the places work until nothing is left to do, but what is lost with places whose loss is survived."""
-    with suppress_losses() if computation.setup.survives else nullcontext(), apgas.finish(), elastic.changing:
+    survives = suppress_losses() if computation.setup.survives else nullcontext()
+    with survives, apgas.finish(dense=True), elastic.changing:
         elastic.changing.notify_all()
         try:
             start()

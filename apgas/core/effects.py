@@ -66,6 +66,13 @@ class FinishFired(msgspec.Struct, frozen=True):
     lost: tuple[tuple[int, int], ...] = ()
 
 
+class PassOn(msgspec.Struct, frozen=True):
+    """Call ``pass_on`` for this dense finish soon; ``lives``: an activity of it is alive here, so there is time."""
+
+    finish: FinishId
+    lives: bool
+
+
 class MembersChanged(msgspec.Struct, frozen=True):
     """A new epoch began. Once nothing more is taken from those that ``died``, the core wants ``cut_off`` for each."""
 
@@ -111,6 +118,7 @@ Effect: TypeAlias = (
     | ResolveCall
     | CallLost
     | FinishFired
+    | PassOn
     | MembersChanged
     | StaysOn
     | LeaverDrained

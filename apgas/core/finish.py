@@ -14,6 +14,17 @@ spawner's own spawn is unreported too (follow the chain; it ends at the body, wh
 reported and was balanced at q by another completion with an unreported spawn, earlier than e: a contradiction.
 
 A report costs one message per quiet period and place: O(places) for the common pattern of one activity per place.
+
+A *dense* finish is one of very many quiet periods. Its reports go up a tree in which they are added (``core.relay``), so
+the home gets sums. That does not matter to the balances, for they are sums. It matters to "the reports received from a
+place describe a prefix of its history", on which the argument rests ("after q's last report"; "earlier than e"): where
+members come and go the route of a place changes, and a later report may overtake an earlier one. So every place numbers
+its reports to one home from 1 on, and a sum says per place how many reports are in it and what their highest number is.
+Each number arrives once. So if as many reports of a place have arrived as the highest number says, they are exactly
+those from 1 to that number: a prefix, of its history in all dense finishes of that home, hence in each of them. The
+home fires a dense finish when its balances are zero *and* no place has a report overdue; then the argument above holds
+word for word. It fires: when all is over every report arrives, for no report waits for anything but its way, and then
+neither a balance nor a report is open. The home's own reports do not travel and are in order.
 """
 
 from __future__ import annotations
@@ -26,17 +37,22 @@ import msgspec
 
 from apgas.core.effects import Send
 from apgas.core.messages import Carries, FinishId, RefId, RefReport
+from apgas.core.relay import Arrivals, Gathered, add_balance
 from apgas.errors import InvariantError
 
 
 class Share(msgspec.Struct):
-    """What one place counts for one finish since its last report."""
+    """What one place counts for one finish since its last report.
+
+    ``direct``: it has sent the home of a dense finish something that must arrive before the finish fires.
+    """
 
     live: int = 0
     spawned: dict[int, int] = msgspec.field(default_factory=dict)
     completed: int = 0
     errors: list[bytes] = msgspec.field(default_factory=list)
     sources: dict[int, int] | None = None
+    direct: bool = False
 
 
 class Balance(msgspec.Struct):
@@ -47,11 +63,7 @@ class Balance(msgspec.Struct):
 
     def add(self, place: int, delta: int) -> None:
         """Add ``delta`` to the balance of ``place``."""
-        new = self.open.get(place, 0) + delta
-        if new:
-            self.open[place] = new
-        else:
-            self.open.pop(place, None)
+        add_balance(self.open, place, delta)
 
 
 class Flush(msgspec.Struct, frozen=True):
@@ -62,6 +74,7 @@ class Flush(msgspec.Struct, frozen=True):
     completed: int
     errors: tuple[bytes, ...]
     sources: dict[int, int] | None = None
+    direct: bool = False
 
 
 class Fired(msgspec.Struct, frozen=True):
@@ -83,6 +96,7 @@ class FinishTable:
         self._next = first
         self._shares: dict[FinishId, Share] = {}
         self._homed: dict[FinishId, Balance] = {}
+        self._arrivals = Arrivals()
         self.live = 0
 
     @property
@@ -90,9 +104,9 @@ class FinishTable:
         """Whether nothing runs here and no finish that was opened here is open."""
         return self.live == 0 and not self._homed
 
-    def open(self) -> FinishId:
+    def open(self, *, dense: bool = False) -> FinishId:
         """Open a finish at this place; its body is its first activity."""
-        finish = FinishId(self.here, self._next)
+        finish = FinishId(self.here, -1 - self._next if dense else self._next)
         self._next += 1
         self._homed[finish] = Balance({self.here: 1})
         self.arrived(finish, self.here)
@@ -119,7 +133,7 @@ class FinishTable:
         if share.live:
             return None
         del self._shares[finish]
-        flush = Flush(finish, share.spawned, share.completed, tuple(share.errors), share.sources)
+        flush = Flush(finish, share.spawned, share.completed, tuple(share.errors), share.sources, share.direct)
         return self.reported(self.here, flush) if finish.home == self.here else flush
 
     def reported(self, src: int, report: Flush) -> Fired | None:
@@ -135,10 +149,35 @@ class FinishTable:
             balance.add(place, count)
         balance.add(src, -report.completed)
         balance.errors.extend(report.errors)
-        if balance.open:
+        return self._fire(report.finish, balance)
+
+    def gathered(self, finish: FinishId, reports: Gathered) -> list[Fired]:
+        """Take reports of a dense finish at home, added up by others; returns what fires: also others, which waited.
+
+        Raises:
+            InvariantError: The finish is not open here: a place counted wrongly.
+        """
+        balance = self._homed.get(finish)
+        if balance is None:
+            raise InvariantError(f"place {self.here}: {reports} for {finish}, which is not open here")
+        for place, delta in reports.open.items():
+            balance.add(place, delta)
+        balance.errors.extend(reports.errors)
+        waited = bool(self._arrivals.overdue)
+        self._arrivals.add(reports.heard)
+        ready = [each for each in self._homed if each.dense] if waited else [finish]
+        fired = [self._fire(each, self._homed[each]) for each in ready]
+        return [outcome for outcome in fired if outcome is not None]
+
+    def _fire(self, finish: FinishId, balance: Balance) -> Fired | None:
+        if balance.open or (self._arrivals.overdue and finish.dense):
             return None
-        del self._homed[report.finish]
-        return Fired(report.finish, tuple(balance.errors))
+        del self._homed[finish]
+        return Fired(finish, tuple(balance.errors))
+
+    def speak_to_home(self, finish: FinishId) -> None:
+        """This place, where an activity of the dense ``finish`` lives, sends the home something else than a report."""
+        self._live_share(finish, "word to the home").direct = True
 
     def is_open(self, finish: FinishId) -> bool:
         """Whether ``finish``, opened here, has not fired yet."""
@@ -173,7 +212,8 @@ class FinishTable:
             if finish.home == self.here and not self.is_open(finish):
                 raise InvariantError(f"place {self.here}: {finish} has fired with {share.live} alive")
         for finish, balance in self._homed.items():
-            if not balance.open or 0 in balance.open.values():
+            waits = finish.dense and self._arrivals.overdue
+            if not (balance.open or waits) or 0 in balance.open.values():
                 raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")
 
     def _live_share(self, finish: FinishId, act: str) -> Share:

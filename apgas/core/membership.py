@@ -21,11 +21,19 @@ class Membership:
         self.dead: dict[int, tuple[int, str]] = {}
         """Those that died, with the epoch that began without them and their node; empty unless the job is resilient."""
         self.next_place = self._unreserved = max(self.members) + 1
+        self._staying_ids: list[int] | None = None
 
     @property
     def staying(self) -> list[PlaceInfo]:
         """The members that are not about to leave, by id."""
         return [info for place, info in sorted(self.members.items()) if place not in self.leaving]
+
+    @property
+    def staying_ids(self) -> list[int]:
+        """Their ids, ascending; not to be changed."""
+        if self._staying_ids is None:
+            self._staying_ids = sorted(self.members.keys() - self.leaving)
+        return self._staying_ids
 
     def require(self, place: int) -> None:
         """Check that new work may be sent to ``place``.
@@ -65,6 +73,7 @@ class Membership:
         """
         if epoch != self.epoch + 1:
             raise InvariantError(f"epoch {epoch} cannot follow on {self.epoch}")
+        self._staying_ids = None
         for place in removed:
             if place not in self.leaving:
                 raise InvariantError(f"place {place} is removed in epoch {epoch} and was not leaving")
@@ -92,10 +101,12 @@ class Membership:
         if 0 in leavers or not leavers <= self.members.keys():
             raise InvariantError(f"places {sorted(leavers)} cannot leave {sorted(self.members)}")
         self.leaving |= leavers
+        self._staying_ids = None
 
     def abort_leave(self) -> None:
         """The leavers stay after all."""
         self.leaving.clear()
+        self._staying_ids = None
 
     def validate(self) -> None:
         """Check the whole state; for tests.
@@ -109,6 +120,8 @@ class Membership:
             raise InvariantError(f"{sorted(self.leaving - self.members.keys())} leave and are no members")
         if any(place != info.place for place, info in self.members.items()):
             raise InvariantError(f"members are known by wrong ids: {self.members}")
+        if self._staying_ids not in (None, sorted(self.members.keys() - self.leaving)):
+            raise InvariantError(f"{self._staying_ids} are said to stay, but not {sorted(self.leaving)}")
         if max(self.members) >= self.next_place:
             raise InvariantError(f"next id {self.next_place} is that of a member: {sorted(self.members)}")
 

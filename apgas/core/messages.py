@@ -22,10 +22,15 @@ class PlaceInfo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FinishId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A finish: the place that opened it (its home) and a number unique there."""
+    """A finish: the place that opened it (its home) and a number unique there, below 0 if it is ``dense``."""
 
     home: int
     seq: int
+
+    @property
+    def dense(self) -> bool:
+        """Whether its reports go up a tree: every place has to know that, from the first message on."""
+        return self.seq < 0
 
 
 RefId: TypeAlias = FinishId
@@ -73,6 +78,17 @@ class Report(Message, frozen=True, array_like=True, tag=True):
     spawned: dict[int, int]
     completed: int
     sources: dict[int, int] | None = None
+
+
+class Relayed(Message, frozen=True, array_like=True, tag=True):
+    """Reports of a dense finish on their way to its home, added up; fields as in ``core.relay.Gathered``.
+
+    The payload holds the errors.
+    """
+
+    finish: FinishId
+    open: dict[int, int]
+    heard: dict[int, tuple[int, int]]
 
 
 class Answer(Message, frozen=True, array_like=True, tag=True):
@@ -220,6 +236,7 @@ AnyMessage: TypeAlias = (
     | Reply
     | Answer
     | Report
+    | Relayed
     | Immediate
     | Uncounted
     | Cancel

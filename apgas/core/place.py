@@ -16,6 +16,7 @@ from apgas.core.effects import (
     LeaverDrained,
     Leaves,
     MembersChanged,
+    PassOn,
     Payload,
     PlaceLost,
     ResolveCall,
@@ -27,6 +28,7 @@ from apgas.core.effects import (
 )
 from apgas.core.finish import Cancellations, FinishTable, Fired, Flush
 from apgas.core.membership import Leaving, Membership
+from apgas.core.relay import DEGREE, Gathered, Relay, parent
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
 
@@ -35,9 +37,11 @@ class PlaceCore:
 
     Attributes:
         survives: Whether the job goes on when places die.
+        degree: How many children a place has in the tree of a dense finish.
     """
 
     survives = False
+    degree = DEGREE
 
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         self.here = here
@@ -52,12 +56,13 @@ class PlaceCore:
         self._next_call = 0
         self._held: list[tuple[int, m.AnyMessage, Payload]] = []
         self._leaving = Leaving()
+        self._relay = Relay(here)
 
     # what the program does -------------------------------------------------------------------------------------------
 
-    def open_finish(self, outer: m.FinishId | None = None) -> m.FinishId:
+    def open_finish(self, outer: m.FinishId | None = None, *, dense: bool = False) -> m.FinishId:
         """Open a finish, in an activity of ``outer``; its body is a live activity until ``ended``."""
-        finish = self.finishes.open()
+        finish = self.finishes.open(dense=dense)
         if outer is not None:
             self.cancellations.opened(finish, outer)
         return finish
@@ -128,8 +133,12 @@ class PlaceCore:
         self, dst: int, spawn: m.Spawn, payload: Payload, *, ok: bool, error: bytes | None = None
     ) -> list[Effect]:
         """An activity that place ``dst`` sent has ended: answer its call; ``error`` is for the finish."""
+        to_home = spawn.finish.home == dst
+        dense = to_home and spawn.finish.dense
+        if dense:
+            self.finishes.speak_to_home(spawn.finish)
         outcome = self.finishes.ended(spawn.finish, error)
-        if isinstance(outcome, Flush) and outcome.finish.home == dst and not outcome.errors:
+        if to_home and not dense and isinstance(outcome, Flush) and not outcome.errors:
             counts = (outcome.spawned, outcome.completed, outcome.sources)
             both = m.Answer(self.epoch, spawn.call, ok, outcome.finish, *counts)
             return [Send(dst, both, payload), *self._maybe_drained()]
@@ -150,12 +159,25 @@ class PlaceCore:
             return self._cancel(finish) if self.finishes.is_open(finish) else []
         if finish.home not in self.membership.members:
             return []
-        known = self._cancel(finish) if self.finishes.lives(finish) else []
+        known: list[Effect] = []
+        if self.finishes.lives(finish):
+            known = self._cancel(finish)
+            self.finishes.speak_to_home(finish)
         return [*known, Send(finish.home, m.Cancel(self.epoch, finish), [])]
 
     def ended(self, finish: m.FinishId, error: bytes | None = None) -> list[Effect]:
         """An activity here, or the body of a finish, has ended; ``error`` is for the finish."""
         return [*self._finish_effects(self.finishes.ended(finish, error)), *self._maybe_drained()]
+
+    @property
+    def reports_held(self) -> bool:
+        """Whether reports of others wait here to be passed on."""
+        return bool(self._relay.held)
+
+    def pass_on(self, finish: m.FinishId) -> list[Effect]:
+        """Pass on what is held of the reports of a dense finish; the answer to ``PassOn``, at any time."""
+        held = None if self.over else self._relay.held.pop(finish, None)
+        return [] if held is None else [self._relayed(finish, held)]
 
     # what arrives ----------------------------------------------------------------------------------------------------
 
@@ -191,6 +213,9 @@ class PlaceCore:
                 errors = m.unpack_errors(payload)
                 flush = Flush(message.finish, message.spawned, message.completed, errors, message.sources)
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
+            case m.Relayed():
+                reports = Gathered(message.open, message.heard, [*m.unpack_errors(payload)])
+                return self._take_reports(message.finish, reports)
             case m.Immediate():
                 return [RunImmediate(src, payload)]
             case m.Uncounted():
@@ -303,6 +328,8 @@ class PlaceCore:
         self.membership.validate()
         leaves = self.here in self.membership.leaving
         self._leaving.validate(self.here, leaves=None if self.over else leaves)
+        if leaves and self._relay.held:
+            raise InvariantError(f"place {self.here} is to leave and holds {self._relay.held}")
         if any(call >= self._next_call for call in self.calls):
             raise InvariantError(f"place {self.here} waits for calls that it never made: {sorted(self.calls)}")
         if any(message.epoch <= self.epoch for _, message, _ in self._held):
@@ -332,11 +359,34 @@ class PlaceCore:
                 cancelled, announced = self.cancellations.fired(outcome.finish)
                 forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if announced else []
                 return [FinishFired(outcome.finish, outcome.errors, cancelled, outcome.lost), *forget]
+            case Flush() if outcome.finish.dense:
+                finish = outcome.finish
+                reports = self._relay.own(finish, outcome.spawned, outcome.completed, outcome.errors)
+                return [self._relayed(finish, reports, direct=outcome.direct)]
             case Flush():
                 report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed, outcome.sources)
                 return [Send(outcome.finish.home, report, m.pack_errors(outcome.errors))]
 
+    def _take_reports(self, finish: m.FinishId, reports: Gathered) -> list[Effect]:
+        """Take reports of a dense finish that others have added up: its own ones as home, or to pass them on."""
+        if finish.home == self.here:
+            fired = self.finishes.gathered(finish, reports)
+            return [*(effect for outcome in fired for effect in self._finish_effects(outcome)), *self._maybe_drained()]
+        first = self._relay.hold(finish, reports)
+        if self._leaving.order is not None:
+            return self.pass_on(finish)
+        return [PassOn(finish, self.finishes.lives(finish))] if first else []
+
+    def _relayed(self, finish: m.FinishId, reports: Gathered, *, direct: bool = False) -> Send:
+        dst = finish.home
+        if not direct:
+            dst = parent(self.here, dst, self.membership.staying_ids, self.degree)
+        message = m.Relayed(self.epoch, finish, reports.open, reports.heard)
+        return Send(dst, message, m.pack_errors(tuple(reports.errors)))
+
     def _enter(self, message: m.Members) -> list[Effect]:
+        for place in message.removed:
+            self._relay.forget_home(place)
         self.membership.commit(message.epoch, message.added, message.removed, message.died)
         self._leaving.entered()
         effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed, message.died)]
@@ -356,6 +406,8 @@ class PlaceCore:
             Send(place, m.Final(self.epoch, message.order), []) for place in message.leavers if place != self.here
         ]
         if self.here in message.leavers:
+            for finish in list(self._relay.held):
+                effects.extend(self.pass_on(finish))
             self._leaving.begin(message.order, self._senders())
             effects.extend(self._maybe_drained())
         return effects

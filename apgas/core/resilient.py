@@ -331,8 +331,8 @@ class ResilientFinishTable(FinishTable):
         """Whether nothing runs here and no finish that was opened here is open."""
         return self.live == 0 and not self._pairs
 
-    def open(self) -> FinishId:
-        """Open a finish at this place; its body is its first activity."""
+    def open(self, *, dense: bool = False) -> FinishId:  # noqa: ARG002 - what a dead place held would be lost
+        """Open a finish at this place; its body is its first activity. All reports go to the home itself."""
         finish = FinishId(self.here, self._next)
         self._next += 1
         body = (self.here, self.here)

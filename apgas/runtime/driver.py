@@ -40,6 +40,10 @@ LEAD_S: Final = 0.005
 """For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
 CUT_OFF_S: Final = 2.0
 """How long the connections of a place that is said to be dead may last."""
+GATHER_S: Final = 0.001
+"""The least time between two messages with reports of others; those that come meanwhile go together."""
+HOLD_S: Final = 0.02
+"""How long a place holds reports of others under whose finish it works itself: until then it often reports, too."""
 _SMALL_BYTES: Final = 64 * 1024
 """A call whose pickle is no larger than this is read by the io thread, and run by it if it is expected to be short."""
 
@@ -91,6 +95,7 @@ class Driver:
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
         self._failing = False
+        self._passed_on_s = 0.0
         self._given_up: BaseException | None = None
         self._calls = Calls()
         self._inline = InlinePolicy()
@@ -131,11 +136,11 @@ class Driver:
         with self.lock:
             return [Place(info.place, info.node) for info in self.core.membership.staying]
 
-    def open_finish(self, outer: Scope | None = None) -> m.FinishId:
+    def open_finish(self, outer: Scope | None = None, *, dense: bool = False) -> m.FinishId:
         """Open a finish in an activity of ``outer``, if that is given; ``close_finish`` waits for it."""
         with self.lock:
             self._check_not_given_up()
-            finish = self.core.open_finish(None if outer is None else outer.finish)
+            finish = self.core.open_finish(None if outer is None else outer.finish, dense=dense)
             self._fired[finish] = Future()
             return finish
 
@@ -397,6 +402,9 @@ class Driver:
                     with suppress(InvalidStateError):  # its wait was given up
                         self._fired[effect.finish].set_result(effect)
                     self.transport.nudge()
+                case e.PassOn(finish, lives):
+                    wait_s = HOLD_S if lives else max(0.0, self._passed_on_s + GATHER_S - time.monotonic())
+                    self.transport.call_later(wait_s, partial(self._pass_on, finish))
                 case e.LeaverDrained(order, place):
                     self.on_leaver_drained(order, place)
                 case e.PlaceLost(place, reason):
@@ -434,6 +442,11 @@ class Driver:
             future.set_result(value)
         else:
             future.set_exception(value)
+
+    def _pass_on(self, finish: m.FinishId) -> None:
+        """(io thread) Pass reports of a dense finish on."""
+        self._passed_on_s = time.monotonic()
+        self.change(lambda: self.core.pass_on(finish))
 
     # members ---------------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,7 @@ class Simulation:
         self.network = SimulatedNetwork(self.rng)
         self.oracle = self._new_oracle()
         self.places_per_node = places_per_node
+        self.degree = 1 + seed % 3
         members = [_info(place, places_per_node) for place in range(places)]
         self.cores = {place: self._new_core(place, members, 0) for place in range(places)}
         self.left: set[int] = set()
@@ -70,6 +71,9 @@ class Simulation:
         self.order_machine = OrderMachine(self.cores[0].membership.members, deadlines)
         self.order_machine.nodes = Nodes(self.cores[0].membership.members, places_per_node)
         self._soon: list[Callable[[], None]] = []
+        self._holding: list[tuple[int, m.FinishId]] = []
+        self.met: dict[int, set[int]] = {}
+        """To which others each place has sent anything."""
         self._timers: list[tuple[float, int]] = []
         self._orders_left = orders
         self._deliveries = deliveries
@@ -106,7 +110,9 @@ class Simulation:
         return self
 
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
-        return PlaceCore(place, members, epoch)
+        core = PlaceCore(place, members, epoch)
+        core.degree = self.degree
+        return core
 
     def _new_oracle(self) -> Oracle:
         return Oracle()
@@ -127,6 +133,8 @@ class Simulation:
             choices += [self._step] * 3
         if self._soon:
             choices.append(self._do_soon)
+        if self._holding:
+            choices.append(self._pass_on)
         if self._orders_left and self.program.main_lives:
             choices.append(self._order)
         due = [timer for timer in self._timers if timer[0] <= self.now_s]
@@ -148,6 +156,13 @@ class Simulation:
 
     def _do_soon(self) -> None:
         self._soon.pop(self.rng.randrange(len(self._soon)))()
+
+    def _pass_on(self) -> None:
+        """A driver has waited long enough, or hardly at all."""
+        here, finish = self._holding.pop(self.rng.randrange(len(self._holding)))
+        if here in self.cores:
+            self._touched = here
+            self._perform(here, self.cores[here].pass_on(finish))
 
     def _jump(self) -> None:
         """Nothing else can happen: let time pass."""
@@ -192,7 +207,10 @@ class Simulation:
                     decoded = m.decode(m.encode(message))
                     if isinstance(message, m.Reply | m.Answer) and not payload:
                         self.oracle.not_begun(*self.program.sent[dst, message.call])
+                    self.met.setdefault(here, set()).add(dst)
                     self.network.send(Packet(here, dst, decoded, payload))
+                case e.PassOn(finish):
+                    self._holding.append((here, finish))
                 case e.RunActivity(src, spawn, payload):
                     self.program.begin(here, payload, spawn.finish, (src, spawn))
                 case e.RunUncounted(_, payload):
@@ -307,6 +325,7 @@ class Simulation:
         assert set(next(iter(views))) == self.cores.keys(), "members and processes differ"
         self._check_nodes()
         assert not any(core.calls for core in self.cores.values()), "calls are open"
+        assert not any(core.reports_held for core in self.cores.values()), "reports are held"
         remembered = {place: core.cancelled for place, core in self.cores.items() if core.cancelled}
         assert not remembered, f"places remember finishes that have fired: {remembered}"
 

@@ -165,7 +165,7 @@ class RandomProgram:
 
     def open(self) -> None:
         """Begin: the first activity, on place 0, in a finish of its own."""
-        finish = self._cores[0].open_finish()
+        finish = self._root = self._cores[0].open_finish(dense=self._rng.random() < 0.5)
         self._oracle.opened(finish, None)
         self.runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
 
@@ -220,10 +220,10 @@ class RandomProgram:
         if act < 0.05:
             self._send_uncounted(activity, core)
         elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
-            finish = core.open_finish(scope)
+            finish = core.open_finish(scope, dense=self._rng.random() < 0.5)
             self._oracle.opened(finish, scope)
             activity.scopes.append(finish)
-        elif act > 0.99 and scope.seq + scope.home:
+        elif act > 0.99 and scope != self._root:
             # any but that of the program itself, which would have nothing to do any more
             self._cancel(activity, core, scope)
         elif act < 0.3:

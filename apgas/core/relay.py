@@ -1,0 +1,151 @@
+"""The tree by which reports of a *dense* finish reach its home, and what one place does in it.
+
+Every quiet period of every place is a message to the home of a finish. Where thousands of places run dry again and
+again (a load balancer), the home does nothing but read. The reports of a finish that was opened ``dense`` go up a tree:
+a place sends its report to its parent, which adds what comes from its children and passes the sum on.
+
+    any place       quiet under a dense finish: its report, and all that it holds of others   Relayed ---> parent
+    a parent        takes a Relayed: adds it to what it holds of that finish; the first asks for ``pass_on``
+    the driver      pass_on, a little later: what is held of that finish                      Relayed ---> parent
+    a leaver        holds nothing: it passes on at once what it holds when it is to leave, and what comes after that
+    the home        takes the sums: ``FinishTable.gathered``
+
+*The tree.* Of the members that stay, take those with ids above the home's, then those below, each by id: the home has
+rank 0, and the parent of rank r is rank (r - 1) // degree. So it is a function of the home and of the members as one
+place knows them: nothing is agreed, it follows every resize, and in a job of up to degree + 1 places the parent is the
+home. Places may have different views for a while. Yet whatever the views are, a parent is nearer to the home in that
+order of ids than its child, so no report goes round in a circle.
+
+*Nothing is lost.* A place uses only parents that stay, as far as it knows, and whoever is marked as a leaver has heard
+from every member that it sends nothing more (``Final``) before it drains; connections keep the order of messages, so all
+that was to be relayed by a leaver is there before, and was passed on when it came. A place that is said to leave and
+then stays is an ordinary parent again, also for those that have heard so sooner. The home of a finish that is open does
+not drain. A message waits at a place that is in an earlier epoch than its sender, so every parent knows the home.
+
+*Nothing waits for ever.* What a place holds it passes on when its driver says so, whatever else happens, or sooner. The
+driver waits a little when it has just passed something on, so that in a burst many reports become one message. It may
+wait longer while an activity of that finish lives at this place, and loses nothing: the finish cannot fire before that
+activity has ended and this place has reported, and with that report goes all that it holds.
+
+*Order.* Why the home fires only when it is right, though reports overtake each other where a route changes: see
+``core.finish``. Its answers to the home, and its wish to cancel, a place sends on the direct connection, and they have
+to arrive before the finish fires. So a place reports directly about a quiet period in which it has sent such a message.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from apgas.core.messages import FinishId
+
+DEGREE: Final = 16
+"""Children of a place in the tree."""
+
+
+def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
+    """The parent of place ``here`` in the tree of ``home``, which is another one.
+
+    Args:
+        here: The place that has something to pass on; it may be leaving.
+        home: The root; it may be leaving.
+        staying: The ids of the members that stay, ascending.
+        degree: How many children a place has.
+    """
+    first = bisect_right(staying, home)
+    # how many stand between the home and this place, in the order of the tree
+    between = bisect_left(staying, here) - first
+    if here < home:
+        between += len(staying)
+    up = between // degree
+    return home if up == 0 else staying[(first + up - 1) % len(staying)]
+
+
+class Gathered(msgspec.Struct):
+    """Reports of one finish that were added.
+
+    ``open``: per place, activities spawned there minus completed there; zero entries are dropped. ``heard``: per place
+    how many of its reports are in it, and the highest of their numbers.
+    """
+
+    open: dict[int, int] = msgspec.field(default_factory=dict)
+    heard: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
+    errors: list[bytes] = msgspec.field(default_factory=list)
+
+    def add(self, other: Gathered) -> None:
+        """Add what ``other`` says; it is not to be used any more."""
+        for place, delta in other.open.items():
+            add_balance(self.open, place, delta)
+        for place, (count, highest) in other.heard.items():
+            before, most = self.heard.get(place, (0, 0))
+            self.heard[place] = before + count, max(most, highest)
+        self.errors += other.errors
+
+
+def add_balance(balances: dict[int, int], place: int, delta: int) -> None:
+    """Add ``delta`` to the balance of ``place``; zeros are dropped."""
+    new = balances.get(place, 0) + delta
+    if new:
+        balances[place] = new
+    else:
+        balances.pop(place, None)
+
+
+class Relay:
+    """What one place holds of others, and how many reports of its own it has numbered.
+
+    A place numbers its reports per home, not per finish: it would have to remember every finish that it was ever in.
+    """
+
+    def __init__(self, here: int) -> None:
+        self.here = here
+        self.held: dict[FinishId, Gathered] = {}
+        self._numbers: dict[int, int] = {}
+
+    def own(self, finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]) -> Gathered:
+        """Make a report of this place, which is quiet under ``finish``, and add to it what is held."""
+        number = self._numbers[finish.home] = self._numbers.get(finish.home, 0) + 1
+        report = Gathered(dict(spawned), {self.here: (1, number)}, list(errors))
+        add_balance(report.open, self.here, -completed)
+        held = self.held.pop(finish, None)
+        if held is not None:
+            report.add(held)
+        return report
+
+    def hold(self, finish: FinishId, reports: Gathered) -> bool:
+        """Hold reports of others; returns whether nothing of that finish was held before."""
+        held = self.held.setdefault(finish, reports)
+        if held is reports:
+            return True
+        held.add(reports)
+        return False
+
+    def forget_home(self, home: int) -> None:
+        """Place ``home`` has left, so that no finish of it is open."""
+        self._numbers.pop(home, None)
+
+
+class Arrivals:
+    """Of which places the home has reports without all that these have numbered before.
+
+    Attributes:
+        overdue: Those places. Their missing reports are on their way.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[int, tuple[int, int]] = {}
+        self.overdue: set[int] = set()
+
+    def add(self, heard: dict[int, tuple[int, int]]) -> None:
+        """Note reports: per place how many, and the highest number."""
+        for place, (count, highest) in heard.items():
+            before, most = self._heard.get(place, (0, 0))
+            self._heard[place] = now = before + count, max(most, highest)
+            # numbers begin at 1 and none comes twice: as many as the highest says are all of them
+            if now[0] == now[1]:
+                self.overdue.discard(place)
+            else:
+                self.overdue.add(place)

@@ -15,16 +15,17 @@ reported and was balanced at q by another completion with an unreported spawn, e
 
 A report costs one message per quiet period and place: O(places) for the common pattern of one activity per place.
 
-A *dense* finish is one of very many quiet periods. Its reports go up a tree in which they are added (``core.relay``), so
-the home gets sums. That does not matter to the balances, for they are sums. It matters to "the reports received from a
-place describe a prefix of its history", on which the argument rests ("after q's last report"; "earlier than e"): where
-members come and go the route of a place changes, and a later report may overtake an earlier one. So every place numbers
-its reports to one home from 1 on, and a sum says per place how many reports are in it and what their highest number is.
-Each number arrives once. So if as many reports of a place have arrived as the highest number says, they are exactly
-those from 1 to that number: a prefix, of its history in all dense finishes of that home, hence in each of them. The
-home fires a dense finish when its balances are zero *and* no place has a report overdue; then the argument above holds
-word for word. It fires: when all is over every report arrives, for no report waits for anything but its way, and then
-neither a balance nor a report is open. The home's own reports do not travel and are in order.
+A *dense* finish is one of very many quiet periods. Its reports go up a tree in which they are added
+(``core.relay``), so the home gets sums. That does not matter to the balances, for they are sums. It matters to "the
+reports received from a place describe a prefix of its history", on which the argument rests ("after q's last report";
+"earlier than e"): where members come and go the route of a place changes, and a later report may overtake an earlier
+one. So every place numbers its reports to one home from 1 on, and a sum says per place how many reports are in it and
+what their highest number is. Each number arrives once. So if as many reports of a place have arrived as the highest
+number says, they are exactly those from 1 to that number: a prefix, of its history in all dense finishes of that home,
+hence in each of them. The home fires a dense finish when its balances are zero *and* no place has a report overdue;
+then the argument above holds word for word. It fires: when all is over every report arrives, for no report waits for
+anything but its way, and then neither a balance nor a report is open. The home's own reports do not travel and are in
+order. (Without the numbers it would fire early: ``tests/unit/test_runtime_relay.py`` has the shortest such history.)
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ place knows them: nothing is agreed, it follows every resize, and in a job of up
 home. Places may have different views for a while. Yet whatever the views are, a parent is nearer to the home in that
 order of ids than its child, so no report goes round in a circle.
 
-*Nothing is lost.* A place uses only parents that stay, as far as it knows, and whoever is marked as a leaver has heard
-from every member that it sends nothing more (``Final``) before it drains; connections keep the order of messages, so all
-that was to be relayed by a leaver is there before, and was passed on when it came. A place that is said to leave and
-then stays is an ordinary parent again, also for those that have heard so sooner. The home of a finish that is open does
-not drain. A message waits at a place that is in an earlier epoch than its sender, so every parent knows the home.
+*Nothing is lost.* A place uses only parents that stay, as far as it knows, and a leaver drains only when every member
+has said that it sends nothing more (``Final``). Connections keep the order of messages, so all that a leaver was to
+pass on is there before, and was passed on when it came. A place that is said to leave and then stays is an ordinary
+parent again, also for those that have heard so sooner. The home of a finish that is open does not drain. A message
+waits at a place that is in an earlier epoch than its sender, so every parent knows the home.
 
 *Nothing waits for ever.* What a place holds it passes on when its driver says so, whatever else happens, or sooner. The
 driver waits a little when it has just passed something on, so that in a burst many reports become one message. It may

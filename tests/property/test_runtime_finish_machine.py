@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.messages import FinishId
+from apgas.core.relay import Gathered, Relay
 
 PLACES = 4
 
@@ -38,6 +39,8 @@ class Finishes(RuleBasedStateMachine):
     A finish has fired exactly if nothing lives under it and none of its reports is under way.
     """
 
+    dense = False
+
     def __init__(self) -> None:
         super().__init__()
         self.tables = [FinishTable(here) for here in range(PLACES)]
@@ -48,7 +51,7 @@ class Finishes(RuleBasedStateMachine):
 
     @rule(home=st.integers(0, PLACES - 1))
     def open(self, home: int) -> None:
-        finish = self.tables[home].open()
+        finish = self.tables[home].open(dense=self.dense)
         assert finish not in self.truth
         assert finish.home == home
         self.truth[finish] = Truth()
@@ -89,11 +92,14 @@ class Finishes(RuleBasedStateMachine):
             case Flush() as flush:
                 assert finish.home != place, "a report from home to home"
                 truth.reports_under_way += 1
-                self.channels.setdefault((place, finish.home), deque()).append(flush)
+                self._report(place, flush)
             case Fired() as fired:
                 self._fires(fired)
             case None:
                 pass
+
+    def _report(self, place: int, flush: Flush) -> None:
+        self.channels.setdefault((place, flush.finish.home), deque()).append(flush)
 
     def _deliver(self, src: int, dst: int) -> None:
         channel = self.channels[src, dst]
@@ -144,5 +150,67 @@ class Finishes(RuleBasedStateMachine):
         assert all(table.quiet for table in self.tables)
 
 
+class DenseFinishes(Finishes):
+    """Reports keep no order at all, and are added to others on the way: more than any tree may do.
+
+    A finish has not fired while anything lives under it or a report of it is under way, and has when no report to its
+    home is.
+    """
+
+    dense = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relays = [Relay(here) for here in range(PLACES)]
+        self.sums: list[tuple[FinishId, Gathered, int]] = []
+
+    def _report(self, place: int, flush: Flush) -> None:
+        reports = self.relays[place].own(flush.finish, flush.spawned, flush.completed, flush.errors)
+        self.sums.append((flush.finish, reports, 1))
+
+    @precondition(lambda self: len(self.sums) > 1)
+    @rule(data=st.data())
+    def add(self, data: st.DataObject) -> None:
+        finish, reports, count = self.sums.pop(data.draw(st.integers(0, len(self.sums) - 1)))
+        same = [index for index, each in enumerate(self.sums) if each[0] == finish]
+        if same:
+            _, others, more = self.sums.pop(data.draw(st.sampled_from(same)))
+            reports.add(others)
+            count += more
+        self.sums.append((finish, reports, count))
+
+    @precondition(lambda self: self.sums)
+    @rule(data=st.data())
+    def gather(self, data: st.DataObject) -> None:
+        self._gather(data.draw(st.integers(0, len(self.sums) - 1)))
+
+    def _gather(self, index: int) -> None:
+        finish, reports, count = self.sums.pop(index)
+        self.truth[finish].reports_under_way -= count
+        for fired in self.tables[finish.home].gathered(finish, reports):
+            self._fires(fired)
+
+    @invariant()
+    def fires_exactly_when_all_is_over(self) -> None:
+        for finish, truth in self.truth.items():
+            over = truth.alive == 0 and truth.reports_under_way == 0
+            assert over or not truth.fired, f"{finish} fired early: {truth}"
+            heard = not any(other.home == finish.home for other, _, _ in self.sums)
+            assert truth.fired or not (over and heard), f"{finish} does not fire: {truth}"
+
+    def teardown(self) -> None:
+        """Whatever is under way arrives and ends: then every finish has fired."""
+        while self.live or self.channels or self.sums:
+            if self.sums:
+                self._gather(-1)
+            elif self.live:
+                self._end(-1)
+            else:
+                self._deliver(*next(iter(self.channels)))
+        super().teardown()
+
+
 TestFinishes = Finishes.TestCase
 TestFinishes.settings = settings(stateful_step_count=40)
+TestDenseFinishes = DenseFinishes.TestCase
+TestDenseFinishes.settings = settings(stateful_step_count=50)

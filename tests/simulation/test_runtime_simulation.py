@@ -86,6 +86,12 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch, capsys
         planted.count_no_end_of_what_is_cancelled,
         planted.tell_no_newcomer_that_all_is_forgotten,
         planted.cancel_no_nested_finish,
+        planted.drop_what_is_held_at_a_leave,
+        planted.add_what_is_held_twice,
+        planted.pass_on_before_adding,
+        planted.relay_by_leavers,
+        planted.hold_as_a_leaver,
+        planted.report_by_the_tree_alone,
     ],
 )
 def test_the_net_catches(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,7 @@ class Simulation:
                     self.program.unblock(here, call)
                 case e.FinishFired(finish, errors):
                     self.oracle.fire(finish, len(errors))
+                    self._check_answered(here, finish)
                     self.program.unblock(here, finish)
                 case e.MembersChanged(_, added, removed):
                     self.known[here].update(info.place for info in added)
@@ -236,6 +237,11 @@ class Simulation:
                     raise AssertionError(f"unexpected {effect}")
                 case _:
                     assert_never(effect)
+
+    def _check_answered(self, home: int, finish: m.FinishId) -> None:
+        """All that the home of a finish has sent under it has been answered when the finish fires."""
+        late = [call for call in self.cores[home].calls if self.program.sent[home, call][1] == finish]
+        assert not late, f"{finish} fired before calls {late} of its home were answered"
 
     def _leave(self, here: int) -> None:
         assert not any(a.place == here for a in (*self.program.runnable, *self.program.blocked)), (

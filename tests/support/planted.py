@@ -13,6 +13,7 @@ from apgas.core.membership import Membership
 from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Reply, Spawn
 from apgas.core.order import OrderMachine, Step
 from apgas.core.place import PlaceCore
+from apgas.core.relay import Arrivals, Gathered, Relay, parent
 from apgas.core.resize import OrderEffect, ResizeOrder
 
 
@@ -194,6 +195,70 @@ def _dst(effect: Effect) -> int:
 
 def cancel_no_nested_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cancellations, "opened", lambda self, finish, outer: None)
+
+
+def drop_what_is_held_at_a_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._prepare
+
+    def prepare(self: PlaceCore, message: Leave) -> list[Effect]:
+        if self.here in message.leavers:
+            self._relay.held.clear()
+        return original(self, message)
+
+    monkeypatch.setattr(PlaceCore, "_prepare", prepare)
+
+
+def add_what_is_held_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Relay.own
+
+    def own(
+        self: Relay, finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]
+    ) -> Gathered:
+        held = self.held.get(finish)
+        reports = original(self, finish, spawned, completed, errors)
+        if held is not None:
+            self.held[finish] = held
+        return reports
+
+    monkeypatch.setattr(Relay, "own", own)
+
+
+def pass_on_before_adding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hold(self: Relay, finish: FinishId, reports: Gathered) -> bool:
+        held = self.held.setdefault(finish, Gathered())
+        first = not held.heard
+        held.add(Gathered({}, reports.heard, reports.errors))
+        return first
+
+    monkeypatch.setattr(Relay, "hold", hold)
+
+
+def take_reports_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does not ask whether a report has overtaken another."""
+    monkeypatch.setattr(Arrivals, "add", lambda self, heard: None)
+
+
+def relay_by_leavers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def among_all(here: int, home: int, staying: Sequence[int], degree: int) -> int:
+        return parent(here, home, range(max(here, home, *staying) + 1), degree)
+
+    monkeypatch.setattr("apgas.core.place.parent", among_all)
+
+
+def hold_as_a_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_reports(self: PlaceCore, finish: FinishId, reports: Gathered) -> list[Effect]:
+        order, self._leaving.order = self._leaving.order, None
+        effects = original(self, finish, reports)
+        self._leaving.order = order
+        return effects
+
+    original = PlaceCore._take_reports
+    monkeypatch.setattr(PlaceCore, "_take_reports", take_reports)
+
+
+def report_by_the_tree_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a report overtake what the place has sent its home itself: answers, and that it wants to cancel."""
+    monkeypatch.setattr(FinishTable, "speak_to_home", lambda self, finish: None)
 
 
 def report_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,130 @@
+"""The tree of a dense finish: who passes on to whom, and why the home asks whether a report is overdue."""
+
+from __future__ import annotations
+
+import pytest
+from support import planted
+
+from apgas.core import messages as m
+from apgas.core.effects import PassOn, Send
+from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.place import PlaceCore
+from apgas.core.relay import Gathered, Relay, parent
+
+
+def test_parents_make_a_tree_of_the_degree_around_any_home() -> None:
+    for home in (0, 7, 99):
+        staying = [place for place in range(100) if place % 9]
+        others = [place for place in staying if place != home]
+        parents = {place: parent(place, home, staying, 4) for place in others}
+        for place in others:
+            above, steps = place, 0
+            while above != home:
+                above, steps = parents[above], steps + 1
+                assert above in staying or above == home
+            assert steps <= 4, "about log4 of 89 levels"
+        children = [sum(above == place for above in parents.values()) for place in (*others, home)]
+        assert max(children) == 4
+        assert sum(children) == len(others)
+
+
+def test_a_small_job_reports_to_the_home_itself() -> None:
+    assert {parent(place, 3, range(17), 16) for place in range(17) if place != 3} == {3}
+
+
+@pytest.mark.parametrize("degree", [1, 2, 16])
+def test_parents_are_nearer_to_the_home_whoever_is_thought_to_leave(degree: int) -> None:
+    """So no report goes round in a circle, though two places may disagree about the members."""
+    for home in (0, 5):
+        for leaving in range(1, 40, 3):
+            staying = [place for place in range(40) if place % leaving or place == 0]
+            for place in range(40):
+                if place != home:
+                    above = parent(place, home, staying, degree)
+                    assert (above < home, above) < (place < home, place) or above == home
+
+
+def overtaken() -> tuple[FinishTable, m.FinishId, list[Gathered], list[Gathered]]:
+    """A history in which all that has arrived balances, and an activity is on its way; last: what is still to come."""
+    home, v, w = (FinishTable(here) for here in range(3))
+    relays = {1: Relay(1), 2: Relay(2)}
+
+    def report(place: int, outcome: Flush | Fired | None) -> Gathered:
+        assert isinstance(outcome, Flush)
+        return relays[place].own(finish, outcome.spawned, outcome.completed, outcome.errors)
+
+    finish = home.open(dense=True)
+    home.spawned(finish, 1)
+    assert home.ended(finish) is None
+    v.arrived(finish, 0)  # it sends two activities to w, of which the second is slow
+    v.spawned(finish, 2)
+    v.spawned(finish, 2)
+    first = report(1, v.ended(finish))
+    w.arrived(finish, 1)
+    w.spawned(finish, 1)
+    from_w = report(2, w.ended(finish))
+    v.arrived(finish, 2)
+    second = report(1, v.ended(finish))
+    w.arrived(finish, 1)  # only now
+    late = report(2, w.ended(finish))
+    return home, finish, [second], [first, from_w, late]
+
+
+def test_the_home_waits_for_a_report_that_was_overtaken() -> None:
+    home, finish, arrived, rest = overtaken()
+    for reports in arrived:
+        assert home.gathered(finish, reports) == []
+    assert [home.gathered(finish, reports) for reports in rest] == [[], [], [Fired(finish, ())]]
+    home.validate()
+
+
+def test_without_numbers_it_would_fire_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.take_reports_as_they_come(monkeypatch)
+    home, finish, (second,), _ = overtaken()
+    assert home.gathered(finish, second) == [Fired(finish, ())], "though an activity is on its way"
+
+
+def test_a_parent_adds_what_comes_and_sends_it_with_its_own_report() -> None:
+    members = [m.PlaceInfo(place, "h", 1, "n", 1) for place in range(4)]
+    core = PlaceCore(1, members, 0)
+    core.degree = 1
+    finish = m.FinishId(0, -1)
+    core.received(0, m.Spawn(0, finish, 5, to_caller=False), [])
+    asked = core.received(2, m.Relayed(0, finish, {1: 1, 2: -1}, {2: (1, 1)}), m.pack_errors((b"a",)))
+    assert asked == [PassOn(finish, lives=True)]
+    assert core.received(2, m.Relayed(0, finish, {3: -1}, {3: (1, 1)}), []) == []
+    reply, relayed = core.answered(0, m.Spawn(0, finish, 5, to_caller=False), [b"value"], ok=True)
+    assert isinstance(reply, Send)
+    assert isinstance(reply.message, m.Reply)
+    heard = {1: (1, 1), 2: (1, 1), 3: (1, 1)}
+    assert relayed == Send(0, m.Relayed(0, finish, {2: -1, 3: -1}, heard), m.pack_errors((b"a",)))
+    assert core.pass_on(finish) == [], "nothing is sent twice"
+    assert core.received(2, m.Relayed(0, finish, {2: -1}, {2: (1, 2)}), []) == [PassOn(finish, lives=False)]
+    assert core.pass_on(finish) == [Send(0, m.Relayed(0, finish, {2: -1}, {2: (1, 2)}), [])]
+
+
+def test_a_leaver_holds_nothing() -> None:
+    members = [m.PlaceInfo(place, "h", 1, "n", 1) for place in range(4)]
+    core = PlaceCore(2, members, 0)
+    core.degree = 1
+    finish = m.FinishId(0, -1)
+    core.received(3, m.Relayed(0, finish, {3: -1}, {3: (1, 1)}), [])
+    sent = core.received(0, m.Leave(0, 1, (2,)), [])
+    assert Send(1, m.Relayed(0, finish, {3: -1}, {3: (1, 1)}), []) in sent
+    again = m.Relayed(0, finish, {3: -1}, {3: (1, 2)})
+    assert core.received(3, again, []) == [Send(1, again, [])]
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_a_report_does_not_overtake_the_wish_to_cancel(cancels: bool) -> None:
+    """The home would not hear it in time to have it forgotten again, and the place would remember it for good."""
+    members = [m.PlaceInfo(place, "h", 1, "n", 1) for place in range(4)]
+    core = PlaceCore(3, members, 0)
+    core.degree = 1
+    finish = m.FinishId(0, -1)
+    spawn = m.Spawn(0, finish, 5, to_caller=False)
+    core.received(1, spawn, [])
+    if cancels:
+        assert Send(0, m.Cancel(0, finish), []) in core.cancel(finish)
+    sent = [effect for effect in core.answered(1, spawn, [], ok=True) if isinstance(effect, Send)]
+    assert [send.dst for send in sent if isinstance(send.message, m.Relayed)] == [0 if cancels else 2]

@@ -138,12 +138,14 @@ class Computation(Generic[R]):
         Raises:
             LedgerError: Bags or tasks were lost or doubled on the way.
         """
-        hand_in = messages.collect if self._keeper is None else messages.hand_in
-        for report in self._ask(self.members, hand_in, self.setup.number).values():
-            self._fold(report)
         if self._keeper is None:
+            for report in messages.collect(self.setup.number, self.members[1:]):
+                self._fold(report)
+            self.progress.close()
             self._ledger.close()
         else:
+            for report in self._ask(self.members, messages.hand_in, self.setup.number).values():
+                self._fold(report)
             if not set(apgas.places()).issuperset(self.members):
                 return None
             self._keeper.close()
@@ -341,7 +343,9 @@ class Computation(Generic[R]):
         if report.result is not None:
             self.result.merge(report.result)
         self.progress.settle(report.place, report.statistics.tasks)
-        self.statistics.setdefault(report.place, Statistics()).merge(report.statistics)
+        before = self.statistics.setdefault(report.place, report.statistics)
+        if before is not report.statistics:
+            before.merge(report.statistics)
 
     # resizes --------------------------------------------------------------------------------------------------------
 
@@ -545,6 +549,7 @@ class Progress:
         self._by_place: dict[int, int] = {}
         self._lost: set[int] = set()
         self._settled = 0
+        self._closed = False
         self._news = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -569,7 +574,7 @@ class Progress:
     def update(self, place: int, tasks: int) -> None:
         """Note what ``place`` has processed; never blocks."""
         with self._lock:
-            if place in self._lost:
+            if place in self._lost or self._closed:
                 return
             self._by_place[place] = tasks
         if self._show is None:
@@ -589,6 +594,12 @@ class Progress:
             self._lost.add(place)
             if self._by_place.pop(place, None) is not None:
                 self._settled += tasks
+
+    def close(self) -> None:
+        """All final counts have come, by way of others: what places have said before may come later still."""
+        with self._lock:
+            self._closed = True
+            self._by_place.clear()
 
     def stop(self) -> None:
         """Show the last count and end the thread."""

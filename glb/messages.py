@@ -7,7 +7,8 @@ counted, so their questions may arrive late. Bags cannot, because the finish wai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apgas
 from apgas.runtime import serialization
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from glb.sizing import PlaceCounts
     from glb.statistics import Statistics
 
+T = TypeVar("T")
+
+FAN: Final = 16
+"""How many places a place asks for their results, which ask others in turn."""
 _runners: apgas.PlaceState[dict[int, PlaceRunner[Any]]] = apgas.PlaceState(dict)
 _computations: apgas.PlaceState[dict[int, Computation[Any]]] = apgas.PlaceState(dict)
 
@@ -172,9 +177,28 @@ def readmit(number: int, members: Sequence[apgas.Place]) -> None:
     _runner(number).readmit(members)
 
 
-def collect(number: int) -> PlaceResult[Any]:
-    """The computation is over: hand in the rest."""
-    return _runners.get().pop(number).report()
+def collect(number: int, below: Sequence[apgas.Place]) -> list[PlaceResult[Any]]:
+    """The computation is over: hand in the rest, and what the places ``below`` have, whom this one asks.
+
+    Returns:
+        A report of every place, this one first: it has the results of all of them, merged.
+    """
+    with apgas.finish():
+        asked = [apgas.async_at(head, collect, number, rest) for head, *rest in branches(below, FAN)]
+        mine = _runners.get().pop(number).report()
+    reports = [mine]
+    for branch in asked:
+        first, *others = branch.result()
+        assert mine.result is not None
+        mine.result.merge(first.result)
+        reports += [replace(first, result=None), *others]
+    return reports
+
+
+def branches(places: Sequence[T], fan: int) -> list[Sequence[T]]:
+    """Cut ``places`` into at most ``fan`` parts of about the same length, none of them empty."""
+    count = min(fan, len(places))
+    return [places[len(places) * part // count : len(places) * (part + 1) // count] for part in range(count)]
 
 
 def hand_in(number: int) -> PlaceResult[Any]:

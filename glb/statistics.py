@@ -61,9 +61,17 @@ class Statistics:
 
     def merge(self, other: Statistics) -> None:
         """Add ``other``'s counts; of what is the most or the worst of something the larger one stays."""
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            setattr(self, field.name, max(mine, theirs) if field.name in _MOST else mine + theirs)
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _MOST:
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+
+    def __reduce__(self) -> tuple[type[Statistics], tuple[float, ...]]:
+        """Travel as the numbers alone: place 0 takes those of all places at the end."""
+        return Statistics, tuple(getattr(self, name) for name in Statistics.__slots__)
+
+
+_COUNTS: Final = tuple(field.name for field in fields(Statistics) if field.name not in _MOST)
 
 
 def size_of(bag: object) -> tuple[int, int]:

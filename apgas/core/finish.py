@@ -38,7 +38,6 @@ import msgspec
 
 from apgas.core.effects import Send
 from apgas.core.messages import Carries, FinishId, RefId, RefReport
-from apgas.core.relay import Arrivals, Gathered, add_balance
 from apgas.errors import InvariantError
 
 
@@ -65,6 +64,59 @@ class Balance(msgspec.Struct):
     def add(self, place: int, delta: int) -> None:
         """Add ``delta`` to the balance of ``place``."""
         add_balance(self.open, place, delta)
+
+
+def add_balance(balances: dict[int, int], place: int, delta: int) -> None:
+    """Add ``delta`` to the balance of ``place``; zeros are dropped."""
+    new = balances.get(place, 0) + delta
+    if new:
+        balances[place] = new
+    else:
+        balances.pop(place, None)
+
+
+class Gathered(msgspec.Struct):
+    """Reports of one finish that were added.
+
+    ``open``: per place, activities spawned there minus completed there; zero entries are dropped. ``heard``: per place
+    how many of its reports are in it, and the highest of their numbers.
+    """
+
+    open: dict[int, int] = msgspec.field(default_factory=dict)
+    heard: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
+    errors: list[bytes] = msgspec.field(default_factory=list)
+
+    def add(self, other: Gathered) -> None:
+        """Add what ``other`` says; it is not to be used any more."""
+        for place, delta in other.open.items():
+            add_balance(self.open, place, delta)
+        for place, (count, highest) in other.heard.items():
+            before, most = self.heard.get(place, (0, 0))
+            self.heard[place] = before + count, max(most, highest)
+        self.errors += other.errors
+
+
+class Arrivals:
+    """Of which places the home has reports without all that these have numbered before.
+
+    Attributes:
+        overdue: Those places. Their missing reports are on their way.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[int, tuple[int, int]] = {}
+        self.overdue: set[int] = set()
+
+    def add(self, heard: dict[int, tuple[int, int]]) -> None:
+        """Note reports: per place how many, and the highest number."""
+        for place, (count, highest) in heard.items():
+            before, most = self._heard.get(place, (0, 0))
+            self._heard[place] = now = before + count, max(most, highest)
+            # numbers begin at 1 and none comes twice: as many as the highest says are all of them
+            if now[0] == now[1]:
+                self.overdue.discard(place)
+            else:
+                self.overdue.add(place)
 
 
 class Flush(msgspec.Struct, frozen=True):

@@ -81,7 +81,7 @@ class Report(Message, frozen=True, array_like=True, tag=True):
 
 
 class Relayed(Message, frozen=True, array_like=True, tag=True):
-    """Reports of a dense finish on their way to its home, added up; fields as in ``core.relay.Gathered``.
+    """Reports of a dense finish on their way to its home, added up; fields as in ``core.finish.Gathered``.
 
     The payload holds the errors.
     """

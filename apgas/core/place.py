@@ -26,9 +26,9 @@ from apgas.core.effects import (
     Send,
     StaysOn,
 )
-from apgas.core.finish import Cancellations, FinishTable, Fired, Flush
+from apgas.core.finish import Cancellations, FinishTable, Fired, Flush, Gathered
 from apgas.core.membership import Leaving, Membership
-from apgas.core.relay import DEGREE, Gathered, Relay, parent
+from apgas.core.relay import DEGREE, Relay, parent
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
 

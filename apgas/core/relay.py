@@ -38,8 +38,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
+from apgas.core.finish import Gathered, add_balance
 from apgas.core.messages import FinishId
 
 DEGREE: Final = 16
@@ -62,36 +61,6 @@ def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
         between += len(staying)
     up = between // degree
     return home if up == 0 else staying[(first + up - 1) % len(staying)]
-
-
-class Gathered(msgspec.Struct):
-    """Reports of one finish that were added.
-
-    ``open``: per place, activities spawned there minus completed there; zero entries are dropped. ``heard``: per place
-    how many of its reports are in it, and the highest of their numbers.
-    """
-
-    open: dict[int, int] = msgspec.field(default_factory=dict)
-    heard: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
-    errors: list[bytes] = msgspec.field(default_factory=list)
-
-    def add(self, other: Gathered) -> None:
-        """Add what ``other`` says; it is not to be used any more."""
-        for place, delta in other.open.items():
-            add_balance(self.open, place, delta)
-        for place, (count, highest) in other.heard.items():
-            before, most = self.heard.get(place, (0, 0))
-            self.heard[place] = before + count, max(most, highest)
-        self.errors += other.errors
-
-
-def add_balance(balances: dict[int, int], place: int, delta: int) -> None:
-    """Add ``delta`` to the balance of ``place``; zeros are dropped."""
-    new = balances.get(place, 0) + delta
-    if new:
-        balances[place] = new
-    else:
-        balances.pop(place, None)
 
 
 class Relay:
@@ -126,26 +95,3 @@ class Relay:
     def forget_home(self, home: int) -> None:
         """Place ``home`` has left, so that no finish of it is open."""
         self._numbers.pop(home, None)
-
-
-class Arrivals:
-    """Of which places the home has reports without all that these have numbered before.
-
-    Attributes:
-        overdue: Those places. Their missing reports are on their way.
-    """
-
-    def __init__(self) -> None:
-        self._heard: dict[int, tuple[int, int]] = {}
-        self.overdue: set[int] = set()
-
-    def add(self, heard: dict[int, tuple[int, int]]) -> None:
-        """Note reports: per place how many, and the highest number."""
-        for place, (count, highest) in heard.items():
-            before, most = self._heard.get(place, (0, 0))
-            self._heard[place] = now = before + count, max(most, highest)
-            # numbers begin at 1 and none comes twice: as many as the highest says are all of them
-            if now[0] == now[1]:
-                self.overdue.discard(place)
-            else:
-                self.overdue.add(place)

@@ -6,8 +6,9 @@ The state machine of every place is the real one; what is modelled is what it ru
   during which no place asks changes nothing, so the worker is only woken where one does, at the end of that call.
 - A message occupies its sender, is under way, then waits for its receiver and occupies it. Each place handles one
   after another, and its worker stands still meanwhile, as if they shared a core.
-- The finish: a place that runs out of work reports to place 0, or to its parent in a tree that ends there, which the
-  runtime does not have. In the end place 0 asks every place for its result.
+- The finish: a place that runs out of work reports, by the runtime's state machines of a dense finish: to its parent
+  in a tree, which adds and passes on; or, to see what that is good for, to place 0. In the end each place asks those
+  below it in a tree for their results and merges them; or place 0 asks all of them.
 
 Nothing here looks at a clock: a run depends on its arguments only.
 """
@@ -22,10 +23,13 @@ from math import ceil
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
+from apgas.core.finish import FinishTable, Flush, Gathered
+from apgas.core.relay import DEGREE, Relay, parent
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
 from glb.core.ledger import Ledger
 from glb.core.lifelines import Lifelines
 from glb.core.place import PlaceCore
+from glb.messages import FAN, branches
 from glb.statistics import Statistics
 
 ENTRY_BYTES: Final = 36
@@ -36,9 +40,14 @@ Handler: TypeAlias = Callable[[int, Any], None]
 _GRAINS: Final = 2
 """Length of a call of ``process``, in units of what is processed in one go."""
 _PROGRESS_EVENTS: Final = 20_000
-TREE_FAN: Final = 16
-TREE_WAITS_S: Final = 0.001
-"""How long reports wait for others in a tree."""
+ENTRY_OF_REPORT_BYTES: Final = 8
+"""Bytes that a place takes in reports that are passed on: what it has left open, and how many reports it has made."""
+REPORT_BYTES: Final = 130
+"""Bytes of what a place has counted, in the answer with the results."""
+GATHER_S: Final = 0.001
+"""The least time between two messages of a place with reports of others, as in ``apgas.runtime.driver``."""
+HOLD_S: Final = 0.02
+"""How long a place that works holds reports of others, as in ``apgas.runtime.driver``."""
 
 
 class ModelError(AssertionError):
@@ -91,7 +100,15 @@ class Model:
         """When each place has handled all messages that it knows of."""
         self._first_work: dict[int, float] = {}
         self._last_task_s = self._finish_s = 0.0
-        self._reporting: set[int] = set()
+        self._tables = [FinishTable(place) for place in members]
+        self._relays = [Relay(place) for place in members]
+        self._passed_on_s = [-1.0] * count
+        self._finish_id = self._tables[0].open(dense=True)
+        self._missing = [0] * count
+        """How many answers with results each place waits for."""
+        self._asked_by: dict[int, tuple[int, int]] = {}
+        """By whom each place was asked for results, and of how many places."""
+        self._results_s = 0.0
         self._messages = self._home_messages = self._done = 0
 
     def run(self) -> Computation:
@@ -101,7 +118,9 @@ class Model:
             ModelError: Nodes were lost or doubled.
             LedgerError: Bags were.
         """
+        self._tables[0].spawned(self._finish_id, 0)
         self._receive(0, (TreeBag([self._nodes], self._grain, self.machine.least_nodes), None))
+        self._tables[0].ended(self._finish_id)
         collecting = gc.isenabled()
         gc.disable()  # millions of small objects, no cycles: looking for garbage would take most of the time
         try:
@@ -133,16 +152,21 @@ class Model:
             raise ModelError(f"{found.count} of {self._nodes} nodes were found")
         others = self.job.places - 1
         finish_s = max(self._finish_s, self._last_task_s)
-        # place 0 asks all at once and takes the answers as they come, one message after another
-        collect_s = (2 * others + 2) * self.machine.message_s + 2 * self.machine.latency_s if others else 0.0
+        collect_s = self._results_s - finish_s
+        if self.job.finish != "tree":
+            # place 0 asks all at once and takes the answers as they come, one message after another
+            collect_s = (2 * others + 2) * self.machine.message_s + 2 * self.machine.latency_s if others else 0.0
+            collect_s += others * self.machine.fold_s
+            self._messages += 2 * others
+            self._home_messages += 2 * others
         total_s = finish_s + collect_s
         return Computation(
             job=self.job,
             efficiency=self.job.work_s / total_s,
             balance=self.job.work_s / self._last_task_s,
             steals=total.received / self.job.places,
-            messages=(self._messages + 2 * others) / self.job.places,
-            home_messages=self._home_messages + 2 * others,
+            messages=self._messages / self.job.places,
+            home_messages=self._home_messages,
             spread_s=spread(list(self._first_work.values()), self.job.places)[2],
             last_task_s=self._last_task_s,
             finish_s=finish_s,
@@ -181,7 +205,12 @@ class Model:
     # what arrives ---------------------------------------------------------------------------------------------------
 
     def _receive(self, place: int, loot: tuple[TreeBag, int | None]) -> None:
-        for effect in self._cores[place].receive(*loot):
+        table = self._tables[place]
+        table.arrived(self._finish_id, 0)
+        effects = self._cores[place].receive(*loot)
+        if not effects:  # it has work, to which this was added
+            table.ended(self._finish_id)
+        for effect in effects:
             assert isinstance(effect, Run)
             bag = effect.bag
             assert isinstance(bag, TreeBag)
@@ -209,17 +238,57 @@ class Model:
             assert isinstance(request, Request)
             self._send(place, request.to, self._asked, (place, request.nonce))
 
-    def _reported(self, place: int, _what: None) -> None:
-        """Take a report; only in a tree anybody but place 0 does, and passes it on with others that come meanwhile."""
+    # the end --------------------------------------------------------------------------------------------------------
+
+    def _reported(self, place: int, reports: Gathered) -> None:
+        """Take reports, as place 0 or to pass them on with others that come meanwhile."""
         if not place:
-            self._finish_s = self._now
-        elif place not in self._reporting:
-            self._reporting.add(place)
-            self._push(self._now + TREE_WAITS_S, self._pass_on, place, None)
+            if self._tables[0].gathered(self._finish_id, reports):
+                self._fired()
+        elif self._relays[place].hold(self._finish_id, reports):
+            lives = self._tables[place].lives(self._finish_id)
+            wait_s = HOLD_S if lives else max(0.0, self._passed_on_s[place] + GATHER_S - self._now)
+            self._push(self._now + wait_s, self._pass_on, place, None)
 
     def _pass_on(self, place: int, _what: None) -> None:
-        self._reporting.discard(place)
-        self._send(place, (place - 1) // TREE_FAN, self._reported, None)
+        held = self._relays[place].held.pop(self._finish_id, None)
+        if held is not None:
+            self._passed_on_s[place] = self._now
+            self._report(place, held)
+
+    def _report(self, place: int, reports: Gathered) -> None:
+        to = 0
+        if self.job.finish == "tree":
+            to = parent(place, 0, range(self.job.places), DEGREE)
+        size = HEAD_BYTES + ENTRY_OF_REPORT_BYTES * (len(reports.open) + len(reports.heard))
+        self._send(place, to, self._reported, reports, size)
+
+    def _fired(self) -> None:
+        self._finish_s = self._results_s = self._now
+        if self.job.finish == "tree":
+            self._collect(0, (0, range(1, self.job.places)))
+
+    def _collect(self, place: int, asked: tuple[int, Sequence[int]]) -> None:
+        """Ask those below for their results; ``asked``: by whom this place is asked, and who is below it."""
+        above, below = asked
+        self._asked_by[place] = above, len(below) + 1
+        heads = branches(below, FAN)
+        self._missing[place] = len(heads)
+        for branch in heads:
+            self._send(place, branch[0], self._collect, (place, branch[1:]))
+        if not heads and place:
+            self._send(place, above, self._merge, 1, HEAD_BYTES + REPORT_BYTES)
+
+    def _merge(self, place: int, reports: int) -> None:
+        """Take the results of a branch, and hand on what has come together once nothing is missing."""
+        self._free[place] = max(self._free[place], self._now) + reports * self.machine.fold_s
+        self._missing[place] -= 1
+        if not self._missing[place]:
+            above, count = self._asked_by[place]
+            if place:
+                self._send(place, above, self._merge, count, HEAD_BYTES + count * REPORT_BYTES)
+            else:
+                self._results_s = self._free[0]
 
     # workers --------------------------------------------------------------------------------------------------------
 
@@ -273,6 +342,7 @@ class Model:
         for effect in effects:
             match effect:
                 case Give(to, TreeBag() as loot, nonce):
+                    self._tables[place].spawned(self._finish_id, to)
                     self._send(place, to, self._receive, (loot, nonce), loot.message_bytes)
                 case Refuse(to, nonce):
                     self._send(place, to, self._refused, nonce)
@@ -293,10 +363,13 @@ class Model:
         self._bags[place] = None
         self._look_at[place] = -1.0
         self._last_task_s = max(self._last_task_s, self._now)
-        if self.job.finish == "home" and place:
-            self._send(place, 0, self._reported, None)
-        elif self.job.finish == "tree":
-            self._reported(place, None)
+        outcome = self._tables[place].ended(self._finish_id)
+        if self.job.finish == "none":
+            return
+        if isinstance(outcome, Flush):
+            self._report(place, self._relays[place].own(self._finish_id, outcome.spawned, outcome.completed, ()))
+        elif outcome is not None:
+            self._fired()
 
 
 # The modelled machine and job: what a run of the model depends on ----------------------------------------------------
@@ -316,6 +389,7 @@ class Machine:
             stands still meanwhile.
         bytes_per_s: Bandwidth of a place.
         least_nodes: A smaller subtree is not given away.
+        fold_s: CPU seconds to take what one place has counted out of an answer with results, and into the sums.
     """
 
     node_s: float = 2.5e-9
@@ -324,6 +398,7 @@ class Machine:
     message_s: float = 20e-6
     bytes_per_s: float = 1e10
     least_nodes: int = 256
+    fold_s: float = 9e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,8 +412,8 @@ class Job:
         lifelines: Kind of the lifeline graph.
         radix: Radix of the hypercube (z).
         seed: Seed of the choice of victims.
-        finish: To whom places report when they run out of work: to place 0 (``home``), as they do in the runtime; to
-            their parent in a tree (``tree``), as they might; to no place (``none``), to see the stealing alone.
+        finish: To whom places report when they run out of work, and hand in results: to their parent in a tree
+            (``tree``), as in the runtime; to place 0 (``home``); to no place (``none``), to see the stealing alone.
     """
 
     places: int
@@ -347,7 +422,7 @@ class Job:
     lifelines: str = "hypercube"
     radix: int = 2
     seed: int = 0
-    finish: Finish = "home"
+    finish: Finish = "tree"
 
 
 # What a run of the model yields --------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.finish import FinishTable, Fired, Flush, Gathered
 from apgas.core.messages import FinishId
-from apgas.core.relay import Gathered, Relay
+from apgas.core.relay import Relay
 
 PLACES = 4
 

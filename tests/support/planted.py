@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from apgas.core.effects import Effect, Payload, ResolveCall, Send
-from apgas.core.finish import Cancellations, FinishTable, Fired, Flush
+from apgas.core.finish import Arrivals, Cancellations, FinishTable, Fired, Flush, Gathered
 from apgas.core.membership import Membership
 from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Reply, Spawn
 from apgas.core.order import OrderMachine, Step
 from apgas.core.place import PlaceCore
-from apgas.core.relay import Arrivals, Gathered, Relay, parent
+from apgas.core.relay import Relay, parent
 from apgas.core.resize import OrderEffect, ResizeOrder
 
 

@@ -15,6 +15,7 @@ from support import PATIENCE_S
 
 import apgas
 import glb
+from apgas.core.place import PlaceCore as ApgasCore
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
@@ -79,6 +80,42 @@ def test_newcomers_give_each_other_nothing_before_all_have_joined(
     job.grow(2)
     job.run()
     assert job.outcomes == ["done"]
+
+
+asked: Counter[int] = Counter()
+collect_results = messages.collect
+
+
+def note_and_collect(number: int, below: Sequence[apgas.Place]) -> object:
+    asked[apgas.here().id] = max(asked[apgas.here().id], len(messages.branches(below, messages.FAN)))
+    return collect_results(number, below)
+
+
+def test_reports_and_results_of_many_places_go_by_way_of_others(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than a place has children in the trees, which come and go while they report."""
+    asked.clear()
+    relays: Counter[int] = Counter()
+    take_reports = ApgasCore._take_reports
+
+    def note_reports(self: ApgasCore, *words: Any) -> Any:
+        relays[self.here] += 1
+        return take_reports(self, *words)
+
+    monkeypatch.setattr(ApgasCore, "_take_reports", note_reports)
+    monkeypatch.setattr(messages, "collect", note_and_collect)
+    monkeypatch.setattr(ApgasCore, "degree", 3)
+    monkeypatch.setattr(messages, "FAN", 3)
+    job = apgas_job(compute, 3, places=12)
+    job.grow(8)
+    job.shrink(10)
+    job.grow(3)
+    job.run()
+    assert job.outcomes == ["done"] * 3
+    assert relays.keys() - {0}, "no place has passed anything on"
+    assert max(asked.values()) == asked[0] == 3
+    assert sum(count > 0 for count in asked.values()) > 1, "place 0 has asked all of them"
 
 
 def test_whole_nodes_leave(apgas_job: MakeJob) -> None:

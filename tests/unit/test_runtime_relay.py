@@ -7,9 +7,9 @@ from support import planted
 
 from apgas.core import messages as m
 from apgas.core.effects import PassOn, Send
-from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.finish import FinishTable, Fired, Flush, Gathered
 from apgas.core.place import PlaceCore
-from apgas.core.relay import Gathered, Relay, parent
+from apgas.core.relay import Relay, parent
 
 
 def test_parents_make_a_tree_of_the_degree_around_any_home() -> None:

@@ -137,7 +137,7 @@ def _command(
     work: Annotated[float, typer.Option(help="Seconds of work per place.")] = 10.0,
     at: Annotated[int, typer.Option(help="Places of the runs that vary w and the graph.")] = _AT,
     most_reports: Annotated[
-        int, typer.Option(help="Above this number of places the finish is left out: place 0 would only read reports.")
+        int, typer.Option(help="Above this number of places the messages of the finish are left out.")
     ] = 16384,
     seed: Annotated[int, typer.Option(help="Seed of the choice of victims.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Few places and little work: a look.")] = False,
@@ -209,8 +209,8 @@ def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
 # The table at the end ------------------------------------------------------------------------------------------------
 
 _FINISH: Final = {
-    "home": "reports go to place 0, as in the runtime",
-    "tree": "reports go up a tree, which the runtime does not have",
+    "home": "reports and results go to place 0 itself",
+    "tree": "reports and results go up trees, as in the runtime",
     "none": "no reports: the stealing alone",
 }
 
@@ -273,7 +273,7 @@ def remarks(machine: Machine, base: Job) -> list[str]:
 
 # The picture of the model: four panels; needs matplotlib -------------------------------------------------------------
 
-_NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": "reports to place 0 (the runtime)"}
+_NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree (the runtime)", "home": "reports to place 0"}
 
 
 def draw_figure(sweep: Sweep, points: Mapping[Job, Computation], machine: Machine, base: Job, path: Path) -> None:

@@ -56,6 +56,19 @@ def test_it_works(what: str, env: dict[str, str], mpi: Mpi, leftovers: Leftovers
     leftovers.check(job.mark)
 
 
+@pytest.mark.parametrize(("start", "more", "less"), [(20, 12, 16), pytest.param(256, 128, 128, marks=pytest.mark.slow)])
+def test_a_job_has_more_places_than_a_place_has_children(
+    start: int, more: int, less: int, leftovers: Leftovers
+) -> None:
+    """Reports and results go by way of others, while these come and go."""
+    job = python_run([PROGRAMS / "many.py", str(start), str(more), str(less)], timeout=1500)
+    assert (job.rc, job.err) == (0, "")
+    said = re.fullmatch(r"(\d+) places: at most (\d+) sockets and on average \d+ MiB each; exact\n", job.out)
+    assert said, job.out
+    assert int(said[1]) == start + more - less
+    leftovers.check(job.mark)
+
+
 def test_a_kill_takes_along_what_hears_of_nothing(leftovers: Leftovers) -> None:
     with start_job([sys.executable, PLAIN, "busy"]) as job:
         forked = int(re.findall(r"forked (\d+)", job.expect("forked"))[0])

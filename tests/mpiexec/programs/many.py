@@ -1,0 +1,66 @@
+"""``many.py START MORE LESS``: grow from one place to START and by MORE, shrink by LESS, and compute all the time.
+
+Prints what a place has of sockets and memory; "exact" if no task was lost or done twice.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import apgas
+import glb
+from glb.testing import Numbers, Total
+
+LIMIT = 20_000
+PATIENT = apgas.Deadlines(spawn_s=600, drain_s=600, release_s=600)
+
+
+def sockets() -> tuple[int, int]:
+    """How many sockets this place has, and its own memory in KiB."""
+    links = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    own_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+    return sum(link.startswith("socket:") for link in links), own_kib
+
+
+def compute(until: threading.Event) -> None:
+    """Compute until then, and once in any case."""
+    while True:
+        outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1, granularity=10, rate=2000))
+        assert outcome.result.done == Counter(range(1, LIMIT))
+        if until.is_set():
+            return
+
+
+def main() -> None:
+    """Grow, shrink, say what it took."""
+    start, more, less = map(int, sys.argv[1:])
+    over = threading.Event()
+    # glb registers its handler with the usual deadlines, within which a small machine does not start hundreds
+    apgas.define_malleable_handler = partial(apgas.define_malleable_handler, deadlines=PATIENT)
+    apgas.schedule_orders(f"0:+{start - 1},0:+{more},0:-{less}")
+
+    def look() -> None:
+        while len(apgas.resizes()) < 3:
+            over.wait(0.1)
+        over.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    compute(over)
+    assert [record.outcome for record in apgas.resizes()] == ["done"] * 3, apgas.resizes()
+    assert len(apgas.places()) == start + more - less
+    places = apgas.places()
+    with apgas.finish():
+        found = {place: apgas.async_at(place, sockets) for place in places[1:]}
+    counts = [future.result() for future in found.values()]
+    most = max(count for count, _ in counts)
+    mean_mib = sum(kib for _, kib in counts) / len(counts) / 1024
+    print(f"{len(places)} places: at most {most} sockets and on average {mean_mib:.0f} MiB each; exact")
+
+
+if __name__ == "__main__":
+    apgas.run(main)

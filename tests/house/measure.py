@@ -67,7 +67,7 @@ ADDED = {
     "benchmarks.arrays, programs with arrays beside rigid twins": (3, 330),
     "glb.core.backup, computations that survive the loss of places": (1, 725),
     "apgas.run(resilient=True)": (0, 30),
-    "apgas.core.relay, reports and results that go up a tree": (1, 330),
+    "apgas.core.relay, reports and results that go up a tree": (1, 415),
     "glb.books, programs that are started again when place 0 is killed": (1, 420),
     "jobs of a scheduler that are started again when place 0 is killed": (0, 240),
     "glb.search, skeletons of tree search, and their check": (1, 690),

@@ -20,7 +20,7 @@ from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import messages, runner
-from glb.coordinator import Computation
+from glb.coordinator import Computation, Progress
 from glb.core.place import PlaceCore
 from glb.runner import Worker
 from glb.testing import Numbers, Total
@@ -116,6 +116,16 @@ def test_reports_and_results_of_many_places_go_by_way_of_others(
     assert relays.keys() - {0}, "no place has passed anything on"
     assert max(asked.values()) == asked[0] == 3
     assert sum(count > 0 for count in asked.values()) > 1, "place 0 has asked all of them"
+
+
+def test_what_a_place_has_said_before_its_result_may_come_after_it() -> None:
+    """Results come by way of others, reports of progress do not."""
+    progress = Progress(lambda *_: None, lambda: 2, lambda: 2)
+    progress.update(1, 5)
+    progress.settle(1, 7)
+    progress.close()
+    progress.update(1, 6)
+    assert (progress.tasks, progress.by_place()) == (7, {})
 
 
 def test_whole_nodes_leave(apgas_job: MakeJob) -> None:

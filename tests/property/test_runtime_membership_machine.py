@@ -22,16 +22,23 @@ def _info(place: int) -> m.PlaceInfo:
     return m.PlaceInfo(place, "h", 1000 + place, f"n{place}", place)
 
 
+def _core(place: int, members: Iterable[m.PlaceInfo], epoch: int) -> PlaceCore:
+    core = PlaceCore(place, members, epoch)
+    core.degree = 1  # the tree of reports is a chain, in which every place comes and goes
+    return core
+
+
 class Members(RuleBasedStateMachine):
     """Place 0 decides; its messages reach the others late, in order per pair of places.
 
-    What every place has seen is a beginning of what place 0 has decided, and ids are never used again.
+    What every place has seen is a beginning of what place 0 has decided, and ids are never used again. The dense finish
+    of all that runs fires once, at the end.
     """
 
     def __init__(self) -> None:
         super().__init__()
         first = [_info(place) for place in range(FIRST_PLACES)]
-        self.cores = {info.place: PlaceCore(info.place, first, 0) for info in first}
+        self.cores = {info.place: _core(info.place, first, 0) for info in first}
         self.history = [frozenset(range(FIRST_PLACES))]
         self.used = set(range(FIRST_PLACES))
         self.channels: dict[tuple[int, int], deque[m.AnyMessage]] = {}
@@ -41,7 +48,9 @@ class Members(RuleBasedStateMachine):
         self.drained: set[int] = set()
         self.running: list[tuple[int, int, m.Spawn]] = []
         self.sent = self.ran = 0
-        self.root = self.cores[0].open_finish()
+        self.root = self.cores[0].open_finish(dense=True)
+        self.holding: list[tuple[int, m.FinishId]] = []
+        self.fired = 0
 
     # what place 0 decides
 
@@ -52,7 +61,7 @@ class Members(RuleBasedStateMachine):
         added = tuple(_info(place) for place in self._new_ids(count))
         self._decide(core.commit_grow(added), self.history[-1] | {info.place for info in added})
         for info in added:
-            self.cores[info.place] = PlaceCore(info.place, core.membership.members.values(), core.epoch)
+            self.cores[info.place] = _core(info.place, core.membership.members.values(), core.epoch)
 
     @precondition(lambda self: len(self.history) > 3)
     @rule(count=st.integers(1, 2))
@@ -132,6 +141,16 @@ class Members(RuleBasedStateMachine):
     def end_activity(self, data: st.DataObject) -> None:
         self._end(data.draw(st.integers(0, len(self.running) - 1)))
 
+    @precondition(lambda self: self.holding)
+    @rule(data=st.data())
+    def pass_on(self, data: st.DataObject) -> None:
+        self._pass_on(data.draw(st.integers(0, len(self.holding) - 1)))
+
+    def _pass_on(self, index: int) -> None:
+        here, finish = self.holding.pop(index)
+        if here in self.cores:
+            self._perform(here, self.cores[here].pass_on(finish))
+
     def _end(self, index: int) -> None:
         place, caller, spawn = self.running.pop(index)
         self._perform(place, self.cores[place].answered(caller, spawn, [], ok=True))
@@ -146,7 +165,7 @@ class Members(RuleBasedStateMachine):
             return
         self._perform(dst, self.cores[dst].received(src, message, []))
 
-    def _perform(self, here: int, effects: Iterable[e.Effect]) -> None:
+    def _perform(self, here: int, effects: Iterable[e.Effect]) -> None:  # noqa: C901 - one arm an effect
         for effect in effects:
             match effect:
                 case e.Send(dst, message, _):
@@ -173,6 +192,11 @@ class Members(RuleBasedStateMachine):
                     assert here in self.history[-1]
                 case e.ResolveCall():
                     pass
+                case e.PassOn(finish):
+                    self.holding.append((here, finish))
+                case e.FinishFired():
+                    assert not self.running
+                    self.fired += 1
                 case _:
                     raise AssertionError(f"unexpected {effect}")
 
@@ -199,15 +223,19 @@ class Members(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Everything arrives and ends; then all who are left agree, and no place waits for anything."""
-        while self.channels or self.running or self.leaving:
+        self._perform(0, self.cores[0].ended(self.root))
+        while self.channels or self.running or self.leaving or self.holding:
             if self.channels:
                 self._deliver(*next(iter(self.channels)))
+            elif self.holding:
+                self._pass_on(-1)
             elif self.running:
                 self._end(-1)
             else:
                 assert self.drained == set(self.leaving), f"{self.leaving} are to leave, {self.drained} have drained"
                 self.commit_shrink()
         assert self.ran == self.sent
+        assert self.fired == 1
         assert self.cores.keys() == self.history[-1]
         for core in self.cores.values():
             assert core.epoch == len(self.history) - 1

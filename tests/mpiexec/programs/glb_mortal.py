@@ -1,7 +1,8 @@
 """Counts a tree; place 0 is killed: `glb_mortal.py WHEN FOLDER`. Says what it counted, and how often it began.
 
 WHEN: ``computing``, ``growing``, ``shrinking``: in the first life, and ``computing twice`` in the second one, too;
-``always``: in all of them. The first life takes long that waits for an order, the second one with ``computing once``.
+``always``: in the first life while it computes, and at once in all others, which so come no further. The first life
+takes long that waits for an order, the second one with ``computing once``.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ def main() -> None:
     nodes = TREE.known_nodes()
     assert nodes is not None
     at = never = nodes * 2
-    if when == "always":
-        at = 1
-    elif life <= (when == "computing twice") and when.startswith("computing"):
+    if when == "always" and life:
+        die()
+    if when == "always" or (life <= (when == "computing twice") and when.startswith("computing")):
         at = nodes * (life + 1) // 4
     slow = when == "computing once" if life else at == never
     glb.set_user_handler(Mortal(when if life == 0 else ""))

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from support import PATIENCE_S, ROOT, Leftovers, mpirun, start_job
 
+from benchmarks.harness.jit import has_numba
+
 pytestmark = pytest.mark.essential
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -66,6 +68,7 @@ def shown(example: str) -> tuple[int, list[str]]:
         "jacobi_rigid.py",
         "knapsack.py",
         "knapsack_bag.py",
+        pytest.param("uts_bag.py", marks=pytest.mark.skipif(not has_numba(), reason="numba is not installed")),
     ],
 )
 def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class Tree(glb.ArrayBag):
     def __init__(self, depth: int, seed: int = 19, branching: int = 4) -> None:  # depth: 2 or more
         root = np.frombuffer(hashlib.sha1(bytes(16) + seed.to_bytes(4, "big")).digest(), ">u4")
         tasks = np.array([[*root, 0, children_of(root[4], branching)]], np.uint32)
-        super().__init__(tasks, total=np.ones(1, np.int64))
+        super().__init__(tasks[tasks[:, CHILDREN] > 0], total=np.ones(1, np.int64))
         self.depth, self.branching = depth, branching
 
     def kernel(self, stack: Any, count: int, n: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numba.extending
 from llvmlite import binding, ir
+from numba import types
 from numba.core import cgutils, config
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -35,6 +36,22 @@ def has_wide_registers() -> bool:
     if target.CPU_FEATURES is not None:
         return "+avx512f" in target.CPU_FEATURES
     return target.CPU_NAME in (None, "host") and bool(binding.get_host_cpu_features().get("avx512f", False))
+
+
+@intrinsic
+def stack_words(_typing: Any, _count: Any) -> Any:
+    """Return the address of ``count`` words of 64 bits on the stack, aligned to a cache line; not for use in a loop.
+
+    A kernel that allocates nothing else needs none of numba when it runs, see ``harness.machine_code``.
+    """
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        words = builder.alloca(ir.IntType(64), size=arguments[0])
+        words.align = 64
+        return words
+
+    address: Any = types.CPointer  # has no types
+    return address(types.int64)(types.int64), emit
 
 
 def pointer(builder: Builder, address: Value) -> Value:

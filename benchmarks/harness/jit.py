@@ -6,11 +6,7 @@ import importlib
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def has_numba() -> bool:
@@ -35,10 +31,10 @@ def setup_cache() -> None:
         return
     package = importlib.import_module(__package__.rpartition(".")[0])
     known_as = Path(str(package.__file__)).parent
-    if known_as != Path(__file__).parents[1] and _is_writable(known_as):
+    if known_as != Path(__file__).parents[1] and is_writable(known_as):
         os.environ["NUMBA_CACHE_DIR"] = str(known_as / "__pycache__")
         return
-    if _is_writable(Path(__file__).parent) or _is_writable(_user_cache()):
+    if is_writable(Path(__file__).parent) or is_writable(user_cache()):
         return
     folder = Path(tempfile.gettempdir()) / f"malleable-apgas-numba-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -46,22 +42,13 @@ def setup_cache() -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
 
 
-def _user_cache() -> Path:
+def user_cache() -> Path:
+    """Return the folder for what can be made anew."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
 
 
-def _is_writable(folder: Path) -> bool:
+def is_writable(folder: Path) -> bool:
     """Return whether files can be made in ``folder``, or in what would become its parents."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
-
-
-def jitable(function: F) -> F:
-    """Let numba compile calls of a plain function in others that it compiles; without numba it is just the function."""
-    if not has_numba():
-        return function
-    from numba.extending import register_jitable
-
-    jitted: F = register_jitable(function)
-    return jitted

@@ -1,13 +1,14 @@
 """The kernel of N-Queens that this machine can run: vectors if numba and its LLVM allow, else one placement at a time.
 
-Importing this module loads it (about 0.5 s with numba, several seconds once per machine to compile).
+Importing this module loads it, without numba, or compiles it once per machine, which takes several seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba
+from ..harness.machine_code import load_kernels
 from . import scalar
 
 NAME = scalar.NAME
@@ -18,7 +19,10 @@ expand: Callable[..., tuple[int, int, bool]] = scalar.expand
 def compiled_scalar() -> Callable[..., tuple[int, int, bool]]:
     """Compile the scalar kernel, for an LLVM that cannot compress vectors; needs numba."""
     from numba import njit
+    from numba.extending import register_jitable
 
+    for function in scalar.CALLED:
+        register_jitable(function)
     compiled: Callable[..., tuple[int, int, bool]] = njit(
         "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[:, ::1], int64)", nogil=True, cache=True
     )(scalar.expand)
@@ -26,14 +30,10 @@ def compiled_scalar() -> Callable[..., tuple[int, int, bool]]:
 
 
 if has_numba():
-    setup_cache()
-    from .. import simd
-
-    if simd.has_compress():
-        from . import vector
-
+    try:
+        vector = load_kernels(f"{__package__}.vector")
         NAME, CAPACITY, expand = vector.NAME, vector.CAPACITY, vector.expand
-    else:
+    except ImportError:
         NAME, expand = "numba, scalar", compiled_scalar()
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from ..harness.jit import jitable
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,14 +21,12 @@ CAPACITY = 1
 """Entries per level that the kernel needs room for: it adds one to an empty level."""
 
 
-@jitable
 def _with_tie(word: int, bit: int, edge: int, side: int) -> int:
     """Return the first word of a placement, with a tie more if a queen on ``bit`` is one."""
     ties = (word >> TIES_SHIFT) & 3
     return word + (1 << TIES_SHIFT) if ties != CORNER and word >> TURN_SHIFT == edge and bit == side else word
 
 
-@jitable
 def _open_columns(word: int, left: int, right: int, rule: Words) -> int:
     """Return the columns to be tried in the next row; 0 if that, or the row after it, has none."""
     full, sides = int(rule[FULL]), int(rule[SIDES])
@@ -48,7 +44,6 @@ def _open_columns(word: int, left: int, right: int, rule: Words) -> int:
     return free
 
 
-@jitable
 def _finish(word: int, left: int, right: int, free: int, rule: Words) -> int:
     """Return what the solutions of a placement with two open rows count."""
     full, sides = int(rule[FULL]), int(rule[SIDES])
@@ -67,7 +62,6 @@ def _finish(word: int, left: int, right: int, free: int, rule: Words) -> int:
     return total
 
 
-@jitable
 def expand(queue: Words, entries: Integers, rules: Words, budget: int) -> tuple[int, int, bool]:
     """Search depth first until about ``budget`` tasks are done or nothing is left.
 
@@ -202,3 +196,7 @@ def _start(size: int, queens: tuple[tuple[int, int], ...], turn: int, ties: int)
         closed = 2 if ties == CORNER else 1 | 1 << (size - 1)
     free = ((1 << size) - 1) & ~(columns | left | right | closed)
     return size - row, (columns | ties << TIES_SHIFT | turn << TURN_SHIFT, left, right, free)
+
+
+CALLED: Final = (_with_tie, _open_columns, _finish)
+"""What ``expand`` calls, for a compiler."""

@@ -15,6 +15,9 @@ from .. import simd
 from ..simd import Builder, Value, intrinsic
 from .scalar import CORNER, EDGE, FULL, LAST_CALL, NEXT, NEXT_EDGE, SIDE, SIDES, TIES_SHIFT, TURN_SHIFT, WEIGHTS
 
+if not simd.has_compress():  # to compile it would end the process
+    raise ImportError("this LLVM does not know the compression of vectors")
+
 LANES = 16
 _vectors = simd.Lanes(LANES)
 NAME = f"numba, {LANES} lanes"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ..harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba
+from ..harness.machine_code import load_kernels
 from ..harness.ranges import RangeBag, Ranges
 from . import reference
 
@@ -20,9 +21,7 @@ def load_kernel() -> Callable[[int, int, int], int]:
     """Return the count of hits over counters: compiled where numba is installed, else in NumPy with the same bits."""
     if not has_numba():
         return reference.count_hits
-    setup_cache()
-    from .kernel import count_hits
-
+    count_hits: Callable[[int, int, int], int] = load_kernels(f"{__package__}.kernel").count_hits
     return count_hits
 
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba
+from ..harness.machine_code import load_kernels
 from . import plain
 from .plain import CLASSES, relative, variance
 
@@ -27,14 +27,9 @@ _CALIBRATIONS: Final = 5
 
 
 @cache
-def load_kernel() -> ModuleType:
-    """Return the module that does tasks: compiled where numba is installed."""
-    if not has_numba():
-        return plain
-    setup_cache()
-    from . import kernel
-
-    return kernel
+def load_kernel() -> Any:
+    """Return what does tasks: compiled where numba is installed, else the module ``plain``."""
+    return load_kernels(f"{__package__}.kernel") if has_numba() else plain
 
 
 def calibrate() -> float:

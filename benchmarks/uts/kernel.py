@@ -1,13 +1,14 @@
 """The kernel of UTS that this machine can run: compiled if numba is there, else NumPy.
 
-Importing this module loads it (about 0.5 s with numba, several seconds once per machine to compile).
+Importing this module loads it, without numba, or compiles it once per machine, which takes several seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba
+from ..harness.machine_code import load_kernels
 from . import plain
 
 NAME = plain.NAME
@@ -16,8 +17,6 @@ expand: Callable[..., tuple[int, int, bool]] = plain.expand
 expand_binomial: Callable[..., tuple[int, int]] = plain.expand_binomial
 
 if has_numba():
-    setup_cache()
-    from . import vector
-
-    NAME, CAPACITY = vector.NAME, vector.CAPACITY
-    expand, expand_binomial = vector.expand, vector.expand_binomial
+    compiled = load_kernels(f"{__package__}.vector")
+    NAME, CAPACITY = compiled.NAME, compiled.CAPACITY
+    expand, expand_binomial = compiled.expand, compiled.expand_binomial

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.np.numpy_support import carray
 
 from .. import simd
 from ..simd import Builder, Value, intrinsic
@@ -30,7 +31,6 @@ _STRIDE = 2 * LANES  # words between inputs: filling lanes from m on may write L
 _OUTPUT = (_STATE + 1) * _STRIDE
 _SCRATCH = _OUTPUT + _STATE * LANES
 _WORD_BYTES = 4
-_LINE_WORDS = 16  # a cache line
 
 
 @intrinsic
@@ -142,12 +142,6 @@ def _children(word, law, thresholds, guess):
     return np.int64(children)
 
 
-@njit(inline="always")
-def _align(scratch):
-    """Return the words to skip up to the first cache line."""
-    return (-(np.int64(scratch.ctypes.data) // _WORD_BYTES)) % _LINE_WORDS
-
-
 @njit(
     "Tuple((int64, int64, boolean))"
     "(uint32[:, :, ::1], int64[::1], int64[::1], uint32[:, ::1], uint8[:, ::1], int64, int64)",
@@ -171,11 +165,11 @@ def expand(queue, entries, of_level, thresholds, guess, floor, budget):
     Returns:
         Nodes counted, nodes hashed, and whether anything is left.
     """
-    scratch = np.empty(_SCRATCH + _LINE_WORDS, np.uint32)
-    skip = _align(scratch)
-    hashes = scratch[skip + _OUTPUT :]
-    source = np.uintp(scratch.ctypes.data) + np.uintp(_WORD_BYTES * skip)
-    pending = np.zeros(len(entries), np.int64)
+    scratch = carray(simd.stack_words(np.int64(_SCRATCH // 2)), _SCRATCH // 2).view(np.uint32)
+    hashes = scratch[_OUTPUT:]
+    source = np.uintp(scratch.ctypes.data)
+    pending = carray(simd.stack_words(np.int64(len(entries))), len(entries))
+    pending[:] = 0
     for level in range(len(entries)):
         for i in range(entries[level]):
             pending[level] += np.int64(queue[level, i, _HIGH]) - np.int64(queue[level, i, _LOW])
@@ -226,10 +220,9 @@ def expand_binomial(stack, count, threshold, children, budget):
     Returns:
         Nodes counted, all hashed, and the entries left.
     """
-    scratch = np.empty(_SCRATCH + _LINE_WORDS, np.uint32)
-    skip = _align(scratch)
-    hashes = scratch[skip + _OUTPUT :]
-    source = np.uintp(scratch.ctypes.data) + np.uintp(_WORD_BYTES * skip)
+    scratch = carray(simd.stack_words(np.int64(_SCRATCH // 2)), _SCRATCH // 2).view(np.uint32)
+    hashes = scratch[_OUTPUT:]
+    source = np.uintp(scratch.ctypes.data)
     nodes = np.int64(0)
     while count > 0 and nodes < budget and count + LANES <= len(stack):
         lanes, count = _load_lanes(stack, count, source)

@@ -84,14 +84,15 @@ def test_places_compute_on_cores_of_their_own(leftovers: Leftovers) -> None:
 @pytest.mark.skipif(not has_numba(), reason="there is nothing to compile")
 def test_one_place_compiles_and_the_others_load(leftovers: Leftovers, tmp_path: Path) -> None:
     program = PROGRAM.with_name("compiling.py")
-    # a place that joins is a member before it has loaded Numba, and works when it has
+    # a place that joins is a member before it has loaded the kernel, and works when it has; it needs no compiler for it
     job = mpirun(2, [program, "12", "1e7", "0.1:+1"], env={"NUMBA_CACHE_DIR": str(tmp_path)})
     assert job.rc == 0, job.err
     leftovers.check(job.mark)
     facts = json.loads(job.out.splitlines()[-1])
     assert facts["right"] is True
     assert [(kind, outcome) for kind, outcome, _ in facts["resizes"]] == [("grow", "done")]
-    assert facts["compiled"] == [[1, 0], [0, 1], [0, 1]]
+    assert facts["compiled"][0] == [True, 1]
+    assert facts["compiled"][2] == [False, 0]
     assert min(facts["tasks"].values()) > 0
 
 

@@ -21,7 +21,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which only the temporary folder can be written."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # so that it is restored; setup_cache sets it by itself
     monkeypatch.delenv("NUMBA_CACHE_DIR")
-    monkeypatch.setattr(jit, "_is_writable", lambda folder: False)
+    monkeypatch.setattr(jit, "is_writable", lambda folder: False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -50,7 +50,7 @@ def test_a_choice_of_the_user_stands(nowhere: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_writable_source_folder_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(jit, "_is_writable", lambda folder: True)
+    monkeypatch.setattr(jit, "is_writable", lambda folder: True)
     jit.setup_cache()
     assert "NUMBA_CACHE_DIR" not in os.environ
 
@@ -68,10 +68,10 @@ def test_the_installed_name_keeps_a_cache_of_its_own_in_a_checkout(tmp_path: Pat
     assert done.stdout.split() == ["apgas.benchmarks.uts.kernel", str(SOURCE / "apgas" / "benchmarks" / "__pycache__")]
 
 
-def test_what_is_not_there_yet_is_writable_where_its_parent_is(tmp_path: Path) -> None:
-    assert jit._is_writable(tmp_path / "a" / "b")
+def test_what_is_not_there_yetis_writable_where_its_parent_is(tmp_path: Path) -> None:
+    assert jit.is_writable(tmp_path / "a" / "b")
     (tmp_path / "file").write_text("")
-    assert not jit._is_writable(tmp_path / "file" / "below")
+    assert not jit.is_writable(tmp_path / "file" / "below")
 
 
 def test_nothing_heavy_is_imported_before_place_0_parses() -> None:

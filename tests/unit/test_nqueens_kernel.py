@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.oracles import count_solutions
@@ -92,7 +93,10 @@ def test_the_largest_board_stays_within_its_words(any_kernel: str, budget: int) 
     ("numba", "compress", "name"),
     [(False, True, "plain Python, no numba 92"), (True, False, "numba, scalar 92")],
 )
-def test_the_kernel_falls_back(numba: bool, compress: bool, name: str) -> None:
+def test_the_kernel_falls_back(
+    numba: bool, compress: bool, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # where no vectors have been compiled yet
     if numba:
         pytest.importorskip("numba", reason="numba is not installed")
     code = (

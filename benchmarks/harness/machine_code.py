@@ -1,0 +1,485 @@
+"""Compiled kernels kept as machine code, for places that load them without the compiler.
+
+A place that imports numba to load what is compiled already takes some 120 MB and 0.3 s of CPU time for a compiler that
+it does not use. So the process that has compiled a module of kernels also links what numba made of them into an image:
+the sections of the object files one after the other, and where an address is to be put in. Loading one is a mapping, a
+copy and a few additions, in the standard library. Whatever is not as expected is left to numba: another format or
+machine, code that calls anything but ``memcpy`` and the like (so kernels allocate nothing), a folder that others can
+write.
+
+Images are keyed by the sources, the versions of Python, numba and LLVM, numba's settings and the CPU with its features.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import importlib.util
+import json
+import mmap
+import os
+import stat
+import struct
+import sys
+import tempfile
+import weakref
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+from functools import partial
+from itertools import chain
+from operator import index
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+from .jit import is_writable, setup_cache, user_cache
+
+_FOLDER: Final = "malleable-apgas-kernels"
+_MAGIC: Final = b"malleable-apgas kernels 1\n"
+_MOST_KEPT: Final = 16
+"""Images of a module in a folder; the oldest make room, for every change of a source makes another."""
+_ALIGNMENT: Final = 64
+_NUMBERS: Final = {
+    "int64": ctypes.c_int64,
+    "uint64": ctypes.c_uint64,
+    "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
+    "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
+
+
+def load_kernels(module: str) -> Any:
+    """Return what a module of kernels offers: the module, or, without numba, what an earlier process kept of it.
+
+    Args:
+        module: Dotted name. Its public functions that numba compiles have one signature each, with arrays in C order
+            and numbers, and its public numbers and texts are constants.
+
+    Returns:
+        An object with the functions, which release the GIL, and the constants as attributes.
+    """
+    key = _key(module)
+    if key is not None:
+        with suppress(OSError, _Unusable):
+            return _loaded(*_read(f"{module}-{key}"))
+    setup_cache()
+    found = importlib.import_module(module)
+    if key is not None:
+        with suppress(OSError, _Unusable):
+            _write(module, f"{module}-{key}", *_linked(found))
+    return found
+
+
+class _Unusable(Exception):
+    """There is no image, or none can be made; the text says why."""
+
+
+def _key(module: str) -> str | None:
+    """Return a hash of all that the machine code depends on; None where images are not for this machine."""
+    if sys.platform != "linux" or os.uname().machine != "x86_64" or sys.implementation.name != "cpython":
+        return None
+    own = importlib.util.find_spec(module)
+    tools = [importlib.util.find_spec(name) for name in ("numba", "llvmlite")]
+    origins = [Path(spec.origin) for spec in (own, *tools) if spec is not None and spec.origin is not None]
+    if len(origins) != 3:
+        return None
+    folder = origins[0].parent
+    sources = sorted(chain(folder.glob("*.py"), folder.parent.glob("*.py"), Path(__file__).parent.glob("*.py")))
+    digest = hashlib.sha256(repr((module, sys.version, _settings())).encode())
+    try:
+        for path in (*sources, *(origin.with_name("_version.py") for origin in origins[1:])):
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as processors:
+            for line in iter(processors.readline, "\n"):  # the first one
+                if line.startswith(("vendor_id", "cpu family", "model", "stepping", "flags")):
+                    digest.update(line.encode())
+                elif not line:
+                    break
+    except OSError:
+        return None
+    return digest.hexdigest()[:32]
+
+
+def _settings() -> list[tuple[str, str]]:
+    """Return the settings of numba, except where it keeps its files."""
+    return sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_") and item[0] != "NUMBA_CACHE_DIR")
+
+
+# Where images are kept: folders of the user's own, that others cannot write ------------------------------------------
+
+
+@contextmanager
+def _opened(*, make: bool) -> Iterator[int]:
+    """Open the folder of the images.
+
+    Raises:
+        _Unusable: There is none.
+    """
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        places = [Path(chosen) / _FOLDER]
+    else:
+        temporary = Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.getuid()}"
+        places = [Path(__file__).parents[1] / "__pycache__" / _FOLDER, user_cache() / _FOLDER, temporary]
+    for place in places:
+        if make and not is_writable(place):
+            continue
+        with suppress(OSError):
+            if make:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.mkdir(mode=0o700, exist_ok=True)
+            folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if _is_ours(folder, 0o077):
+                    yield folder
+                    return
+            finally:
+                os.close(folder)
+    raise _Unusable("no folder of one's own")
+
+
+def _is_ours(file: int, forbidden: int) -> bool:
+    status = os.fstat(file)
+    return status.st_uid == os.getuid() and not status.st_mode & forbidden
+
+
+def _read(name: str) -> tuple[dict[str, Any], bytes]:
+    """Return the description and the code of an image.
+
+    Raises:
+        OSError: There is none.
+        _Unusable: It is damaged, or another user could have written it.
+    """
+    with _opened(make=False) as folder:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(file, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(file).st_mode) or not _is_ours(file, 0o022):
+            raise _Unusable("not a file of one's own")
+        content = opened.read()
+    head = len(_MAGIC) + hashlib.sha256().digest_size
+    if content[:head] != _MAGIC + hashlib.sha256(content[head:]).digest():
+        raise _Unusable("damaged")
+    description, _, code = content[head:].partition(b"\n")
+    return json.loads(description), code
+
+
+def _write(module: str, name: str, description: dict[str, Any], code: bytes) -> None:
+    """Keep an image, at once and whole.
+
+    Raises:
+        OSError: There is no room.
+        _Unusable: There is no folder.
+    """
+    content = json.dumps(description).encode() + b"\n" + code
+    unfinished = f"{name}.{os.getpid()}"
+    with _opened(make=True) as folder:
+        try:
+            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            with os.fdopen(file, "wb") as opened:
+                opened.write(_MAGIC + hashlib.sha256(content).digest() + content)
+            os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(unfinished, dir_fd=folder)
+            raise
+        kept = [each for each in os.scandir(folder) if each.name.startswith(f"{module}-")]
+        for each in sorted(kept, key=lambda entry: entry.stat().st_mtime)[:-_MOST_KEPT]:
+            with suppress(FileNotFoundError):
+                os.unlink(each.name, dir_fd=folder)
+
+
+# Loading: a mapping that is written, then executable, never both -----------------------------------------------------
+
+
+def _loaded(description: dict[str, Any], code: bytes) -> SimpleNamespace:
+    memory = mmap.mmap(-1, len(code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = code
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for at, target in description["inner"]:
+        struct.pack_into("<Q", memory, at, base + target)
+    for at, name in description["outer"]:
+        struct.pack_into("<Q", memory, at, ctypes.cast(getattr(libc, _CALLABLE[name]), ctypes.c_void_p).value)
+    if libc.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(len(code)), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise OSError(ctypes.get_errno(), "machine code cannot be made executable")
+    functions = {
+        name: _Kernel(name, memory, base + entry, arguments, result)
+        for name, (entry, arguments, result) in description["functions"].items()
+    }
+    return SimpleNamespace(**description["constants"], **functions)
+
+
+class _Kernel:
+    """One function of an image, called as numba calls it: arrays in parts, the result through a pointer.
+
+    Args:
+        name: Its name.
+        memory: The image, which lives as long as this.
+        address: Where it begins.
+        arguments: "uint32 3" for an array of three dimensions, "int64" for a number.
+        result: The numbers in the result, a list if it is a tuple.
+    """
+
+    def __init__(self, name: str, memory: mmap.mmap, address: int, arguments: list[str], result: str | list[str]):
+        import numpy as np
+
+        self.__name__ = name
+        self._memory = memory
+        self._numbers: list[Any] = []  # by argument, None for an array
+        self._arrays: list[tuple[Any, int]] = []
+        for argument in arguments:
+            kind, _, dimensions = argument.partition(" ")
+            self._numbers.append(None if dimensions else _NUMBERS[kind])
+            self._arrays.append((np.dtype(kind), int(dimensions or 0)))
+        kinds = [result] if isinstance(result, str) else result
+        self._single = isinstance(result, str)
+        fields = [(f"field{i}", _NUMBERS[kind]) for i, kind in enumerate(kinds)]
+        self._result = type("Result", (ctypes.Structure,), {"_fields_": fields})
+        self._names = [name for name, _ in fields]
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
+        self._parts: list[dict[int, tuple[weakref.ref[Any], tuple[int, ...], list[Any]]]] = [{} for _ in arguments]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, without the GIL.
+
+        Raises:
+            TypeError: An argument is not what the function was compiled for.
+            RuntimeError: It failed.
+        """
+        if len(arguments) != len(self._numbers):
+            raise TypeError(f"{self.__name__} takes {len(self._numbers)} arguments, not {len(arguments)}")
+        parts: list[Any] = []
+        for position, (argument, number) in enumerate(zip(arguments, self._numbers, strict=True)):
+            if number is None:
+                parts += self._parts_of(argument, position)
+            else:
+                parts.append(number(argument if isinstance(argument, float) else index(argument)))
+        result, failure = self._result(), ctypes.c_void_p()
+        if self._function(ctypes.byref(result), ctypes.byref(failure), *parts):
+            raise RuntimeError(f"{self.__name__} failed in compiled code; NUMBA_DISABLE_JIT=1 shows why")
+        values = tuple([getattr(result, name) for name in self._names])
+        return values[0] if self._single else values
+
+    def _parts_of(self, array: Any, position: int) -> list[Any]:
+        """Return an array in parts, remembered as long as it lives: to make them takes longer than the call."""
+        key, those_known = id(array), self._parts[position]
+        known = those_known.get(key)
+        if known is not None and known[0]() is array and known[1] == array.shape:
+            return known[2]
+        dtype, dimensions = self._arrays[position]
+        # writeable and aligned, too
+        if array.dtype != dtype or array.ndim != dimensions or not array.flags.carray:
+            raise TypeError(
+                f"{self.__name__} was compiled for an array of {dtype} with {dimensions} dimensions in C order"
+            )
+        numbers = (array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
+        parts = [None, None, *map(ctypes.c_int64, numbers)]
+        those_known[key] = weakref.ref(array, partial(those_known.pop, key)), array.shape, parts
+        return parts
+
+
+# Linking: what numba has compiled becomes an image -------------------------------------------------------------------
+
+_CALLABLE: Final = {
+    "memcpy": "memcpy",
+    "memmove": "memmove",
+    "memset": "memset",
+    "NRT_MemInfo_call_dtor": "abort",  # who owns an array is not passed, so its count never falls to zero
+}
+"""What kernels may call, by what."""
+
+
+def _linked(module: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the description of an image, and its code.
+
+    Raises:
+        _Unusable: A kernel is not of the kind that can be linked.
+    """
+    from numba.core.dispatcher import Dispatcher
+
+    code = bytearray()
+    description: dict[str, Any] = {"constants": {}, "functions": {}, "inner": [], "outer": []}
+    for name, value in vars(module).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, int | str):
+            description["constants"][name] = value
+        elif isinstance(value, Dispatcher) and value.signatures:
+            signature, function = _compiled(value)
+            code += bytes(-len(code) % _ALIGNMENT)
+            start = len(code)
+            code += function.code
+            arguments, result = [_argument(kind) for kind in signature.args], _result(signature.return_type)
+            description["functions"][name] = start + function.entry, arguments, result
+            description["inner"] += [(start + at, start + target) for at, target in function.inner]
+            description["outer"] += [(start + at, called) for at, called in function.outer]
+    if not description["functions"]:
+        raise _Unusable("no kernels")
+    return description, bytes(code)
+
+
+def _compiled(dispatcher: Any) -> tuple[Any, _Linked]:
+    """Return the signature of a function, and its code; it is compiled again if numba has loaded it from its cache."""
+    from numba import njit
+
+    if len(dispatcher.signatures) != 1 or not dispatcher.targetoptions.get("nogil"):
+        raise _Unusable("not one signature, or with the GIL")
+    (version,) = dispatcher.overloads.values()
+    try:
+        content = version.library._get_compiled_object()  # noqa: SLF001 - numba shows it nowhere else
+    except RuntimeError:
+        options = {name: value for name, value in dispatcher.targetoptions.items() if name != "nopython"}
+        again = njit(dispatcher.nopython_signatures[0], **options)(dispatcher.py_func)
+        (version,) = again.overloads.values()
+        content = version.library._get_compiled_object()  # noqa: SLF001
+    names = version.fndesc
+    # the wrappers unpack Python's objects, for which they call much
+    unused = (names.llvm_cpython_wrapper_name, names.llvm_cfunc_wrapper_name)
+    return version.signature, _Linked(content, names.llvm_func_name, unused)
+
+
+def _argument(kind: Any) -> str:
+    from numba import types
+
+    if isinstance(kind, types.Array):
+        if kind.layout == "C" and kind.mutable and kind.aligned and str(kind.dtype) not in ("bool", "complex128"):
+            return f"{kind.dtype} {kind.ndim}"
+    elif str(kind) in _NUMBERS and str(kind) != "bool":
+        return str(kind)
+    raise _Unusable(f"an argument is {kind}")
+
+
+def _result(kind: Any) -> str | list[str]:
+    members = getattr(kind, "types", None)  # of a tuple
+    return _number(kind) if members is None else [_number(each) for each in members]
+
+
+def _number(kind: Any) -> str:
+    if str(kind) not in _NUMBERS:
+        raise _Unusable(f"a result is {kind}")
+    return str(kind)
+
+
+class _Section(NamedTuple):
+    """A section header; System V ABI, chapter 4."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    section: int
+    value: int
+    size: int
+
+
+class _Relocation(IntEnum):
+    """What is put into x86-64 code: an address, or the distance to one."""
+
+    ABSOLUTE_64 = 1
+    RELATIVE_32 = 2
+    CALL_32 = 4
+    RELATIVE_64 = 24
+
+
+_PROGBITS, _SYMTAB, _RELA, _NOBITS = 1, 2, 4, 8
+_WRITE, _ALLOC = 1, 2
+_X86_64: Final = 62
+
+
+class _Linked:
+    """The object file of one function, linked as far as that is possible before it is loaded.
+
+    Args:
+        content: The file, ELF for x86-64.
+        function: The symbol at which the function begins.
+        unused: Symbols of functions that will not be called.
+
+    Attributes:
+        code: The sections that are needed.
+        entry: Where the function begins.
+        inner: Where addresses within ``code`` are to be put, and which.
+        outer: Where addresses of other functions are to be put, and of which.
+
+    Raises:
+        _Unusable: The file has variables, calls too much, or is of another kind.
+    """
+
+    def __init__(self, content: bytes, function: str, unused: Collection[str]) -> None:
+        if content[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", content, 18) != (_X86_64,):
+            raise _Unusable("not an object file for this machine")
+        (headers,), (count,) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<H", content, 60)
+        self._sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", content, headers + 64 * i)) for i in range(count)]
+        self._symbols = list(self._read_symbols(content))
+        self.code = bytearray()
+        self._starts: dict[int, int] = {}
+        self._place(content)
+        entries = [self._place_of(symbol) for symbol in self._symbols if symbol.name == function]
+        if len(entries) != 1 or entries[0] is None:
+            raise _Unusable("its beginning is not found")
+        self.entry = entries[0]
+        self.inner: list[tuple[int, int]] = []
+        self.outer: list[tuple[int, str]] = []
+        spared = [
+            range(begin, begin + symbol.size)
+            for symbol in self._symbols
+            if symbol.name in unused and (begin := self._place_of(symbol)) is not None
+        ]
+        for table in self._sections:
+            if table.type == _RELA and table.info in self._starts:
+                for place, info, addend in struct.iter_unpack("<QQq", _part(content, table)):
+                    at = self._starts[table.info] + place
+                    if not any(at in each for each in spared):
+                        self._relocate(at, self._symbols[info >> 32], info & 0xFFFFFFFF, addend)
+
+    def _read_symbols(self, content: bytes) -> Iterator[_Symbol]:
+        for table in self._sections:
+            if table.type == _SYMTAB:
+                names = _part(content, self._sections[table.link])
+                for name, _, _, section, value, size in struct.iter_unpack("<IBBHQQ", _part(content, table)):
+                    yield _Symbol(names[name : names.index(b"\0", name)].decode(), section, value, size)
+
+    def _place(self, content: bytes) -> None:
+        """Put the sections that are needed one after the other."""
+        for number, section in enumerate(self._sections):
+            if section.flags & _ALLOC and section.size:
+                if section.flags & _WRITE or section.type == _NOBITS:
+                    raise _Unusable("it has variables")
+                if section.type == _PROGBITS:
+                    self.code += bytes(-len(self.code) % max(section.alignment, 1))
+                    self._starts[number] = len(self.code)
+                    self.code += _part(content, section)
+
+    def _place_of(self, symbol: _Symbol) -> int | None:
+        start = self._starts.get(symbol.section)
+        return None if start is None else start + symbol.value
+
+    def _relocate(self, at: int, symbol: _Symbol, kind: int, addend: int) -> None:
+        place = self._place_of(symbol)
+        if place is None:
+            if kind != _Relocation.ABSOLUTE_64 or addend or symbol.name not in _CALLABLE:
+                raise _Unusable(f"it calls {symbol.name}")
+            self.outer.append((at, symbol.name))
+        elif kind == _Relocation.ABSOLUTE_64:
+            self.inner.append((at, place + addend))
+        elif kind in (_Relocation.RELATIVE_32, _Relocation.CALL_32):
+            struct.pack_into("<i", self.code, at, place + addend - at)
+        elif kind == _Relocation.RELATIVE_64:
+            struct.pack_into("<q", self.code, at, place + addend - at)
+        else:
+            raise _Unusable(f"relocation {kind}")
+
+
+def _part(content: bytes, section: _Section) -> bytes:
+    return content[section.offset : section.offset + section.size]

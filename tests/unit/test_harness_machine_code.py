@@ -1,0 +1,202 @@
+"""Kernels that are kept as machine code do what numba's do, and nothing is loaded that could be another's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support import PATIENCE_S
+
+from benchmarks.harness import machine_code
+from benchmarks.pi import reference
+
+pytest.importorskip("numba", reason="numba is not installed")
+pytestmark = pytest.mark.skipif(machine_code._key("benchmarks.pi.kernel") is None, reason="not for this machine")
+
+SOURCE = Path(machine_code.__file__).parents[2]
+ALL = """
+import sys
+from benchmarks.nqueens import kernel as queens
+from benchmarks.pi.bag import count_span
+from benchmarks.synthetic.work import load_kernel
+from benchmarks.uts import kernel, problems
+from benchmarks.uts.tree import Tree
+import numpy as np
+work = load_kernel()
+print(problems.run_kernel(Tree(9)), problems.run_kernel(problems.SAMPLES["T3"]), kernel.NAME)
+print(queens.run_kernel(9), queens.NAME, count_span(0, 50000, 7), work.spin(3, 1000))
+lengths = np.arange(1 << 10, dtype=np.uint64)
+print(*(int(number) for number in work.spin_range(0, 500, 3, lengths)))
+print("numba" in sys.modules)
+"""
+
+
+def run(code: str, folder: Path) -> list[str]:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=SOURCE, env=environment, capture_output=True, text=True, check=False,
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_kernels_without_the_compiler_find_the_same(tmp_path: Path) -> None:
+    *compiled, with_numba = run(ALL, tmp_path)
+    *loaded, without = run(ALL, tmp_path)
+    assert loaded == compiled
+    assert compiled[0].startswith("1031269 4112897 numba")
+    assert (with_numba, without) == ("True", "False")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder in which the kernel of Pi is kept."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    machine_code.load_kernels("benchmarks.pi.kernel")
+    folder = tmp_path / "malleable-apgas-kernels"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    yield folder
+    folder.chmod(0o700)
+
+
+def loaded_without_numba() -> bool:
+    kernels = machine_code.load_kernels("benchmarks.pi.kernel")
+    assert kernels.count_hits(0, 50, 7) == reference.count_hits(0, 50, 7)
+    return isinstance(kernels, SimpleNamespace)
+
+
+def image(folder: Path) -> Path:
+    (found,) = folder.glob("benchmarks.pi.kernel-*")
+    return found
+
+
+def test_what_is_kept_is_loaded(kept: Path) -> None:
+    assert loaded_without_numba()
+    assert image(kept).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_others_can_write_is_not_loaded(kept: Path) -> None:
+    image(kept).chmod(0o620)
+    assert not loaded_without_numba()
+    assert loaded_without_numba(), "it was replaced"
+    kept.chmod(0o770)
+    assert not loaded_without_numba()
+
+
+def test_what_belongs_to_someone_else_is_not_loaded(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert not loaded_without_numba()
+
+
+def test_a_link_is_not_followed(kept: Path) -> None:
+    there = image(kept)
+    there.rename(kept / "elsewhere")
+    there.symlink_to(kept / "elsewhere")
+    assert not loaded_without_numba()
+
+
+@pytest.mark.parametrize("damage", ["cut off", "changed", "empty"])
+def test_what_is_damaged_is_made_anew(kept: Path, damage: str) -> None:
+    content = image(kept).read_bytes()
+    damaged = {"cut off": content[:-1], "changed": content[:-1] + bytes([content[-1] ^ 1]), "empty": b""}[damage]
+    image(kept).write_bytes(damaged)
+    assert not loaded_without_numba()
+    assert image(kept).read_bytes()[:-1] != damaged
+    assert loaded_without_numba()
+
+
+def test_other_settings_of_numba_have_images_of_their_own(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = machine_code._key("benchmarks.pi.kernel")
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert machine_code._key("benchmarks.pi.kernel") not in (before, None)
+
+
+def test_old_images_make_room(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        monkeypatch.setattr(machine_code, "_key", lambda _, number=number: f"{number:032}")
+        machine_code.load_kernels("benchmarks.pi.kernel")
+    assert len(list(kept.iterdir())) == 16
+
+
+def test_without_a_folder_numba_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "malleable-apgas-kernels").write_text("in the way")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not loaded_without_numba()
+    assert not loaded_without_numba()
+
+
+# one function ---------------------------------------------------------------------------------------------------------
+
+
+def compiled(function: Any, signature: str) -> Any:
+    from numba import njit
+
+    return njit(signature, nogil=True)(function)
+
+
+def linked(function: Any, signature: str) -> Any:
+    """The function as an image that was loaded."""
+    module = SimpleNamespace(function=compiled(function, signature))
+    return machine_code._loaded(*machine_code._linked(module)).function
+
+
+def test_arrays_numbers_and_tuples_come_and_go() -> None:
+    def mixed(table: Any, factor: Any, number: Any) -> Any:
+        total = 0.0
+        for i in range(table.shape[0]):
+            for k in range(table.shape[1]):
+                table[i, k] += number
+                total += table[i, k] * factor
+        return total, number - 1, table.shape[1], total > 0
+
+    function = linked(mixed, "Tuple((float64, int32, int64, boolean))(uint8[:, ::1], float64, int32)")
+    table = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    assert function(table, 0.5, np.int64(2)) == (13.5, 1, 3, True)
+    assert table.tolist() == [[2, 3, 4], [5, 6, 7]]
+
+
+def test_what_the_code_was_not_compiled_for_is_refused() -> None:
+    def first(table: Any) -> Any:
+        return table[0]
+
+    function = linked(first, "int64(int64[::1])")
+    assert function(np.array([5])) == 5
+    read_only = np.array([5])
+    read_only.flags.writeable = False
+    for wrong in (np.array([5.0]), np.array([[5]]), np.arange(9)[::2], read_only):
+        with pytest.raises(TypeError, match="compiled for an array of int64 with 1 dimensions in C order"):
+            function(wrong)
+    with pytest.raises(TypeError, match="takes 1 arguments, not 2"):
+        function(np.array([5]), 1)
+
+
+def test_an_error_in_the_code_is_one_here() -> None:
+    def divided(number: Any) -> Any:
+        return 7 // number
+
+    function = linked(divided, "int64(int64)")
+    assert function(2) == 3
+    with pytest.raises(RuntimeError, match="function failed in compiled code"):
+        function(0)
+
+
+def test_code_that_needs_numba_is_not_kept() -> None:
+    def allocates(number: Any) -> Any:
+        return np.zeros(number).sum()
+
+    def listed(table: Any) -> Any:
+        return len(table)
+
+    with pytest.raises(machine_code._Unusable, match="it calls NRT_"):
+        linked(allocates, "float64(int64)")
+    with pytest.raises(machine_code._Unusable, match="an argument is"):
+        linked(listed, "int64(int64[:])")

@@ -64,12 +64,13 @@ def load_kernels(module: str) -> Any:
     key = _key(module)
     if key is not None:
         with suppress(OSError, _Unusable):
-            return _loaded(*_read(f"{module}-{key}"))
+            return _loaded(*_found(f"{module}-{key}"))
     setup_cache()
     found = importlib.import_module(module)
     if key is not None:
-        with suppress(OSError, _Unusable):
-            _write(module, f"{module}-{key}", *_linked(found))
+        with suppress(_Unusable):
+            description, code = _linked(found)
+            _keep(module, f"{module}-{key}", json.dumps(description).encode() + b"\n" + code)
     return found
 
 
@@ -111,33 +112,29 @@ def _settings() -> list[tuple[str, str]]:
 # Where images are kept: folders of the user's own, that others cannot write ------------------------------------------
 
 
+def _folders() -> list[Path]:
+    """Return where images may be, the best place first."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return [Path(chosen) / _FOLDER]
+    temporary = Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.getuid()}"
+    return [Path(__file__).parents[1] / "__pycache__" / _FOLDER, user_cache() / _FOLDER, temporary]
+
+
 @contextmanager
-def _opened(*, make: bool) -> Iterator[int]:
-    """Open the folder of the images.
+def _opened(folder: Path) -> Iterator[int]:
+    """Open a folder of images.
 
     Raises:
-        _Unusable: There is none.
+        OSError: It cannot be opened.
+        _Unusable: It is not the user's own, or others can look into it.
     """
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        places = [Path(chosen) / _FOLDER]
-    else:
-        temporary = Path(tempfile.gettempdir()) / f"{_FOLDER}-{os.getuid()}"
-        places = [Path(__file__).parents[1] / "__pycache__" / _FOLDER, user_cache() / _FOLDER, temporary]
-    for place in places:
-        if make and not is_writable(place):
-            continue
-        with suppress(OSError):
-            if make:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.mkdir(mode=0o700, exist_ok=True)
-            folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                if _is_ours(folder, 0o077):
-                    yield folder
-                    return
-            finally:
-                os.close(folder)
-    raise _Unusable("no folder of one's own")
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not _is_ours(opened, 0o077):
+            raise _Unusable(f"{folder} is not one's own")
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def _is_ours(file: int, forbidden: int) -> bool:
@@ -145,19 +142,23 @@ def _is_ours(file: int, forbidden: int) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & forbidden
 
 
-def _read(name: str) -> tuple[dict[str, Any], bytes]:
+def _found(name: str) -> tuple[dict[str, Any], bytes]:
     """Return the description and the code of an image.
 
     Raises:
-        OSError: There is none.
-        _Unusable: It is damaged, or another user could have written it.
+        _Unusable: There is none that can be trusted and is whole.
     """
-    with _opened(make=False) as folder:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    with os.fdopen(file, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(file).st_mode) or not _is_ours(file, 0o022):
+    for folder in _folders():
+        with suppress(OSError, _Unusable), _opened(folder) as opened:
+            return _read(opened, name)
+    raise _Unusable("there is no image")
+
+
+def _read(folder: int, name: str) -> tuple[dict[str, Any], bytes]:
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_ours(file.fileno(), 0o022):
             raise _Unusable("not a file of one's own")
-        content = opened.read()
+        content = file.read()
     head = len(_MAGIC) + hashlib.sha256().digest_size
     if content[:head] != _MAGIC + hashlib.sha256(content[head:]).digest():
         raise _Unusable("damaged")
@@ -165,29 +166,39 @@ def _read(name: str) -> tuple[dict[str, Any], bytes]:
     return json.loads(description), code
 
 
-def _write(module: str, name: str, description: dict[str, Any], code: bytes) -> None:
-    """Keep an image, at once and whole.
+def _keep(module: str, name: str, content: bytes) -> None:
+    """Write an image where that is possible first, if anywhere."""
+    for folder in _folders():
+        if is_writable(folder):
+            with suppress(OSError, _Unusable):
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
+                with _opened(folder) as opened:
+                    _write(opened, name, content)
+                    _make_room(opened, module)
+                return
 
-    Raises:
-        OSError: There is no room.
-        _Unusable: There is no folder.
-    """
-    content = json.dumps(description).encode() + b"\n" + code
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    """Write a file at once and whole."""
     unfinished = f"{name}.{os.getpid()}"
-    with _opened(make=True) as folder:
-        try:
-            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            with os.fdopen(file, "wb") as opened:
-                opened.write(_MAGIC + hashlib.sha256(content).digest() + content)
-            os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
-            with suppress(FileNotFoundError):
-                os.unlink(unfinished, dir_fd=folder)
-            raise
-        kept = [each for each in os.scandir(folder) if each.name.startswith(f"{module}-")]
-        for each in sorted(kept, key=lambda entry: entry.stat().st_mtime)[:-_MOST_KEPT]:
-            with suppress(FileNotFoundError):
-                os.unlink(each.name, dir_fd=folder)
+    try:
+        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        with os.fdopen(file, "wb") as opened:
+            opened.write(_MAGIC + hashlib.sha256(content).digest() + content)
+        os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(unfinished, dir_fd=folder)
+        raise
+
+
+def _make_room(folder: int, module: str) -> None:
+    with os.scandir(folder) as found:
+        ages = sorted((each.stat().st_mtime, each.name) for each in found if each.name.startswith(f"{module}-"))
+    for _, name in ages[:-_MOST_KEPT]:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
 
 
 # Loading: a mapping that is written, then executable, never both -----------------------------------------------------

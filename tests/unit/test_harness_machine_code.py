@@ -134,6 +134,24 @@ def test_without_a_folder_numba_compiles(tmp_path: Path, monkeypatch: pytest.Mon
     assert not loaded_without_numba()
 
 
+def test_beside_the_source_is_tried_before_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, cache = tmp_path / "source" / "__pycache__", tmp_path / "cache"
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setattr(machine_code, "setup_cache", lambda: None)
+    # the sources are sought first, then the folders
+    name = machine_code._key("benchmarks.pi.kernel")
+    monkeypatch.setattr(machine_code, "_key", lambda _: name)
+    monkeypatch.setattr(machine_code, "__file__", str(source.parent / "harness" / "machine_code.py"))
+    source.mkdir(parents=True)
+    (source / "malleable-apgas-kernels").mkdir(mode=0o755)  # others may look into it, so that it is passed over
+    assert not loaded_without_numba()
+    assert loaded_without_numba()
+    assert image(cache / "malleable-apgas-kernels").exists()
+    (source / "malleable-apgas-kernels").chmod(0o700)
+    assert loaded_without_numba()
+
+
 # one function ---------------------------------------------------------------------------------------------------------
 
 

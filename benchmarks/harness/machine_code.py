@@ -277,7 +277,7 @@ class _Kernel:
         """Return an array in parts, remembered as long as it lives: to make them takes longer than the call."""
         key, those_known = id(array), self._parts[position]
         known = those_known.get(key)
-        if known is not None and known[0]() is array and known[1] == array.shape:
+        if known is not None and known[1] == array.shape and known[0]() is array:
             return known[2]
         dtype, dimensions = self._arrays[position]
         # writeable and aligned, too

@@ -23,13 +23,12 @@ import stat
 import struct
 import sys
 import tempfile
-import weakref
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from functools import partial
 from itertools import chain
-from operator import index
+from operator import index, is_
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -238,19 +237,26 @@ class _Kernel:
 
         self.__name__ = name
         self._memory = memory
-        self._numbers: list[Any] = []  # by argument, None for an array
-        self._arrays: list[tuple[Any, int]] = []
-        for argument in arguments:
+        self._count = len(arguments)
+        self._arrays: list[tuple[int, Any, int]] = []  # position, type, dimensions
+        self._numbers: list[tuple[int, int, Any]] = []  # place among the parts, position, type
+        self._most = 0
+        for position, argument in enumerate(arguments):
             kind, _, dimensions = argument.partition(" ")
-            self._numbers.append(None if dimensions else _NUMBERS[kind])
-            self._arrays.append((np.dtype(kind), int(dimensions or 0)))
-        kinds = [result] if isinstance(result, str) else result
-        self._single = isinstance(result, str)
-        fields = [(f"field{i}", _NUMBERS[kind]) for i, kind in enumerate(kinds)]
+            if dimensions:
+                self._arrays.append((position, np.dtype(kind), int(dimensions)))
+                self._most += _ARRAY_PARTS + 2 * int(dimensions)
+            else:
+                self._numbers.append((self._most, position, _NUMBERS[kind]))
+                self._most += 1
+        self._last = threading.local()
+        fields = [
+            (f"field{i}", _NUMBERS[kind]) for i, kind in enumerate([result] if isinstance(result, str) else result)
+        ]
         self._result = type("Result", (ctypes.Structure,), {"_fields_": fields})
         self._names = [name for name, _ in fields]
+        self._single = isinstance(result, str)
         self._function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
-        self._parts: list[dict[int, tuple[weakref.ref[Any], tuple[int, ...], list[Any]]]] = [{} for _ in arguments]
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it, without the GIL.
@@ -259,36 +265,46 @@ class _Kernel:
             TypeError: An argument is not what the function was compiled for.
             RuntimeError: It failed.
         """
-        if len(arguments) != len(self._numbers):
-            raise TypeError(f"{self.__name__} takes {len(self._numbers)} arguments, not {len(arguments)}")
-        parts: list[Any] = []
-        for position, (argument, number) in enumerate(zip(arguments, self._numbers, strict=True)):
-            if number is None:
-                parts += self._parts_of(argument, position)
-            else:
-                parts.append(number(argument if isinstance(argument, float) else index(argument)))
+        if len(arguments) != self._count:
+            raise TypeError(f"{self.__name__} takes {self._count} arguments, not {len(arguments)}")
+        last, arrays = self._last, [arguments[position] for position, _, _ in self._arrays]
+        if not hasattr(last, "arrays") or not all(map(is_, arrays, last.arrays)):
+            # mostly they are those of the call before, and to take them to pieces takes longer than to call
+            last.parts, last.arrays = self._parts(arrays), arrays
+        parts = last.parts.copy()
+        for place, position, kind in self._numbers:
+            number = arguments[position]
+            parts[place] = kind(number if isinstance(number, float) else index(number))
         result, failure = self._result(), ctypes.c_void_p()
         if self._function(ctypes.byref(result), ctypes.byref(failure), *parts):
             raise RuntimeError(f"{self.__name__} failed in compiled code; NUMBA_DISABLE_JIT=1 shows why")
         values = tuple([getattr(result, name) for name in self._names])
         return values[0] if self._single else values
 
-    def _parts_of(self, array: Any, position: int) -> list[Any]:
-        """Return an array in parts, remembered as long as it lives: to make them takes longer than the call."""
-        key, those_known = id(array), self._parts[position]
-        known = those_known.get(key)
-        if known is not None and known[1] == array.shape and known[0]() is array:
-            return known[2]
-        dtype, dimensions = self._arrays[position]
+    def _parts(self, arrays: list[Any]) -> list[Any]:
+        """Return the arguments in parts, with None for the numbers."""
+        parts = iter(
+            [
+                part
+                for array, (_, dtype, count) in zip(arrays, self._arrays, strict=True)
+                for part in self._taken_apart(array, dtype, count)
+            ]
+        )
+        places = {place for place, _, _ in self._numbers}
+        return [None if place in places else next(parts) for place in range(self._most)]
+
+    def _taken_apart(self, array: Any, dtype: Any, dimensions: int) -> list[Any]:
         # writeable and aligned, too
         if array.dtype != dtype or array.ndim != dimensions or not array.flags.carray:
             raise TypeError(
                 f"{self.__name__} was compiled for an array of {dtype} with {dimensions} dimensions in C order"
             )
         numbers = (array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
-        parts = [None, None, *map(ctypes.c_int64, numbers)]
-        those_known[key] = weakref.ref(array, partial(those_known.pop, key)), array.shape, parts
-        return parts
+        return [None, None, *map(ctypes.c_int64, numbers)]
+
+
+_ARRAY_PARTS: Final = 5
+"""Two owners, which kernels do not need; numbers of elements and bytes of each, address; then shape and strides."""
 
 
 # Linking: what numba has compiled becomes an image -------------------------------------------------------------------

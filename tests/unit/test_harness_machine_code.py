@@ -218,3 +218,16 @@ def test_code_that_needs_numba_is_not_kept() -> None:
         linked(allocates, "float64(int64)")
     with pytest.raises(machine_code._Unusable, match="an argument is"):
         linked(listed, "int64(int64[:])")
+
+
+def test_other_arrays_than_in_the_call_before_are_noticed() -> None:
+    def weighed(left: Any, weight: Any, right: Any) -> Any:
+        return left[0] + weight * right[len(right) - 1]
+
+    function = linked(weighed, "int64(int64[::1], int64, int64[::1])")
+    left, right = np.array([1]), np.array([10, 20])
+    for other in (right, right, np.array([30]), left):
+        assert function(left, 2, other) == 1 + 2 * other[-1]
+    with pytest.raises(TypeError, match="compiled for an array of int64"):
+        function(left, 2, np.array([0.5]))
+    assert function(left, 3, right) == 61

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support import Leftovers, mpirun
 
+from benchmarks.harness import machine_code
 from benchmarks.harness.jit import has_numba
 
 pytestmark = pytest.mark.essential
@@ -91,8 +92,8 @@ def test_one_place_compiles_and_the_others_load(leftovers: Leftovers, tmp_path: 
     facts = json.loads(job.out.splitlines()[-1])
     assert facts["right"] is True
     assert [(kind, outcome) for kind, outcome, _ in facts["resizes"]] == [("grow", "done")]
-    assert facts["compiled"][0] == [True, 1]
-    assert facts["compiled"][2] == [False, 0]
+    with_compiler = machine_code._key("benchmarks.uts.vector") is None  # on other machines
+    assert facts["compiled"] == [[True, 1], [with_compiler, 0], [with_compiler, 0]]
     assert min(facts["tasks"].values()) > 0
 
 

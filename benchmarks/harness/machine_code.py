@@ -27,8 +27,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from itertools import chain
-from operator import index, is_
+from itertools import chain, count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -40,14 +39,9 @@ _MAGIC: Final = b"malleable-apgas kernels 1\n"
 _MOST_KEPT: Final = 16
 """Images of a module in a folder; the oldest make room, for every change of a source makes another."""
 _ALIGNMENT: Final = 64
-_NUMBERS: Final = {
-    "int64": ctypes.c_int64,
-    "uint64": ctypes.c_uint64,
-    "int32": ctypes.c_int32,
-    "uint32": ctypes.c_uint32,
-    "float64": ctypes.c_double,
-    "bool": ctypes.c_bool,
-}
+_NUMBERS: Final = {"int64": "q", "uint64": "Q", "int32": "i", "uint32": "I", "float64": "d", "bool": "?"}
+"""As ``struct`` calls them."""
+_WORD: Final = 8
 
 
 def load_kernels(module: str) -> Any:
@@ -215,92 +209,96 @@ def _loaded(description: dict[str, Any], code: bytes) -> SimpleNamespace:
     if libc.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(len(code)), mmap.PROT_READ | mmap.PROT_EXEC):
         raise OSError(ctypes.get_errno(), "machine code cannot be made executable")
     functions = {
-        name: _Kernel(name, memory, base + entry, arguments, result)
-        for name, (entry, arguments, result) in description["functions"].items()
+        name: _function(name, memory, base + kernel, base + entry, arguments, result)
+        for name, (kernel, entry, arguments, result) in description["functions"].items()
     }
     return SimpleNamespace(**description["constants"], **functions)
 
 
-class _Kernel:
-    """One function of an image, called as numba calls it: arrays in parts, the result through a pointer.
+_CALL: Final = """
+def call(*arguments):
+    if len(arguments) != {count}:
+        raise TypeError(f"{name} takes {count} arguments, not {{len(arguments)}}")
+    [{arguments}] = arguments
+    words, address, last = block.parts
+    if {others}:
+        take_apart([{arrays}], words, last)
+    try:
+        pack(words, word, {numbers})
+    except error as wrong:
+        raise TypeError(f"{name} was compiled for other numbers: {{wrong}}") from wrong
+    if run(address):
+        raise RuntimeError("{name} failed in compiled code; NUMBA_DISABLE_JIT=1 shows why")
+    return unpack(words, {result_at}){member}
+"""
+"""Written for its arguments: one function for all would go through them several times, and take twice as long."""
+
+
+def _function(
+    name: str, memory: mmap.mmap, kernel: int, entry: int, arguments: list[str], result: str | list[str]
+) -> Any:
+    """Return one function of an image, which releases the GIL and is called with a block of words, see ``_entry``.
 
     Args:
         name: Its name.
-        memory: The image, which lives as long as this.
-        address: Where it begins.
+        memory: The image, which lives as long as the function.
+        kernel: Where what was compiled begins.
+        entry: Where that begins which takes the block.
         arguments: "uint32 3" for an array of three dimensions, "int64" for a number.
         result: The numbers in the result, a list if it is a tuple.
     """
+    import numpy as np
 
-    def __init__(self, name: str, memory: mmap.mmap, address: int, arguments: list[str], result: str | list[str]):
-        import numpy as np
+    numbers = {f"a{i}": f"{_NUMBERS[kind]}0q" for i, kind in enumerate(arguments) if " " not in kind}
+    arrays = {f"a{i}": kind.split() for i, kind in enumerate(arguments) if " " in kind}
+    kinds = [(np.dtype(kind), int(dimensions)) for kind, dimensions in arrays.values()]
+    pack = struct.Struct("".join(numbers.values()))
+    unpack = struct.Struct("".join(_NUMBERS[kind] for kind in ([result] if isinstance(result, str) else result)))
+    parts = struct.Struct(f"{sum(_ARRAY_PARTS + 2 * dimensions for _, dimensions in kinds)}q")
+    parts_at = _WORD + pack.size
+    result_at = parts_at + parts.size
 
-        self.__name__ = name
-        self._memory = memory
-        self._count = len(arguments)
-        self._arrays: list[tuple[int, Any, int]] = []  # position, type, dimensions
-        self._numbers: list[tuple[int, int, Any]] = []  # place among the parts, position, type
-        self._most = 0
-        for position, argument in enumerate(arguments):
-            kind, _, dimensions = argument.partition(" ")
-            if dimensions:
-                self._arrays.append((position, np.dtype(kind), int(dimensions)))
-                self._most += _ARRAY_PARTS + 2 * int(dimensions)
-            else:
-                self._numbers.append((self._most, position, _NUMBERS[kind]))
-                self._most += 1
-        self._last = threading.local()
-        fields = [
-            (f"field{i}", _NUMBERS[kind]) for i, kind in enumerate([result] if isinstance(result, str) else result)
-        ]
-        self._result = type("Result", (ctypes.Structure,), {"_fields_": fields})
-        self._names = [name for name, _ in fields]
-        self._single = isinstance(result, str)
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
+    def take_apart(arrays: list[Any], words: Any, last: list[Any]) -> None:
+        values: list[int] = []
+        for array, kind in zip(arrays, kinds, strict=True):
+            # writeable and aligned, too
+            if (array.dtype, array.ndim) != kind or not array.flags.carray:
+                raise TypeError(f"{name} was compiled for an array of {kind[0]} with {kind[1]} dimensions in C order")
+            values += (0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
+        parts.pack_into(words, parts_at, *values)
+        last[:] = arrays
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Run it, without the GIL.
+    made: dict[str, Any] = {
+        "memory": memory,
+        "block": _Block(kernel, result_at + unpack.size, len(arrays)),
+        "take_apart": take_apart,
+        "pack": pack.pack_into,
+        "error": struct.error,
+        "word": _WORD,
+        "run": ctypes.CFUNCTYPE(ctypes.c_int32)(entry),
+        "unpack": unpack.unpack_from,
+    }
+    source = _CALL.format(
+        name=name,
+        count=len(arguments),
+        arguments=", ".join(f"a{i}" for i in range(len(arguments))),
+        # mostly they are those of the call before, and to take them to pieces takes longer than to call
+        others=" or ".join(f"{array} is not last[{i}]" for i, array in enumerate(arrays)) or "False",
+        arrays=", ".join(arrays),
+        numbers=", ".join(numbers),
+        result_at=result_at,
+        member="[0]" if isinstance(result, str) else "",
+    )
+    exec(source, made)
+    return made["call"]
 
-        Raises:
-            TypeError: An argument is not what the function was compiled for.
-            RuntimeError: It failed.
-        """
-        if len(arguments) != self._count:
-            raise TypeError(f"{self.__name__} takes {self._count} arguments, not {len(arguments)}")
-        last, arrays = self._last, [arguments[position] for position, _, _ in self._arrays]
-        if not hasattr(last, "arrays") or not all(map(is_, arrays, last.arrays)):
-            # mostly they are those of the call before, and to take them to pieces takes longer than to call
-            last.parts, last.arrays = self._parts(arrays), arrays
-        parts = last.parts.copy()
-        for place, position, kind in self._numbers:
-            number = arguments[position]
-            parts[place] = kind(number if isinstance(number, float) else index(number))
-        result, failure = self._result(), ctypes.c_void_p()
-        if self._function(ctypes.byref(result), ctypes.byref(failure), *parts):
-            raise RuntimeError(f"{self.__name__} failed in compiled code; NUMBA_DISABLE_JIT=1 shows why")
-        values = tuple([getattr(result, name) for name in self._names])
-        return values[0] if self._single else values
 
-    def _parts(self, arrays: list[Any]) -> list[Any]:
-        """Return the arguments in parts, with None for the numbers."""
-        parts = iter(
-            [
-                part
-                for array, (_, dtype, count) in zip(arrays, self._arrays, strict=True)
-                for part in self._taken_apart(array, dtype, count)
-            ]
-        )
-        places = {place for place, _, _ in self._numbers}
-        return [None if place in places else next(parts) for place in range(self._most)]
+class _Block(threading.local):
+    """What a thread calls a kernel with: words, their address, and the arrays whose parts are in them."""
 
-    def _taken_apart(self, array: Any, dtype: Any, dimensions: int) -> list[Any]:
-        # writeable and aligned, too
-        if array.dtype != dtype or array.ndim != dimensions or not array.flags.carray:
-            raise TypeError(
-                f"{self.__name__} was compiled for an array of {dtype} with {dimensions} dimensions in C order"
-            )
-        numbers = (array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
-        return [None, None, *map(ctypes.c_int64, numbers)]
+    def __init__(self, kernel: int, size: int, arrays: int):
+        words = (ctypes.c_int64 * -(-size // _WORD))(kernel)
+        self.parts = words, ctypes.byref(words), [None] * arrays
 
 
 _ARRAY_PARTS: Final = 5
@@ -334,37 +332,75 @@ def _linked(module: Any) -> tuple[dict[str, Any], bytes]:
         if isinstance(value, int | str):
             description["constants"][name] = value
         elif isinstance(value, Dispatcher) and value.signatures:
-            signature, function = _compiled(value)
-            code += bytes(-len(code) % _ALIGNMENT)
-            start = len(code)
-            code += function.code
-            arguments, result = [_argument(kind) for kind in signature.args], _result(signature.return_type)
-            description["functions"][name] = start + function.entry, arguments, result
-            description["inner"] += [(start + at, start + target) for at, target in function.inner]
-            description["outer"] += [(start + at, called) for at, called in function.outer]
+            version = _compiled(value)
+            kinds, names, begins = version.signature, version.fndesc, []
+            arguments, result = [_argument(kind) for kind in kinds.args], _result(kinds.return_type)
+            # the wrappers unpack Python's objects, for which they call much
+            unused = (names.llvm_cpython_wrapper_name, names.llvm_cfunc_wrapper_name)
+            kernel = _Linked(version.library._get_compiled_object(), names.llvm_func_name, unused)  # noqa: SLF001
+            for function in (kernel, _Linked(_entry(version), "entry", ())):
+                code += bytes(-len(code) % _ALIGNMENT)
+                start = len(code)
+                code += function.code
+                begins.append(start + function.entry)
+                description["inner"] += [(start + at, start + target) for at, target in function.inner]
+                description["outer"] += [(start + at, called) for at, called in function.outer]
+            description["functions"][name] = *begins, arguments, result
     if not description["functions"]:
         raise _Unusable("no kernels")
     return description, bytes(code)
 
 
-def _compiled(dispatcher: Any) -> tuple[Any, _Linked]:
-    """Return the signature of a function, and its code; it is compiled again if numba has loaded it from its cache."""
+def _compiled(dispatcher: Any) -> Any:
+    """Return what numba compiled; it is compiled again if numba has loaded it from its cache."""
     from numba import njit
 
     if len(dispatcher.signatures) != 1 or not dispatcher.targetoptions.get("nogil"):
         raise _Unusable("not one signature, or with the GIL")
     (version,) = dispatcher.overloads.values()
     try:
-        content = version.library._get_compiled_object()  # noqa: SLF001 - numba shows it nowhere else
+        version.library._get_compiled_object()  # noqa: SLF001 - numba shows it nowhere else
     except RuntimeError:
         options = {name: value for name, value in dispatcher.targetoptions.items() if name != "nopython"}
         again = njit(dispatcher.nopython_signatures[0], **options)(dispatcher.py_func)
         (version,) = again.overloads.values()
-        content = version.library._get_compiled_object()  # noqa: SLF001
-    names = version.fndesc
-    # the wrappers unpack Python's objects, for which they call much
-    unused = (names.llvm_cpython_wrapper_name, names.llvm_cfunc_wrapper_name)
-    return version.signature, _Linked(content, names.llvm_func_name, unused)
+    return version
+
+
+def _entry(version: Any) -> bytes:
+    """Return the object file of ``entry``, which calls a function with its arguments from a block of words.
+
+    First in the block is the function's address, then its numbers, its arrays in parts, and the result.
+    """
+    from llvmlite import binding, ir
+    from numba.core.compiler_lock import global_compiler_lock
+
+    dimensions = [getattr(kind, "ndim", None) for kind in version.signature.args]
+    numbers, parts = count(1), count(1 + dimensions.count(None))
+    places = [
+        next(numbers if each is None else parts)
+        for each in dimensions
+        for _ in range(1 if each is None else _ARRAY_PARTS + 2 * each)
+    ]
+    names, codegen, word = version.fndesc, version.library.codegen, ir.IntType(64)
+    kind = version.target_context.call_conv.get_function_type(names.restype, names.argtypes)
+    module = codegen._create_empty_module("entry")  # noqa: SLF001 - as numba makes all others
+    function = ir.Function(module, ir.FunctionType(kind.return_type, [word.as_pointer()]), "entry")
+    builder = ir.IRBuilder(function.append_basic_block())
+
+    def pointer(place: int, kind: Any) -> Any:
+        return builder.bitcast(builder.gep(function.args[0], [word(place)]), kind)
+
+    result, failure, *others = kind.args
+    arguments = [
+        pointer(next(parts), result),
+        builder.bitcast(builder.alloca(word), failure),
+        *(builder.load(pointer(place, each.as_pointer())) for place, each in zip(places, others, strict=True)),
+    ]
+    kernel = builder.load(pointer(0, kind.as_pointer().as_pointer()))
+    builder.ret(builder.call(kernel, arguments))
+    with global_compiler_lock:
+        return bytes(codegen._tm.emit_object(binding.parse_assembly(str(module))))  # noqa: SLF001
 
 
 def _argument(kind: Any) -> str:

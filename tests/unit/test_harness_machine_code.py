@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -195,6 +196,35 @@ def test_what_the_code_was_not_compiled_for_is_refused() -> None:
             function(wrong)
     with pytest.raises(TypeError, match="takes 1 arguments, not 2"):
         function(np.array([5]), 1)
+
+
+@pytest.mark.parametrize("wrong", [2.0, 1 << 31, "2", None])
+def test_other_numbers_than_the_code_was_compiled_for_are_refused(wrong: Any) -> None:
+    function = linked(lambda number: number, "int32(int32)")
+    assert function(-2) == -2
+    with pytest.raises(TypeError, match="compiled for other numbers"):
+        function(wrong)
+
+
+def test_threads_call_at_the_same_time() -> None:
+    def added(table: Any, rounds: Any, number: Any) -> Any:
+        for i in range(rounds):
+            table[i % 7] += number ^ i
+        return number, table.sum()
+
+    def expected(table: Any, number: Any) -> tuple[int, int]:
+        return number, int(table.sum()) + sum(number ^ i for i in range(10_000))
+
+    function = linked(added, "UniTuple(int64, 2)(int64[::1], int64, int64)")
+
+    def call(number: int) -> None:
+        for _ in range(20):
+            table = np.arange(7)
+            assert function(table, 10_000, number) == expected(np.arange(7), number)
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(call, 1 << number) for number in range(4)]:
+            done.result(PATIENCE_S)
 
 
 def test_an_error_in_the_code_is_one_here() -> None:

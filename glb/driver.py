@@ -317,7 +317,7 @@ class Elastic(apgas.MalleableHandler):
         self.held: list[tuple[float, int]] = []
 
     def held_since(self, began_s: float, seconds: float) -> tuple[tuple[float, int], ...]:
-        """Return since when the job held how many nodes, in seconds from ``began_s`` on, for so many."""
+        """Return when the number of nodes changed within ``seconds`` from ``began_s`` on, and what to."""
         held = tuple(self.held)
         first = max((at for at in held if at[0] <= began_s), default=held[0])
         later = [(at_s - began_s, nodes) for at_s, nodes in held if 0 < at_s - began_s < seconds]

@@ -336,7 +336,7 @@ class Controller:
         return 0 if wanted <= nodes or (wanted < nodes * _GAIN and wanted != most) else wanted - nodes
 
     def _may_turn(self, direction: int, kept: int = 0) -> bool:
-        """Whether the run may go on in this direction, if so many reversals are kept for later."""
+        """Whether the run may go on in this direction, if ``kept`` reversals are left for later."""
         return direction * self._direction >= 0 or self.reversals + kept < self.sizing.reversals
 
     def _remember(self, nodes: int, now: float) -> None:

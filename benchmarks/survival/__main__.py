@@ -39,7 +39,7 @@ def _command(
     seed: Annotated[int, typer.Option(help="Decides who is killed, and about when.")] = 1,
     benchmarks: Annotated[str, typer.Option(help="Which to run, as a,b.", show_default=",".join(NAMES))] = "",
     overhead: Annotated[
-        int, typer.Option(help="Kill no place, but measure in so many rounds what backups cost.", show_default=False)
+        int, typer.Option(help="Kill no place, but measure what backups cost, in this many rounds.", show_default=False)
     ] = 0,
     json: command_line.Json = None,
     quiet: command_line.Quiet = False,

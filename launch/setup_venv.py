@@ -147,7 +147,7 @@ def key(venv: Path, compiled: bool = False) -> str:
     if compiled:
         for package in PACKAGES:
             for path in sorted((ROOT / package).rglob("*")):
-                if path.is_file() and path.suffix != ".so" and path.parent.name != "__pycache__":
+                if path.is_file() and path.suffix != ".so" and "__pycache__" not in path.parts:
                     found.update(path.read_bytes())
     return found.hexdigest()
 

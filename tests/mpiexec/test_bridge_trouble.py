@@ -79,7 +79,7 @@ def test_a_job_that_breaks_its_runner_gives_its_nodes_back(
 STUCK = """#!{python}
 import sys, time
 from scheduler_bridge.jobrunner import __main__, run
-run._create = lambda path: time.sleep(1000)
+run._open = lambda path, **_: time.sleep(1000)
 sys.exit(__main__.main())
 """
 
@@ -96,7 +96,7 @@ def test_a_start_that_hangs_gives_its_nodes_back(
     async def play(daemon: Daemon) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", str(runner))
-            patch.setattr(executor, "_START_S", 3600.0 if cancelled else 0.2)
+            patch.setattr(executor, "_START_S", 3600.0 if cancelled else 3.0)
             patch.setattr(executor, "_STUCK_S", 0.2 if cancelled else 3600.0)
             job_id = daemon.submit(rigid(3, "/bin/true"))
             assert daemon._folder is not None
@@ -106,7 +106,7 @@ def test_a_start_that_hangs_gives_its_nodes_back(
                 daemon.cancel(job_id)
             job = (await daemon.ended(job_id)).job(job_id)
             assert (job.state, job.reason) == (
-                ("cancelled", "") if cancelled else ("failed", "could not be started within 0.2 s")
+                ("cancelled", "") if cancelled else ("failed", "could not be started within 3 s")
             )
         other = daemon.submit(rigid(3, "/bin/true"))
         assert (await daemon.ended(other)).job(other).state == "completed"

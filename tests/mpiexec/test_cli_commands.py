@@ -348,10 +348,10 @@ def test_the_lines_of_v1_are_taken_if_asked(state: Path, malleable: Malleable, t
     serving = Serving(state, "--nodes", "1", "--v1-admin", "0", "--v1-scripts", str(tmp_path))
     try:
         port = int(serving.ready.strip().rpartition(":")[2])
-        for line in (b"Add Node more\n", b"job.sh\n"):
+        for line, answer in ((b"Add Node more\n", b"Add Nodes >> more\n"), (b"job.sh\n", b"Add Job >> JobID:1\n")):
             with socket.create_connection(("127.0.0.1", port)) as caller:
                 caller.sendall(line)
-                assert caller.recv(1) == b""
+                assert caller.makefile("rb").read() == answer
         assert await_state(malleable, "1", "completed")["name"] == "by-line"
         assert "\nmore " in malleable("nodes")
         with socket.create_connection(("127.0.0.1", port)) as caller:

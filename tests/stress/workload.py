@@ -165,9 +165,13 @@ class RandomProgram:
 
     def open(self) -> None:
         """Begin: the first activity, on place 0, in a finish of its own."""
-        finish = self._root = self._cores[0].open_finish(dense=self._rng.random() < 0.5)
+        finish = self._root = self._open(self._cores[0])
         self._oracle.opened(finish, None)
         self.runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
+
+    def _open(self, core: PlaceCore, scope: FinishId | None = None) -> FinishId:
+        # a resilient job makes no difference between them; and its seeds stay what they were
+        return core.open_finish(scope, dense=not core.survives and self._rng.random() < 0.5)
 
     def keep(self, stays: Callable[[Activity], bool]) -> None:
         """Let all activities die but those that stay."""
@@ -220,7 +224,7 @@ class RandomProgram:
         if act < 0.05:
             self._send_uncounted(activity, core)
         elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
-            finish = core.open_finish(scope, dense=self._rng.random() < 0.5)
+            finish = self._open(core, scope)
             self._oracle.opened(finish, scope)
             activity.scopes.append(finish)
         elif act > 0.99 and scope != self._root:

@@ -111,7 +111,7 @@ def test_what_is_damaged_is_made_anew(kept: Path, damage: str) -> None:
     damaged = {"cut off": content[:-1], "changed": content[:-1] + bytes([content[-1] ^ 1]), "empty": b""}[damage]
     image(kept).write_bytes(damaged)
     assert not loaded_without_numba()
-    assert image(kept).read_bytes()[:-1] != damaged
+    assert image(kept).read_bytes() != damaged
     assert loaded_without_numba()
 
 

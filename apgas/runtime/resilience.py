@@ -22,7 +22,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 from apgas.errors import UsageError
@@ -109,10 +108,13 @@ def books_folder() -> str:
     """Where to keep what this program needs to go on when it is started again; empty if it is not."""
     launched = wanted() and environment.launched_by(os.environ).kind == "launch"
     folder = os.environ.get(ENV_BOOKS, "") if launched else ""
-    if folder and ENV_SCHEDULER in os.environ and not Path(folder).parent.is_dir():
+    if folder and ENV_SCHEDULER in os.environ:
         # the scheduler has chosen it, and its hosts need not share a file system
-        _log.warning("this host sees no %s: the loss of place 0 ends the job", Path(folder).parent)
-        return ""
+        from pathlib import Path  # programs that are never started again need not load it
+
+        if not Path(folder).parent.is_dir():
+            _log.warning("this host sees no %s: the loss of place 0 ends the job", Path(folder).parent)
+            return ""
     return folder
 
 

@@ -11,11 +11,13 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from support import PATIENCE_S, ROOT
 from support.daemons import assert_nothing_left
 
+from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.daemon import ControlClient, DaemonConfig, JobRequest, Snapshot
 
 CLIENT = str(ROOT / "docs" / "examples" / "protocol_client.py")
@@ -55,10 +57,15 @@ class Schedulers:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             snapshot = self.client.snapshot()
-            if all(getattr(snapshot.job(job), name) == value for name, value in fields.items()):
+            status = snapshot.job(job)
+            if all(getattr(status, name) == value for name, value in fields.items()):
                 return snapshot
+            assert status.state not in get_args(Outcome), self._errors(job)
             assert time.monotonic() < deadline, snapshot
             time.sleep(0.02)
+
+    def _errors(self, job: int) -> str:
+        return (self.config.state_dir / f"job-{job}.err").read_text()
 
 
 def _environment() -> dict[str, str]:
@@ -77,7 +84,7 @@ def schedulers(config: DaemonConfig) -> Iterator[Schedulers]:
     ("command", "protocol"),
     [
         ((sys.executable, "-I", CLIENT, "{hosts}", "1000000000"), "v2"),
-        ((sys.executable, "-I", V1_JOB, "{v1_scheduler}", "{v1_port}", "well", "{hosts}"), "v1"),
+        ((sys.executable, "-I", V1_JOB, "{v1_scheduler_ip}", "{v1_port}", "well", "{hosts}"), "v1"),
     ],
 )
 def test_it_is_resized_by_the_next_scheduler(schedulers: Schedulers, command: tuple[str, ...], protocol: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from support import PATIENCE_S
 from support.loops import pass_through
 
-from apgas.transport.loop import EventLoop
+from apgas.transport.loop import EventLoop, Watchdog
 
 
 def test_work_is_done_last_and_in_order(loop: EventLoop) -> None:
@@ -30,15 +30,38 @@ def test_work_is_done_last_and_in_order(loop: EventLoop) -> None:
 
 
 def test_quick_work_keeps_the_thread(loop: EventLoop) -> None:
-    """A thread that the system suspends looks like one whose work is long: so not each of these rounds has to do."""
+    loop._watchdog._on_long = lambda work: None  # quick work of a thread that the system suspends looks long, too
+    before = pass_through(loop)
+    for _ in range(100):
+        loop.call_soon(lambda: loop.run_last(lambda: None))
+    assert pass_through(loop) == before
 
-    def keeps() -> bool:
-        before = pass_through(loop)
-        for _ in range(100):
-            loop.call_soon(lambda: loop.run_last(lambda: None))
-        return pass_through(loop) == before
 
-    assert any(keeps() for _ in range(20))
+@pytest.mark.parametrize(
+    ("seen", "long"),
+    [
+        ([(1, 1), (2, 2), (3, 3)], []),
+        ([(1, 1), (0, 1), (2, 2), (0, 2)], []),
+        ([(0, 0), (1, 1), (1, 1), (2, 2)], [1]),
+        ([(3, 3), (3, 3), (3, 3), (0, 3), (4, 4)], [3, 3]),
+    ],
+    ids=["other work at each tick", "idle in between", "two ticks", "three ticks"],
+)
+def test_work_is_long_if_two_ticks_in_a_row_see_it(
+    seen: list[tuple[int, int]], long: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of ``seen`` is what a tick finds: the number of the present work, and how many there have been."""
+    ticks = iter(seen)
+    now = next(ticks)
+    found: list[int] = []
+
+    def sleep(_seconds: float) -> None:
+        nonlocal now
+        now = next(ticks, (0, seen[-1][1]))
+
+    monkeypatch.setattr("apgas.transport.loop.time.sleep", sleep)
+    Watchdog(lambda: now, found.append, "test-watchdog")._tick()
+    assert found == long
 
 
 def test_while_long_work_is_done_another_thread_is_the_io_thread(loop: EventLoop) -> None:

@@ -27,7 +27,7 @@ GUIDES = [
     "docs/how-to/write-a-policy.md",
     "docs/how-to/write-your-own-bag.md",
 ]
-TRANSPORTS = "docs/how-to/choose-mpi-and-transport.md"
+TRANSPORTS = "docs/how-to/choose-launcher-and-mpi.md"
 PROTOCOL = "docs/reference/protocol.md"
 DOCUMENTS = ["README.md", EXECUTOR, *TUTORIALS, *GUIDES, TRANSPORTS, PROTOCOL]
 

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 from apgas.futures import MalleableExecutor
 
-ORDERS = [(4.0, 6), (11.0, 3), (16.0, 5)]  # after so many seconds, how many places there are to be
+ORDERS = [(4.0, 6), (11.0, 3), (16.0, 5)]  # (seconds since the start, places that there are to be)
 
 
 def task(number: int) -> int:

@@ -34,6 +34,12 @@ with extras_named():
     )
 
 READY_S: Final = 60.0
+_COMPUTE: Final = """
+import select, sys
+while not select.select([sys.stdin], [], [], 0)[0]:
+    sum(range(100_000))
+"""
+"""A process of ``load``, until its input ends."""
 SETTLE_S: Final = 1.0
 """Between the start of idle contenders and the look at them: their last work of starting is done."""
 
@@ -44,6 +50,7 @@ def _command(
     peers: Annotated[
         str | None, typer.Option(help="Which peers to measure beside us, as a,b.", show_default=",".join(PEERS))
     ] = None,
+    load: Annotated[int, typer.Option(help="Processes that compute beside all of it, per core.", min=0, max=64)] = 0,
     json: command_line.Json = None,
     quiet: command_line.Quiet = False,
 ) -> int:
@@ -51,13 +58,13 @@ def _command(
 
     Example: python -m benchmarks.overheads --measures rtt,throughput
     """
-    return carry_out(plan(rounds, measures, ",".join(PEERS) if peers is None else peers), json, quiet)
+    return carry_out(plan(rounds, measures, ",".join(PEERS) if peers is None else peers, load), json, quiet)
 
 
 main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
-def plan(rounds: int, measures: str, peers: str) -> Overheads:
+def plan(rounds: int, measures: str, peers: str, load: int = 0) -> Overheads:
     """Return the comparison that the options ask for.
 
     Raises:
@@ -66,7 +73,7 @@ def plan(rounds: int, measures: str, peers: str) -> Overheads:
     command_line.check_rounds(rounds)
     names = command_line.chosen("--measures", measures, MEASURES) or MEASURES
     taking_part = (OURS, *FLOORS, *command_line.chosen("--peers", peers, PEERS))
-    return Overheads(rounds=rounds, measures=[MEASURES[name] for name in names], contenders=taking_part)
+    return Overheads(rounds=rounds, measures=[MEASURES[name] for name in names], contenders=taking_part, load=load)
 
 
 @dataclass(kw_only=True)
@@ -76,6 +83,7 @@ class Overheads(Comparison):
     Attributes:
         measures: What is measured, in this order.
         contenders: Who takes part if it is installed.
+        load: How many processes per core compute beside them, from the first measure to the last.
         missing: Why a contender does not take part, by contender.
         notes: What the reader should know.
     """
@@ -87,6 +95,7 @@ class Overheads(Comparison):
 
     measures: Sequence[Measure]
     contenders: Sequence[str] = (OURS, *FLOORS, *PEERS)
+    load: int = 0
     missing: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -97,6 +106,8 @@ class Overheads(Comparison):
                 self.expect(measure.name, case.quantities, {name: LABELS[name] for name in case.contenders})
             if measure.note:
                 self.notes.append(measure.note)
+        if self.load:
+            self.notes.append(f"beside {self.load} processes per core that compute")
 
     @property
     def steps(self) -> int:
@@ -125,11 +136,14 @@ class Overheads(Comparison):
         if len(self._cpus) < 2 and any(measure.pinned for measure in self.measures):
             self.notes.append("one core only: nothing was pinned")
         environment = contenders_environment(stage.folder)
-        for measure in self.measures:
-            present = [name for name in measure.contenders if name not in self.missing]
-            title = f"{', '.join(LABELS[name] for name in present)}, rounds: {self.rounds_of(measure)}"
-            stage.progress.begin(measure.name, title)
-            self._measure(stage, measure, present, {**environment, **measure.environment})
+        with Contenders(stage) as others:
+            for _ in range(self.load * len(os.sched_getaffinity(0))):
+                others.start([sys.executable, "-S", "-c", _COMPUTE], os.environ)
+            for measure in self.measures:
+                present = [name for name in measure.contenders if name not in self.missing]
+                title = f"{', '.join(LABELS[name] for name in present)}, rounds: {self.rounds_of(measure)}"
+                stage.progress.begin(measure.name, title)
+                self._measure(stage, measure, present, {**environment, **measure.environment})
 
     def _measure(self, stage: Stage, measure: Measure, present: Sequence[str], env: Mapping[str, str]) -> None:
         if measure.kind == "start":
@@ -224,6 +238,7 @@ class Overheads(Comparison):
                 {"measure": measure, "contender": name, "reason": reason}
                 for (measure, name), reason in self.failures.items()
             ],
+            "load": self.load,
             "notes": list(self.notes),
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -57,14 +58,23 @@ def test_places_come_and_go_beside_bare_spawns(tmp_path: Path, leftovers: Leftov
     leftovers.check()
 
 
+def test_others_compute_beside_it(tmp_path: Path, leftovers: Leftovers) -> None:
+    content = run(tmp_path, "rtt", "--peers", "", "--load", "1")
+    assert content["load"] == 1
+    assert "beside 1 processes per core that compute" in str(content["notes"])
+    leftovers.check()
+
+
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_every_contender(by: signal.Signals, leftovers: Leftovers) -> None:
-    with start_job(["python", *MODULE, "--measures", "rtt", "--rounds", "1000", "--peers", "pool"]) as job:
+    arguments = ("--measures", "rtt", "--rounds", "1000", "--peers", "pool", "--load", "1")
+    with start_job(["python", *MODULE, *arguments]) as job:
         until = time.monotonic() + PATIENCE_S
-        # the job's own process and those of three contenders
-        while len(job.processes()) < 7 and time.monotonic() < until:
+        # the job's own process, those of three contenders, and those that compute
+        all_of_them = 7 + len(os.sched_getaffinity(0))
+        while len(job.processes()) < all_of_them and time.monotonic() < until:
             time.sleep(0.05)
-        assert len(job.processes()) >= 7
+        assert len(job.processes()) >= all_of_them
         job.process.send_signal(by)
         ended = job.wait()
         assert ended.rc == 128 + by
@@ -90,5 +100,5 @@ def test_help_measures_nothing() -> None:
     job = python_run([*MODULE, "--help"])
     assert (job.rc, job.err) == (0, "")
     assert "Example: python -m benchmarks.overheads" in job.out
-    for option in ("--rounds", "--measures", "--peers", "--json", "--quiet"):
+    for option in ("--rounds", "--measures", "--peers", "--load", "--json", "--quiet"):
         assert option in job.out

@@ -8,8 +8,9 @@ seed is one run, to the bit.
 What is checked: each task is done exactly once and every result kept, whatever was split, merged and moved; the finish
 is neither early (nothing counted happens after it) nor late (when nothing can happen, it has come); no place that waits
 is forgotten, and none waits longer than a bound for one that has work to spare (``Checks``); a computation that loses a
-place never yields a result, and says what is missing. With backups the result is right whichever places die; if place 0 does,
-all others die with it, and the computation begins anew with what its books were at some moment before (``run_lives``).
+place never yields a result, and says what is missing. With backups the result is right whichever places die; if place 0
+does, all others die with it, and the computation begins anew with what its books were at some moment before
+(``run_lives``).
 """
 
 from __future__ import annotations

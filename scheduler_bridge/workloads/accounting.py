@@ -50,7 +50,8 @@ class ColumnMap:
         raw_hours: Node-hours that were really used: less than nodes times runtime where a job shared its node.
         kind: The column that says on which kind of nodes it ran.
         split_days: A job has a record for every day on which it ran.
-        arrays: The tasks of an array have the same id.
+        repeated: What further records of one id are, each a job of its own; empty: they are left out.
+        others: Partitions of groups with nodes of their own, whose jobs never competed for the machine.
     """
 
     name: str
@@ -73,7 +74,8 @@ class ColumnMap:
     raw_hours: str = ""
     kind: str = ""
     split_days: bool = False
-    arrays: bool = False
+    repeated: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -291,7 +293,7 @@ def _record(line: int, row: dict[str, str], columns: ColumnMap) -> RawRecord | t
         walltime_s=walltime_s if walltime_s and walltime_s > 0 else None,
         nodes=int(nodes),
         processors=int(processors),
-        shared="shared" in labels[2:] or (hours is not None and hours * 3600 < 0.99 * int(nodes) * runtime_s - 1),
+        shared="shared" in labels[2:] or (hours is not None and hours * 3600 < 0.99 * int(nodes) * runtime_s),
         gpus=(_amount(row.get(columns.gpus, "")) or 0) > 0,
         status=_status(row.get(columns.state, "").strip().upper()),
         user=labels[0],
@@ -329,15 +331,15 @@ def _time(text: str) -> float | None:
 # Cleaning ------------------------------------------------------------------------------------------------------------
 #
 # Steps [2025, section 2.2]: merge records of one job that were split at midnight; drop jobs that share their node with
-# others (several of them would be counted on one node) and jobs on GPU nodes; where an estimate is missing, take 1.25
-# times the runtime. Then the rules for broken records hold, as in ``swf``. What is dropped is counted, with its
-# node-hours.
+# others (several of them would be counted on one node), jobs on GPU nodes and jobs of partitions that belong to others;
+# where an estimate is missing, take 1.25 times the runtime. Then the rules for broken records hold, as in ``swf``. What
+# is dropped is counted, with its node-hours.
 #
 # Note: the "Cleaned Jobs" of Table 1 are the jobs that were removed: 55,587 - 14,063 = 41,524, which is what Table 2
 # gives for KNL.
 
 _MAX_WRITTEN_ID: Final = MAX_ID // 2
-"""Above there is room for the further tasks of arrays."""
+"""Above there is room for the further records of an id."""
 _SEAM_S: Final = 2.0
 """A part that begins at most so long after another one's end goes on with it: days end at 23:59:59."""
 
@@ -374,9 +376,9 @@ def read_clean_csv(
         records = list(merge_split(records, findings))
     start_unix_s = min((record.submit_s for record in records), default=0.0)
     nodes = cleaning.nodes or trace.machine_nodes
-    if trace.columns.arrays:
-        records = _numbered(records, findings)
-    jobs = in_order(_jobs(records, start_unix_s, nodes, cleaning, findings))
+    if trace.columns.repeated:
+        records = _numbered(records, trace.columns.repeated, findings)
+    jobs = in_order(_jobs(records, start_unix_s, nodes, cleaning, trace.columns.others, findings))
     if not jobs:
         raise TraceError(
             f"{', '.join(map(str, files))}: no usable job",
@@ -431,21 +433,21 @@ def _joined(group: list[RawRecord], findings: Findings) -> Iterator[RawRecord]:
     yield whole
 
 
-def _numbered(records: list[RawRecord], findings: Findings) -> list[RawRecord]:
-    """Give the further tasks of arrays, which all have the id of the first one, ids beyond the largest one.
+def _numbered(records: list[RawRecord], repeated: str, findings: Findings) -> list[RawRecord]:
+    """Give the further records of an id, which are jobs of their own, ids beyond the largest one.
 
-    The first task is the one that was submitted first, then started first, and so on, wherever it stands in the file.
+    The first record is the one that was submitted first, then started first, and so on, wherever it stands in the file.
     """
     largest = max((int(record.job) for record in records if _is_number(record.job)), default=0)
     times = Counter(record.job for record in records)
-    tasks = [index for index, record in enumerate(records) if times[record.job] > 1]
+    several = [index for index, record in enumerate(records) if times[record.job] > 1]
     seen: set[str] = set()
     numbered = list(records)
-    for index in sorted(tasks, key=lambda index: _content(records[index])):
+    for index in sorted(several, key=lambda index: _content(records[index])):
         record = records[index]
         if record.job in seen:
             largest += 1
-            findings.note("task of an array: a new id", record.line, record.nodes * record.runtime_s / 3600)
+            findings.note(f"{repeated}: a new id", record.line, record.nodes * record.runtime_s / 3600)
             numbered[index] = replace(record, job=str(largest))
         else:
             seen.add(record.job)
@@ -475,13 +477,18 @@ def _is_number(text: str) -> bool:
 
 
 def _jobs(
-    records: Iterable[RawRecord], start_unix_s: float, nodes: int, cleaning: Cleaning, findings: Findings
+    records: Iterable[RawRecord],
+    start_unix_s: float,
+    nodes: int,
+    cleaning: Cleaning,
+    others: Sequence[str],
+    findings: Findings,
 ) -> Iterator[TraceJob]:
     records = list(records)
     ids = _ids(records)
     first: dict[int, int] = {}
     for index, record in enumerate(records):
-        if _why_not(record, nodes, cleaning) is None:
+        if _why_not(record, nodes, cleaning, others) is None:
             other = first.setdefault(ids[record.job], index)
             if other != index and _content(record) < _content(records[other]):
                 first[ids[record.job]] = index
@@ -489,7 +496,7 @@ def _jobs(
     for index, record in enumerate(records):
         hours = record.nodes * record.runtime_s / 3600
         job_id = ids[record.job]
-        reason = _why_not(record, nodes, cleaning)
+        reason = _why_not(record, nodes, cleaning, others)
         if reason is None and first[job_id] != index:
             reason = "an id that an earlier record has"
         if reason is not None:
@@ -521,9 +528,11 @@ def _jobs(
         )
 
 
-def _why_not(record: RawRecord, nodes: int, cleaning: Cleaning) -> str | None:
+def _why_not(record: RawRecord, nodes: int, cleaning: Cleaning, others: Sequence[str]) -> str | None:
     if record.gpus:
         return "on nodes with GPUs"
+    if record.partition in others:
+        return "in a partition of others"
     if cleaning.drop_shared and record.shared:
         return "shared its nodes"
     if record.runtime_s == 0:

@@ -38,7 +38,7 @@ def counts(workload: Workload) -> dict[str, int]:
 
 
 def cori(
-    job: str, start: str, end: str, seconds: int, nodes: int = 2, hours: float | None = None, queue: str = "regular"
+    job: str, start: str, end: str, seconds: int, nodes: int = 2, hours: float | None = None, queue: str = "regular_knl"
 ) -> str:
     raw = nodes * seconds / 3600 if hours is None else hours
     return f'"{job}","cori knl","{queue}","q","2022-11-06 20:00:00","{start}","{end}","{seconds}","{nodes}","{raw}"'
@@ -70,14 +70,16 @@ def test_records_split_at_midnight_become_one_job(tmp_path: Path) -> None:
     }
 
 
-def test_a_gap_makes_two_jobs_of_which_the_first_is_kept(tmp_path: Path) -> None:
+def test_every_run_of_a_requeued_job_is_a_job(tmp_path: Path) -> None:
     path = write(
         tmp_path / "cori.csv",
         CORI,
+        cori("7", "2022-11-06 23:20:00", "2022-11-06 23:35:00", 900),
         cori("7", "2022-11-06 23:00:00", "2022-11-06 23:10:00", 600),
-        cori("7", "2022-11-06 23:20:00", "2022-11-06 23:30:00", 600),
     )
-    assert counts(read_clean_csv([path]))["an id that an earlier record has"] == 1
+    workload = read_clean_csv([path])
+    assert [(job.job_id, job.wait_s, job.runtime_s) for job in workload.jobs] == [(7, 10_800, 600), (8, 12_000, 900)]
+    assert counts(workload)["run of a requeued job: a new id"] == 1
 
 
 def test_jobs_that_share_nodes_are_dropped_and_their_hours_reported(tmp_path: Path) -> None:
@@ -87,12 +89,25 @@ def test_jobs_that_share_nodes_are_dropped_and_their_hours_reported(tmp_path: Pa
         cori("1", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600),
         cori("2", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600, nodes=1, hours=0.25),
         cori("3", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600, nodes=1, queue="shared"),
+        cori("4", "2022-11-06 21:00:00", "2022-11-06 21:00:01", 1, nodes=1, hours=1 / 3600 / 32),
     )
     workload = read_clean_csv([path])
     assert [job.job_id for job in workload.jobs] == [1]
-    assert workload.findings.skipped["shared its nodes"].count == 2
-    assert workload.findings.skipped["shared its nodes"].node_hours == pytest.approx(2)
-    assert len(read_clean_csv([path], Cleaning(drop_shared=False))) == 3
+    assert workload.findings.skipped["shared its nodes"].count == 3
+    assert workload.findings.skipped["shared its nodes"].node_hours == pytest.approx(2 + 1 / 3600)
+    assert len(read_clean_csv([path], Cleaning(drop_shared=False))) == 4
+
+
+def test_partitions_of_others_are_left_out(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "cori.csv",
+        CORI,
+        cori("1", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600),
+        cori("2", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600, queue="genepool"),
+    )
+    workload = read_clean_csv([path])
+    assert [job.job_id for job in workload.jobs] == [1]
+    assert counts(workload)["in a partition of others"] == 1
 
 
 def test_files_of_two_machines_are_not_mixed(tmp_path: Path) -> None:
@@ -117,6 +132,15 @@ def test_the_samples_of_real_machines(data_folder: Path) -> None:
     }
     theta = load(data_folder / "traces/lumos_data_theta.csv.gz")
     assert (len(theta), theta.nodes) == (14_366, 4360)
+
+
+@pytest.mark.parametrize(("part", "jobs", "nodes"), [("knl", 41_524, 9688), ("haswell", 28_243, 2388)])
+def test_the_logs_of_cori_have_the_jobs_of_the_2025_paper(data_folder: Path, part: str, jobs: int, nodes: int) -> None:
+    path = data_folder / f"traces/cori_{part}_2022-11-07_11.csv.gz"
+    if not path.exists():
+        pytest.skip(f"no {path.name} in this copy of the reference data")
+    workload = load(path)
+    assert (len(workload), workload.nodes) == (jobs, nodes)
 
 
 def test_elastisim_formulas_give_runtimes(data_folder: Path) -> None:

@@ -107,7 +107,7 @@ class Overheads(Comparison):
             if measure.note:
                 self.notes.append(measure.note)
         if self.load:
-            self.notes.append(f"beside {self.load} processes per core that compute")
+            self.notes.append(f"processes that computed beside it, per core: {self.load}")
 
     @property
     def steps(self) -> int:

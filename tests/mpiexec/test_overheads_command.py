@@ -61,7 +61,7 @@ def test_places_come_and_go_beside_bare_spawns(tmp_path: Path, leftovers: Leftov
 def test_others_compute_beside_it(tmp_path: Path, leftovers: Leftovers) -> None:
     content = run(tmp_path, "rtt", "--peers", "", "--load", "1")
     assert content["load"] == 1
-    assert "beside 1 processes per core that compute" in str(content["notes"])
+    assert "processes that computed beside it, per core: 1" in str(content["notes"])
     leftovers.check()
 
 

@@ -208,7 +208,7 @@ def test_a_door_is_not_where_others_could_replace_it(tmp_path: Path, mode: int, 
 
 
 def test_nothing_is_said_to_a_scheduler_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever makes /tmp/malleable first got the jobs of the others."""
+    """The user who made /tmp/malleable first got the jobs of the others."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "control.sock"))
         listening.listen()

@@ -200,7 +200,7 @@ QUICK = apgas.Sizing(target=0.9, window_s=0.03, max_nodes=4, payback=0.0)
 
 
 def busy_for(seconds: float, sizing: apgas.Sizing | None = QUICK) -> glb.Outcome[Slept]:
-    """Sleep for so many node-seconds."""
+    """Sleep for a number of node-seconds."""
     config = glb.Config(workers=1, granularity=1, target_efficiency=sizing)
     return glb.compute(Naps([0.002] * round(seconds / 0.002)), Slept, config)
 

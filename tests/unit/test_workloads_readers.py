@@ -136,10 +136,7 @@ def test_the_samples_of_real_machines(data_folder: Path) -> None:
 
 @pytest.mark.parametrize(("part", "jobs", "nodes"), [("knl", 41_524, 9688), ("haswell", 28_243, 2388)])
 def test_the_logs_of_cori_have_the_jobs_of_the_2025_paper(data_folder: Path, part: str, jobs: int, nodes: int) -> None:
-    path = data_folder / f"traces/cori_{part}_2022-11-07_11.csv.gz"
-    if not path.exists():
-        pytest.skip(f"no {path.name} in this copy of the reference data")
-    workload = load(path)
+    workload = load(data_folder / f"traces/cori_{part}_2022-11-07_11.csv.gz")
     assert (len(workload), workload.nodes) == (jobs, nodes)
 
 

@@ -3,7 +3,7 @@
 launch/emulated-cluster --slurm --preemption --hosts 5 -- python -m benchmarks.harvest --preemptions 100
 
 One program computes on a node of its own and on those that it harvests from a partition. Jobs of another partition want
-nodes, at random, one or two at a time, each for a short time: Slurm warns the program, which has 10 s to leave. Emulated
+nodes, at random, one or two at a time, each briefly: Slurm warns the program, which has 10 s to leave. Emulated
 nodes share one machine, so each computes at a fixed rate: what the program should have done by its end is known from
 how many nodes computed when.
 """

@@ -115,8 +115,9 @@ def test_the_end_of_a_companions_time_is_heard_before_it_comes(cluster: Cluster)
     first = loans(cluster)[0]
     assert first.warned_s is not None
     assert not first.lost
-    said = cluster.run("scontrol", "show", "job", str(first.companion))
-    assert "JobState=COMPLETED" in said, "it has ended by itself, and not by the end of its time"
+    show = ("scontrol", "show", "job", str(first.companion))
+    cluster.until(lambda: "JobState=COMPLETING" not in cluster.run(*show), "the companion is over")
+    assert "JobState=COMPLETED" in (said := cluster.run(*show)), f"not by itself, but by the end of its time: {said}"
     end(cluster, job)
 
 

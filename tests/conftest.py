@@ -56,14 +56,23 @@ def is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
     return "full" in item.keywords or not (in_quick_folder or "essential" in item.keywords)
 
 
+EMULATED = tuple(f"tests/mpiexec/test_{what}" for what in ("harvest", "hosts", "slurm"))
+
+
 class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """One process runs all real jobs, one after the other; other processes run the other tests, file by file.
+    """One process runs the real jobs of this host, one after the other; other processes run the other tests.
+
+    Those are spread file by file, but that one process runs all that emulates several hosts, or Slurm: such tests wait
+    more than they compute, and each takes several network namespaces.
 
     Marks of groups (`--dist loadgroup`) have no effect with pytest 9.2 and xdist 3.8.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "real jobs" if nodeid.startswith("tests/mpiexec/") else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        if file.startswith(EMULATED):
+            return "emulated hosts"
+        return "real jobs" if file.startswith("tests/mpiexec/") else file
 
 
 @pytest.hookimpl(optionalhook=True)

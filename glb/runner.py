@@ -490,7 +490,7 @@ class Worker(Generic[R]):
         if pacer is not None:
             pacer.resume(clock())
         # having looked before a long call, a worker looks after it, too
-        while not ((core.attention or granularity.long or own.away) and self._look(bag)):
+        while not ((core.attention or self._goes_away() or own.away) and self._look(bag)):
             before = bag.work
             start = clock()
             try:
@@ -509,19 +509,23 @@ class Worker(Generic[R]):
             if not more and _is_empty(bag, done) and self._dry(bag):
                 return
 
+    def _goes_away(self) -> bool:
+        """Whether the next call is so long that what it does not process is set out for others before."""
+        granularity = self._slot.granularity
+        return granularity.very_long or (granularity.long and self._core.sets_out)
+
     def _look(self, bag: Bag[R]) -> bool:
-        own = self._slot
-        own.away = own.granularity.long
-        return self._turn(self._core.look, bag)
+        self._slot.away = long = self._goes_away()
+        return self._turn(self._core.look, bag, long)
 
     def _dry(self, bag: Bag[R]) -> bool:
-        return self._turn(self._core.dry, bag)
+        return self._turn(self._core.dry, bag, self._goes_away())
 
-    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R]) -> bool:
+    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R], long: bool) -> bool:
         core, own = self._core, self._slot
         with self._changed:
             before = core.calls
-            effects = turn(own.number, bag, own.granularity.n if own.granularity.long else 0)
+            effects = turn(own.number, bag, own.granularity.n if long else 0)
             own.seen = core.calls
             own.held = size_of(bag)
             if core.calls != before:

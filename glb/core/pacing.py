@@ -8,7 +8,9 @@ from typing import Final, Literal, TypeAlias
 SHORTEST_CALL_S: Final = 0.00005
 """Shorter calls of ``process`` lose 20 to 30 % to handing over the GIL between threads."""
 LONG_CALL_S: Final = 0.005
-"""Before calls that are expected to take longer, what they do not process is set out for others."""
+"""Before calls that are expected to take longer, what they do not process is set out if others may ask for it."""
+VERY_LONG_CALL_S: Final = 0.03
+"""Before calls that are expected to take longer, it is set out in any case."""
 SURPRISE_S: Final = 0.1
 """After a call that took longer, the next one is expected to do so, too, even if those before it were short."""
 PACED_CHUNK_S: Final = 0.01
@@ -28,7 +30,8 @@ class Granularity:
     shorter calls would not spare it that.
 
     How long calls are is known of fixed and limited ones, too: ``long`` says whether the next one may be so long that
-    others should not have to wait for it. That is so of the first one, too.
+    others should not have to wait for it, ``very_long`` whether not even the first of them should. Both are so of the
+    first call.
 
     Args:
         fixed: Tasks per call, or None to tune.
@@ -39,7 +42,7 @@ class Granularity:
 
     def __init__(self, fixed: int | None = None, target_s: float = 0.0003, rate: float | None = None) -> None:
         self.n = fixed or 1
-        self.long = True
+        self.long = self.very_long = True
         self._fixed = fixed is not None
         self._target_s = max(target_s, SHORTEST_CALL_S)
         self._most = None if rate is None else max(1, int(rate * PACED_CHUNK_S))
@@ -52,7 +55,7 @@ class Granularity:
         A call that has processed none was ended by the bag itself, so that its worker can look.
         """
         if tasks <= 0:
-            self.long = False
+            self.long = self.very_long = False
             return
         per_task_s = max(seconds / tasks, 1e-12)
         expected_s = self._per_task_s or per_task_s
@@ -67,7 +70,9 @@ class Granularity:
             self.n = min(self._most, self.n * _GROWTH)
         elif not self._fixed:
             self.n = max(1, min(round(self._target_s / self._per_task_s), self.n * _GROWTH))
-        self.long = self.n * self._per_task_s >= LONG_CALL_S or seconds >= SURPRISE_S
+        expected_s = self.n * self._per_task_s
+        self.very_long = expected_s >= VERY_LONG_CALL_S or seconds >= SURPRISE_S
+        self.long = self.very_long or expected_s >= LONG_CALL_S
 
 
 class Pacer:

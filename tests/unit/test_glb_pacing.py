@@ -20,24 +20,27 @@ def test_granularity_reaches_its_target(per_task_s: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("granularity", "tasks", "seconds", "long"),
+    ("granularity", "tasks", "seconds", "long", "very_long"),
     [
-        (Granularity(), 1, 0.0001, False),
-        (Granularity(), 1, 0.02, True),
-        (Granularity(), 1, 2.0, True),
-        (Granularity(fixed=50), 50, 0.0005, False),
-        (Granularity(fixed=50), 50, 0.02, True),
-        (Granularity(rate=10.0), 1, 0.05, True),
-        (Granularity(rate=1e6), 1, 1e-6, False),
+        (Granularity(), 1, 0.0001, False, False),
+        (Granularity(), 1, 0.02, True, False),
+        (Granularity(), 1, 2.0, True, True),
+        (Granularity(fixed=50), 50, 0.0005, False, False),
+        (Granularity(fixed=50), 50, 0.02, True, False),
+        (Granularity(rate=10.0), 1, 0.05, True, True),
+        (Granularity(rate=1e6), 1, 1e-6, False, False),
         # the bag returns early, so that its worker can look
-        (Granularity(), 0, 0.02, False),
+        (Granularity(), 0, 0.02, False, False),
     ],
 )
-def test_long_calls_are_known_in_advance(granularity: Granularity, tasks: int, seconds: float, long: bool) -> None:
+def test_long_calls_are_known_in_advance(
+    granularity: Granularity, tasks: int, seconds: float, long: bool, very_long: bool
+) -> None:
     assert granularity.long  # nothing is known yet
+    assert granularity.very_long
     for _ in range(3):
         granularity.observe(tasks, seconds)
-    assert granularity.long is long
+    assert (granularity.long, granularity.very_long) == (long, very_long)
 
 
 def is_long(granularity: Granularity) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Run, Start
 from glb.core.lifelines import Lifelines
-from glb.core.place import PlaceCore
+from glb.core.place import EXPECTED_CALLS, PlaceCore
 from glb.core.view import Phase
 from glb.errors import LedgerError
 from glb.statistics import tasks_in
@@ -260,6 +260,29 @@ def test_set_out_work_is_taken_back_when_calls_are_short() -> None:
     assert place.look(slot, own) == []
     assert sorted(own.tasks) == list(range(7))
     assert place.attend() == [Ended()]
+
+
+def sets_out(place: PlaceCore[Total]) -> bool:
+    return place.sets_out
+
+
+def test_work_is_set_out_as_long_as_others_ask() -> None:
+    place = core()
+    slot, own = started(place, 64)
+    assert sets_out(place)  # all look for work at the beginning
+    for _ in range(EXPECTED_CALLS):
+        place.look(slot, own)
+    assert not sets_out(place)
+    place.requested(1, 5)
+    assert sets_out(place)
+
+
+def test_work_is_set_out_for_siblings() -> None:
+    place = core(workers=2)
+    slot, own = started(place, 64)
+    for _ in range(2 * EXPECTED_CALLS):
+        place.look(slot, own)
+    assert sets_out(place)
 
 
 def test_a_leaver_sends_what_is_set_out_away_during_its_call() -> None:

@@ -230,11 +230,25 @@ class Contenders:
         Raises:
             ContenderFailed: There is none within ``limit_s``, or it is an error; the contender has been ended.
         """
+        return self.ask_together({child: command}, limit_s)[0]
+
+    def ask_together(self, commands: Mapping[Child, Mapping[str, object]], limit_s: float) -> list[dict[str, Any]]:
+        """Send each contender its command, so that they work at the same time, and return the answers.
+
+        Raises:
+            ContenderFailed: One has not answered within ``limit_s``, or with an error; it has been ended.
+        """
+        answers = []
+        child = next(iter(commands))
         try:
-            return child.ask(command, limit_s)
+            for child, command in commands.items():
+                child.send(command)
+            for child in commands:
+                answers.append(child.answer(limit_s))
         except ContenderFailed:
             self._end(child)
             raise
+        return answers
 
     def _end(self, child: Child) -> None:
         self._children.remove(child)

@@ -70,18 +70,21 @@ def spread(values: Iterable[float | None]) -> float | None:
 
 # Claims --------------------------------------------------------------------------------------------------------------
 
-Word: TypeAlias = Literal["holds", "same sign", "differs", "not judged"]
+Word: TypeAlias = Literal["held", "right direction", "differs", "not judged"]
 Claim: TypeAlias = Mapping[str, Any]
 """An entry of a claims file."""
 Named: TypeAlias = Mapping[str, float | None]
 """Means by what they are of; None: there is no such mean, and the claim cannot be judged."""
-TOLERANCE: Final = 10.0
-"""In points: a change holds where it has the printed sign and is no farther away from the printed one."""
-CLOSE: Final = 3.0
-"""So close, in points, the sign does not matter: what hardly changes may change either way."""
+TOLERANCE: Final = 5.0
+"""In points: a change is held where it has the printed direction and is no farther away from the printed one."""
+FACTOR: Final = 2.0
+"""A change in the right direction is at most so many times as large as the printed one, and as small."""
+LEVEL: Final = 3.0
+"""In points: a share or a utilization, which is no change, is held where it is no farther away from the printed one."""
 HOW_JUDGED: Final = (
-    f"A change holds where its sign is the printed one and it is at most {TOLERANCE:g} points away from it; up to "
-    f"{CLOSE:g} points, the sign does not matter."
+    f"A change is held where it has the printed direction and is at most {TOLERANCE:g} points away from the printed "
+    f"one; farther away, the direction is right up to a factor of {FACTOR:g}, and beyond it the claim differs. Where "
+    "the claim is that hardly anything changes, it has no direction. An order is held where it is that of all policies."
 )
 """For the remarks of a study."""
 CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known of the reason")
@@ -144,43 +147,90 @@ def judge(
     for kind, judged_by in kinds.items():
         for claim in claims[kind]:
             judged = judged_by(claim)
-            why = "" if judged.word in ("holds", "not judged") else reason(claim)
+            why = "" if judged.word in ("held", "not judged") else reason(claim)
             verdicts.append(ClaimVerdict(claim["text"], *judged, why, where(claim), beside(claim)))
     return verdicts
 
 
-def word_for(found: float, printed: float, tolerance: float = TOLERANCE) -> Word:
-    """Judge a change in percent by the printed one, which may be ``tolerance`` points away."""
-    apart, alike = abs(found - printed), found * printed > 0
-    if apart <= (tolerance if alike else CLOSE):
-        return "holds"
-    return "same sign" if alike else "differs"
+_WORST_FIRST: Final[tuple[Word, ...]] = ("differs", "right direction", "held", "not judged")
 
 
-def changed(found: float | None, printed: float, note: str = "") -> Judged:
+def together(forms: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Count a claim that was judged on several forms of a workload once, by the form on which it does worst."""
+    first_form, *others = forms
+    if not others:
+        return first_form
+    return ClaimVerdict(
+        first_form.text,
+        first_form.printed,
+        "; ".join(str(form.found) for form in forms),
+        min((form.word for form in forms), key=_WORST_FIRST.index),
+        _once(form.reason for form in forms),
+        tuple(map(_once, zip(*(form.where for form in forms), strict=True))),
+        tuple(map(_once, zip(*(form.beside for form in forms), strict=True))),
+    )
+
+
+def _once(texts: Iterable[Value]) -> str:
+    return "; ".join(dict.fromkeys(str(text) for text in texts if text not in ("", None)))
+
+
+def word_for(found: float, printed: float, *, still: bool = False) -> Word:
+    """Judge a change in percent by the printed one.
+
+    Args:
+        found: Here.
+        printed: By the paper; 0 has no direction.
+        still: The claim is that hardly anything changes, so that it has no direction.
+    """
+    alike = found * printed > 0
+    if abs(found - printed) <= TOLERANCE and (alike or still or printed == 0):
+        return "held"
+    right = alike and not still and abs(printed) <= FACTOR * abs(found) and abs(found) <= FACTOR * abs(printed)
+    return "right direction" if right else "differs"
+
+
+def word_for_times(found: float, printed: float, *, still: bool = False) -> Word:
+    """Judge how many times one mean is another: by the change in percent that it is, and the factor by itself."""
+    word = word_for(100 * (1 / found - 1), 100 * (1 / printed - 1), still=still)
+    far = found > FACTOR * printed or printed > FACTOR * found
+    return "differs" if word == "right direction" and far else word
+
+
+def changed(found: float | None, claim: Claim, note: str = "") -> Judged:
     """A change in percent is the printed one; ``note`` says of what it was found."""
+    printed = claim["printed"]
     text = f"{printed:+.1f} %"
     if found is None:
         return Judged(text, "-", "not judged")
-    return Judged(text, f"{found:+.1f} %{note}", word_for(found, printed))
+    return Judged(text, f"{found:+.1f} %{note}", word_for(found, printed, still=claim.get("still", False)))
 
 
 def near(values: Sequence[float | None], printed: float) -> Judged:
-    """Means in percent are all that which is printed, as close as does not matter."""
+    """Shares in percent are all that which is printed, as close as does not matter."""
     text, known = f"{printed:.1f} %", _known(values)
     if not known:
         return Judged(text, "-", "not judged")
     least = "" if len(known) == 1 else f"{min(known):.1f} to "
-    return Judged(text, f"{least}{max(known):.1f} %", _holds(all(abs(value - printed) <= CLOSE for value in known)))
+    return Judged(text, f"{least}{max(known):.1f} %", _held(all(abs(value - printed) <= LEVEL for value in known)))
 
 
 def first(values: Named, wanted: str, form: str | None, *, highest: bool = False) -> Judged:
-    """One mean is the lowest, or the highest, of several; ``form`` words them, None leaves the others out."""
-    if not _known(values.values()):
-        return Judged(wanted, "-", "not judged")
+    """One mean is the lowest, or the highest, of several, and no other is as low; where all are equal, none is.
+
+    Args:
+        values: Those of all policies.
+        wanted: Whose mean it is.
+        form: Words them; None leaves the others out.
+        highest: Instead of the lowest.
+    """
+    known = _known(values.values())
+    if not known or (len(known) > 1 and len(set(known)) == 1):
+        return Judged(wanted, "-" if not known else f"all the same: {(form or '{}').format(known[0])}", "not judged")
     ranked = sorted(((name, value or 0.0) for name, value in values.items()), key=lambda one: one[1], reverse=highest)
-    found = ranked[0][0] if form is None else ", ".join(f"{name} {form.format(value)}" for name, value in ranked)
-    return Judged(wanted, found, _holds(ranked[0][0] == wanted))
+    extreme = [name for name, value in ranked if value == ranked[0][1]]
+    found = ", ".join(extreme if form is None else (f"{name} {form.format(value)}" for name, value in ranked))
+    return Judged(wanted, found, _held(extreme == [wanted]))
 
 
 def below_zero(changes: Named) -> Judged:
@@ -190,17 +240,16 @@ def below_zero(changes: Named) -> Judged:
         return Judged("< 0 %", "-", "not judged")
     higher = "; ".join(f"{name} {value:+.1f} %" for name, value in changes.items() if value is not None and value >= 0)
     found = f"{min(known):+.1f} to {max(known):+.1f} %{'; not ' if higher else ''}{higher}"
-    return Judged("< 0 %", found, _holds(not higher))
+    return Judged("< 0 %", found, _held(not higher))
 
 
-def falling(values: Sequence[float | None], printed: str, form: str, rise: float = 0.0) -> Judged:
-    """Each mean is below the one before it; a step may rise by ``rise`` percent where the last is below the first."""
+def falling(values: Sequence[float | None], printed: str, form: str) -> Judged:
+    """Each mean is below the one before it."""
     known = _known(values)
     if len(known) < 2:
         return Judged(printed, "-", "not judged")
-    steps = [100 * (after / before - 1) if before else 0.0 for before, after in itertools.pairwise(known)]
-    falls = known[-1] < known[0] and all(step <= rise if rise else step < 0 for step in steps)
-    return Judged(printed, ", ".join(map(form.format, known)), _holds(falls))
+    falls = all(after < before for before, after in itertools.pairwise(known))
+    return Judged(printed, ", ".join(map(form.format, known)), _held(falls))
 
 
 def leading(pairs: Iterable[tuple[Sequence[float | None], Sequence[float | None]]], *, points: bool) -> Judged:
@@ -211,7 +260,7 @@ def leading(pairs: Iterable[tuple[Sequence[float | None], Sequence[float | None]
         if not low or not high:
             return Judged("more", "-", "not judged")
         leads.append(min(low) - max(high) if points else 100 * (min(low) / max(high) - 1))
-    return Judged("more", _listed(leads, "points" if points else "%"), _holds(all(lead > 0 for lead in leads)))
+    return Judged("more", _listed(leads, "points" if points else "%"), _held(all(lead > 0 for lead in leads)))
 
 
 def unchanged(changes: Sequence[float | None]) -> Judged:
@@ -219,7 +268,7 @@ def unchanged(changes: Sequence[float | None]) -> Judged:
     known = _known(changes)
     if not known:
         return Judged("0 %", "-", "not judged")
-    return Judged("0 %", _listed(known, "%"), _holds(all(abs(change) <= CLOSE for change in known)))
+    return Judged("0 %", _listed(known, "%"), _held(all(word_for(change, 0.0) == "held" for change in known)))
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
@@ -228,8 +277,8 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return known if len(known) == len(found) else []
 
 
-def _holds(so: bool) -> Word:
-    return "holds" if so else "differs"
+def _held(so: bool) -> Word:
+    return "held" if so else "differs"
 
 
 def _listed(values: Iterable[float], unit: str) -> str:
@@ -237,11 +286,11 @@ def _listed(values: Iterable[float], unit: str) -> str:
 
 
 def counted(words: Iterable[Word]) -> str:
-    """How many claims hold, for the verdict of the study."""
+    """How many claims are held, for the verdict of the study."""
     judged = [word for word in words if word != "not judged"]
     return (
-        f"{judged.count('holds')} of {len(judged)} claims of the paper hold, {judged.count('same sign')} more by their "
-        f"sign alone, {judged.count('differs')} differ"
+        f"{judged.count('held')} of {len(judged)} claims of the paper are held, {judged.count('right direction')} more "
+        f"go in the right direction, {judged.count('differs')} differ"
     )
 
 

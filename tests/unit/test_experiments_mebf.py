@@ -78,9 +78,10 @@ def test_claims_are_judged_by_gains_against_easy() -> None:
     rows += [_row(MS, name, value) for name, value in (("handoff", 700.0), ("spare", 650.0), ("intensive", 600.0))]
     rows += [_row("5k intensive", "easy", 1000.0, 0), _row(MS, "handoff", 1010.0, 40)]
     verdicts = {verdict.text: verdict for verdict in judged(Twins(rows))}
-    assert verdicts["1K intensive, medium: Intensive improves by 42 %"].word == "holds"
-    assert verdicts["1K intensive, medium: Intensive is best"].word == "holds"
-    assert verdicts["40 % malleable: little is gained, 2.1 %"].found == "+1.0 %"
+    assert verdicts["1K intensive, medium: Intensive improves by 42 %"].word == "held"
+    assert verdicts["1K intensive, medium: Intensive is best"].word == "held"
+    little = verdicts["40 % malleable: little is gained, 2.1 %"]
+    assert (little.found, little.word) == ("+1.0 %", "held")
     assert verdicts["5K intensive, low: Spare is best"].word == "not judged"
     worse = [_row(name, "shrink+", 720.0) for name in (MS, MS.replace("1k", "5k"))]
     verdicts = {v.text: v for v in judged(Twins([*rows, *worse, _row(MS.replace("1k", "5k"), "handoff", 600.0)]))}
@@ -115,15 +116,27 @@ def test_quantities_of_claims() -> None:
 @pytest.mark.parametrize(
     ("kind", "claim", "found", "word"),
     [
-        ("more", {"measure": "wait_s", "policies": ["spare"], "than": ["handoff"]}, "+50.0 %", "holds"),
+        ("more", {"measure": "wait_s", "policies": ["spare"], "than": ["handoff"]}, "+50.0 %", "held"),
         ("more", {"measure": "utilization", "policies": ["spare"], "than": ["handoff"]}, "-1.0 points", "differs"),
-        ("more", {"measure": "utilization", "policies": ["handoff", "spare"], "than": ["intensive"]}, "+1.0 ", "holds"),
+        ("more", {"measure": "utilization", "policies": ["handoff", "spare"], "than": ["intensive"]}, "+1.0 ", "held"),
         ("more", {"policies": ["spare"], "than": ["shrink+"]}, "-", "not judged"),
-        ("level", {"measure": "utilization", "printed": 97.0}, "98.0 to 100.0 %", "holds"),
+        ("level", {"measure": "utilization", "printed": 97.0}, "98.0 to 100.0 %", "held"),
         ("level", {"measure": "utilization", "printed": 96.0}, "98.0 to 100.0 %", "differs"),
-        ("alike", {"measure": "utilization"}, "+2.0 %", "holds"),
+        ("alike", {"measure": "utilization"}, "+2.0 %", "held"),
         ("alike", {"measure": "wait_s"}, "+50.0 %", "differs"),
-        ("most", {"variant": MS, "policy": "spare", "kind": "expands"}, "expands 75.0 %, shrinks 25.0 %", "holds"),
+        (
+            "closest",
+            {"variant": MS, "measure": "utilization", "policy": "spare", "to": "expand+"},
+            "spare 0.2 ",
+            "held",
+        ),
+        (
+            "closest",
+            {"variant": MS, "measure": "utilization", "policy": "handoff", "to": "expand+"},
+            "spare ",
+            "differs",
+        ),
+        ("most", {"variant": MS, "policy": "spare", "kind": "expands"}, "expands 75.0 %, shrinks 25.0 %", "held"),
         ("most", {"variant": MS, "policy": "spare", "kind": "shrinks"}, "expands 75.0 %, shrinks 25.0 %", "differs"),
     ],
 )
@@ -131,7 +144,8 @@ def test_verdicts_by_kind(
     kind: str, claim: dict[str, object], found: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = []
-    for policy, wait_s, used in (("handoff", 100.0, 100.0), ("spare", 150.0, 99.0), ("intensive", 150.0, 98.0)):
+    found_of = {"handoff": (100.0, 100.0), "spare": (150.0, 99.0), "intensive": (150.0, 98.0), "expand+": (99.0, 98.8)}
+    for policy, (wait_s, used) in found_of.items():
         figures: dict[str, float | None] = dict.fromkeys(COLUMNS)
         figures |= {"wait_s": wait_s, "utilization": used, "shrinks": 10.0, "expands": 30.0, "backfills": 0.0}
         rows.append(Row(Cell(MS, policy, 100, 1), figures))

@@ -172,7 +172,7 @@ def test_what_is_printed_fulfils_the_claims(tmp_path: Path) -> None:
     five = _all_five(tmp_path)
     verdicts = judged(Limits(_printed_rows(five)), five, _gains(five[3]))
     assert len(verdicts) >= 12
-    assert {verdict.text: verdict.found for verdict in verdicts if verdict.word != "holds"} == {}
+    assert {verdict.text: verdict.found for verdict in verdicts if verdict.word != "held"} == {}
 
 
 def test_claims_differ_where_sharing_does_harm(tmp_path: Path) -> None:

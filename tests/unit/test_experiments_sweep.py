@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.experiments.study import counted, word_for
+from scheduler_bridge.experiments.study import ClaimVerdict, counted, together, word_for, word_for_times
 from scheduler_bridge.experiments.sweep import Cell, Figures, Standing, SweepFileError, sweep
 
 CELLS = [Cell("a", "easy", 0, 1), Cell("a", "min", 60, 1), Cell("b", "easy", 0, 1)]
@@ -131,9 +131,26 @@ def test_the_time_left_follows_from_the_cells_of_the_same_trace() -> None:
     ]
 
 
-def test_claims_are_judged_by_sign_and_distance() -> None:
-    words = [word_for(found, -60.0) for found in (-55.0, -71.0, 1.0)]
-    assert words == ["holds", "same sign", "differs"]
-    assert word_for(-1.0, 1.0) == "holds"
-    text = "1 of 3 claims of the paper hold, 1 more by their sign alone, 1 differ"
+def test_claims_are_judged_by_direction_and_distance() -> None:
+    words = [word_for(found, -60.0) for found in (-55.0, -54.9, -30.0, -29.0, 1.0)]
+    assert words == ["held", "right direction", "right direction", "differs", "differs"]
+    assert (word_for(-1.0, 1.0), word_for(-1.0, 1.0, still=True), word_for(-1.0, 0.0)) == ("differs", "held", "held")
+    assert word_for(-9.0, -4.0) == "held"
+    assert word_for(-9.5, -4.0, still=True) == "differs"
+    text = "1 of 5 claims of the paper are held, 2 more go in the right direction, 2 differ"
     assert counted([*words, "not judged"]) == text
+
+
+def test_a_number_of_times_has_to_be_near_by_itself() -> None:
+    # 2.43 times less is -58.8 %; 4 times less -75 %, 100 times less -99 %
+    words = [word_for_times(found, 2.43) for found in (2.2, 4.0, 100.0, 0.5)]
+    assert words == ["held", "right direction", "differs", "differs"]
+
+
+def test_forms_of_a_workload_count_once_by_the_one_on_which_a_claim_does_worst() -> None:
+    real = ClaimVerdict("falls", "-10.0 %", "-9.0 %", "held", where=("Fig. 1", "real"))
+    drawn = ClaimVerdict("falls", "-10.0 %", "-19.0 %", "right direction", "jobs are drawn", ("Fig. 1", "drawn"))
+    both = together([real, drawn])
+    assert (both.found, both.word, both.reason) == ("-9.0 %; -19.0 %", "right direction", "jobs are drawn")
+    assert both.where == ("Fig. 1", "real; drawn")
+    assert together([drawn]) == drawn

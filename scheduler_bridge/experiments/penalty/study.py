@@ -30,8 +30,8 @@ _CLASSES: Final = (
     "group of CF reaches from 0.6 to 1, so that it is in a4 in some workloads, in a5 in others; CFG's is a5."
 )
 _TOLERANCE: Final = (
-    f"A ratio holds where, as a change in percent, it has the printed sign and is at most {study.TOLERANCE:g} points "
-    f"away; up to {study.CLOSE:g} points, the sign does not matter."
+    f"{study.HOW_JUDGED} How many times less one class waits than another is judged as the change in percent that it "
+    f"is; where the direction is right, the number of times has to be within a factor of {study.FACTOR:g}, too."
 )
 
 
@@ -86,9 +86,8 @@ def judged(waits: study.Means) -> list[study.ClaimVerdict]:
         found, printed = ratio(claim, policy), f"{claim['printed']:.2f}"
         if not found:
             return study.Judged(printed, "-" if found is None else f"{found:.2f}", "not judged")
-        return study.Judged(
-            printed, f"{found:.2f}", study.word_for(100 * (1 / found - 1), 100 * (1 / claim["printed"] - 1))
-        )
+        word = study.word_for_times(found, claim["printed"], still=claim.get("still", False))
+        return study.Judged(printed, f"{found:.2f}", word)
 
     def falls(claim: study.Claim, policy: str) -> study.Judged:
         printed = " > ".join(f"{value:,.0f}" for value in CLAIMS["printed"][claim["scenario"]].values())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from matplotlib.lines import Line2D
 
@@ -99,6 +100,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
         else "once, with the median runtimes"
     )
     remarks = [
+        study.HOW_JUDGED,
         _COSTS.format(costs=costs),
         _FAILED,
         "Rigid jobs named UTS_19_rigid_4 that ran on 8 nodes are replayed on 8.",
@@ -139,9 +141,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
 
 # Claims: do the simulated runs show the same change? -----------------------------------------------------------------
 
-TOLERANCE: Final = 5.0
-"""How many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""
-CLAIMS: Final[Sequence[study.Claim]] = study.claims_file(__package__)["claim"]
+CLAIMS: Final = study.claims_file(__package__)
 _CLAIM_COLUMNS: Final = (
     "claim",
     "where",
@@ -153,6 +153,8 @@ _CLAIM_COLUMNS: Final = (
 )
 _PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
 _JOBS: Final = 25
+Mean: TypeAlias = Callable[[str, str, int], float | None]
+"""A mean by what it is of, the paper's name of the policy, and the share of malleable jobs; None: there is none."""
 
 
 def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
@@ -160,27 +162,60 @@ def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
     compat = {(cell.strategy, cell.share): cell for cell in comparison.compat}
     correct = compat | {(cell.strategy, cell.share): cell for cell in comparison.correct}
 
-    def found(claim: study.Claim, cells: Mapping[tuple[str, int], Cell]) -> float:
-        before, after = (_value(claim, cells[tuple(claim[end])]) for end in ("from", "to"))
-        return 100 * (after / before - 1)
-
-    def by(claim: study.Claim) -> study.Judged:
-        simulated, printed = found(claim, compat), printed_change(claim)
-        return study.Judged(printed, simulated, study.word_for(simulated, printed, TOLERANCE))
+    def means_of(cells: Mapping[tuple[str, int], Cell]) -> Mean:
+        return lambda measure, policy, share: _value(measure, cells.get((policy, share)))
 
     def reason(claim: study.Claim) -> str:
-        means = [_value(claim, compat[tuple(claim[end])]) for end in ("from", "to")]
-        errors = (100 * (mean / printed - 1) for mean, printed in zip(means, claim["printed"], strict=True))
+        if "most" in claim:
+            return "not known"
+        means = [_value(claim["measure"], compat[tuple(claim[end])]) for end in ("from", "to")]
+        errors = (study.change(printed, mean) or 0.0 for mean, printed in zip(means, claim["printed"], strict=True))
         return f"the simulated means are off by {' and '.join(f'{error:+.1f} %' for error in errors)}"
 
-    there = [claim for claim in CLAIMS if tuple(claim["from"]) in compat and tuple(claim["to"]) in compat]
-    return study.judge(
-        {"claim": there},
-        {"claim": by},
-        reason,
-        where=lambda claim: (claim["where"],),
-        beside=lambda claim: (found(claim, correct),),
-    )
+    return judge_claims(means_of(compat), reason, means_of(correct))
+
+
+def judge_claims(
+    mean: Mean, reason: Callable[[study.Claim], str] = lambda _: "", beside: Mean | None = None
+) -> list[study.ClaimVerdict]:
+    """Judge the claims whose runs are there.
+
+    Args:
+        mean: What was found.
+        reason: What is known of why a claim does not hold.
+        beside: What else was found, to compare with.
+    """
+    kinds = _kinds(mean)
+    others = None if beside is None else _kinds(beside)
+    there = {
+        kind: [claim for claim in CLAIMS[kind] if judged_by(claim).word != "not judged"]
+        for kind, judged_by in kinds.items()
+    }
+
+    def also(claim: study.Claim) -> tuple[Value, ...]:
+        return () if others is None else (others["order" if "most" in claim else "claim"](claim).found,)
+
+    return study.judge(there, kinds, reason, where=lambda claim: (claim["where"],), beside=also)
+
+
+def _kinds(mean: Mean) -> dict[str, Callable[[study.Claim], study.Judged]]:
+    return {"claim": partial(_changes, mean=mean), "order": partial(_orders, mean=mean)}
+
+
+def _changes(claim: study.Claim, mean: Mean) -> study.Judged:
+    """From one mean to another."""
+    found = study.change(*(mean(claim["measure"], *claim[end]) for end in ("from", "to")))
+    printed = printed_change(claim)
+    word = "not judged" if found is None else study.word_for(found, printed, still=claim.get("still", False))
+    return study.Judged(printed, found, word)
+
+
+def _orders(claim: study.Claim, mean: Mean) -> study.Judged:
+    """A policy gains most of all, from one share to another."""
+    changes = {
+        policy: study.change(*(mean(claim["measure"], policy, share) for share in claim["shares"])) for policy in COMPAT
+    }
+    return study.first(changes, claim["most"], "{:+.1f} %", highest=True)
 
 
 def printed_change(claim: study.Claim) -> float:
@@ -189,11 +224,13 @@ def printed_change(claim: study.Claim) -> float:
     return float(100 * (after / before - 1))
 
 
-def _value(claim: study.Claim, cell: Cell) -> float:
-    if name := _PER_JOB.get(claim["measure"]):
-        return statistics.fmean(getattr(run, name) for run in cell.ours) / (_JOBS * cell.share / 100)
-    value = cell.means(claim["measure"])[1]
-    return float("nan") if value is None else value
+def _value(measure: str, cell: Cell | None) -> float | None:
+    if cell is None:
+        return None
+    if name := _PER_JOB.get(measure):
+        malleable = _JOBS * cell.share / 100
+        return statistics.fmean(getattr(run, name) for run in cell.ours) / malleable if malleable else None
+    return cell.means(measure)[1]
 
 
 # Tables --------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Final
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
-from scheduler_bridge.experiments.published_runs.study import CLAIMS, printed_change
+from scheduler_bridge.experiments.published_runs.study import judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.campaign import (
     CAMPAIGNS,
@@ -147,7 +147,7 @@ def conclude(
         "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
         *([f"{missing} of {len(campaign.runs())} runs still missing."] if missing else []),
         *(_lags(records) if site.hosts is None else []),
-        *([f"The paper's claims: {study.counted(verdict.word for verdict in verdicts)}."] if verdicts else []),
+        *([f"{study.counted(verdict.word for verdict in verdicts)}. {study.HOW_JUDGED}"] if verdicts else []),
         f"Simulated with what was measured: {costs.spoken}. {within}",
         *([again] if again else []),
         *wrong,
@@ -347,20 +347,12 @@ def judged(records: Mapping[RunKey, RunRecord]) -> list[study.ClaimVerdict]:
     runs_of, orders_of = findings.cells(records), findings.orders(records)
     ours = {theirs: name for name, theirs in findings.PUBLISHED.items()}
 
-    def mean(claim: study.Claim, end: str) -> float | None:
-        policy, share = ours[claim[end][0]], claim[end][1]
-        if claim["measure"] in _ORDERS:
-            found = orders_of.get((policy, share))
-            return None if found is None else found[_ORDERS[claim["measure"]]]
-        runs = runs_of.get((policy, share))
-        return statistics.fmean(run[claim["measure"]] for run in runs) if runs else None
+    def mean(measure: str, policy: str, share: int) -> float | None:
+        cell = ours[policy], share
+        if measure in _ORDERS:
+            found = orders_of.get(cell)
+            return None if found is None else found[_ORDERS[measure]]
+        runs = runs_of.get(cell)
+        return statistics.fmean(run[measure] for run in runs) if runs else None
 
-    def found(claim: study.Claim) -> float | None:
-        return study.change(mean(claim, "from"), mean(claim, "to"))
-
-    def by(claim: study.Claim) -> study.Judged:
-        printed, measured = printed_change(claim), found(claim) or 0.0
-        return study.Judged(printed, measured, study.word_for(measured, printed))
-
-    there = [claim for claim in CLAIMS if found(claim) is not None]
-    return study.judge({"claim": there}, {"claim": by}, lambda _: "", where=lambda claim: (claim["where"],))
+    return judge_claims(mean)

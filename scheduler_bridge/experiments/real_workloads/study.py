@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -156,8 +157,11 @@ _CLAIM_COLUMNS: Final = ("claim", "where", "workload", "printed", "found", "verd
 
 
 def judged(means: Shares, traces: Sequence[Trace]) -> list[study.ClaimVerdict]:
-    """Judge all claims on all workloads that stand for the paper's."""
-    return [verdict for trace in traces for verdict in _judged_on(trace, means)]
+    """Judge all claims on all workloads that stand for the paper's; two forms of a workload count once."""
+    forms: dict[str, list[list[study.ClaimVerdict]]] = {}
+    for trace in traces:
+        forms.setdefault(trace.paper, []).append(_judged_on(trace, means))
+    return [study.together(each) for of_one in forms.values() for each in zip(*of_one, strict=True)]
 
 
 def _judged_on(trace: Trace, means: Shares) -> list[study.ClaimVerdict]:
@@ -165,10 +169,10 @@ def _judged_on(trace: Trace, means: Shares) -> list[study.ClaimVerdict]:
         (policy, share), measure = claim["after"], claim["measure"]
         rigid, after = means.rigid(trace.name, measure), means.choose(trace.name, policy, share, measure)
         if rigid is None or after is None:
-            return study.changed(None, claim["printed"])
+            return study.changed(None, claim)
         if (found := study.change(rigid, after[2])) is None:
-            return study.changed(None, claim["printed"])._replace(found="no job waits")
-        return study.changed(found, claim["printed"], f" ({after[0]}, {after[1]} %)")
+            return study.changed(None, claim)._replace(found="no job waits")
+        return study.changed(found, claim, f" ({after[0]}, {after[1]} %)")
 
     def limits(claim: study.Claim) -> study.Judged:
         """The best strategy stays below a limit at all shares from one on."""
@@ -181,30 +185,58 @@ def _judged_on(trace: Trace, means: Shares) -> list[study.ClaimVerdict]:
             return study.Judged(text, "-", "not judged")
         if (rigid := means.rigid(trace.name, measure)) is not None and rigid < below:
             return study.Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
-        return study.Judged(text, f"{max(values):.1f} s", "holds" if max(values) < below else "differs")
+        return study.Judged(text, f"{max(values):.1f} s", "held" if max(values) < below else "differs")
 
     def orders(claim: study.Claim) -> study.Judged:
-        """A strategy is the extreme one; where another one is as extreme, nothing can be said."""
-        wanted = claim.get("most", claim.get("least"))
+        """A strategy is the extreme one of all."""
         values = {name: means.get(trace.name, name, claim["measure"], claim["share"]) for name in STRATEGIES}
-        found = study.first(values, wanted, "{:,.1f}", highest="most" in claim)
-        known = sorted((value for value in values.values() if value is not None), reverse="most" in claim)
-        tied = len(known) > 1 and known[0] == known[1] == values[wanted]
-        return found._replace(word="not judged") if tied else found
+        return study.first(values, claim.get("most", claim.get("least")), "{:,.1f}", highest="most" in claim)
 
-    claims = {
-        kind: [claim for claim in CLAIMS[kind] if claim["trace"] == trace.paper]
-        for kind in ("change", "limit", "order")
-    }
+    by = _Shared(means, trace)
+    kinds = {"change": changes, "limit": limits, "order": orders, "only": by.only, "slightly": by.slightly}
+    claims = {kind: [claim for claim in CLAIMS[kind] if claim["trace"] == trace.paper] for kind in kinds}
     return study.judge(
         claims,
-        {"change": changes, "limit": limits, "order": orders},
-        lambda claim: _reason(claim, trace, means),
+        kinds,
+        lambda _: _reason(trace, means),
         where=lambda claim: (claim["where"], trace.label),
     )
 
 
-def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Judges the claims on the changes of several policies or shares at once."""
+
+    means: Shares
+    trace: Trace
+
+    def _against_rigid(self, measure: str, policy: str, share: int) -> float | None:
+        means, name = self.means, self.trace.name
+        return study.change(means.rigid(name, measure), means.get(name, policy, measure, share))
+
+    def only(self, claim: study.Claim) -> study.Judged:
+        """One strategy lowers a mean, and none of the others does."""
+        found = {name: self._against_rigid(claim["measure"], name, claim["share"]) for name in STRATEGIES}
+        known = {name: value for name, value in found.items() if value is not None}
+        if len(known) < len(found):
+            return study.Judged(claim["only"], "-", "not judged")
+        lower = [name for name, value in known.items() if value < 0]
+        text = ", ".join(f"{name} {value:+.1f} %" for name, value in known.items())
+        return study.Judged(claim["only"], text, "held" if lower == [claim["only"]] else "differs")
+
+    def slightly(self, claim: study.Claim) -> study.Judged:
+        """A mean rises at all shares from one on, and by no more than the tolerance."""
+        shares = [share for share in self.means.shares(self.trace.name) if share >= claim["from"]]
+        found = [self._against_rigid(claim["measure"], claim["policy"], share) for share in shares]
+        known = [value for value in found if value is not None]
+        text = f"0 to {study.TOLERANCE:+g} %"
+        if not known or len(known) < len(found):
+            return study.Judged(text, "-", "not judged")
+        held = all(0 < value <= study.TOLERANCE for value in known)
+        return study.Judged(text, ", ".join(f"{value:+.1f} %" for value in known), "held" if held else "differs")
+
+
+def _reason(trace: Trace, means: Shares) -> str:
     """What is known: that the workload is another one, and how far off it is before anything is malleable."""
     far = [
         f"rigid {name.removesuffix('_s')} is {here:,.0f}, printed {printed:,.0f}"
@@ -215,8 +247,6 @@ def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
         far += _theta(trace, means)
     if trace.warmup_s is None:
         far.append("a short cut, on which the machine is filling up")
-    if claim["measure"] in ("expands", "shrinks"):
-        far.append("the paper's scheduler decides at every tick, ours where something has changed")
     return "; ".join(far) or "not known"
 
 

@@ -38,7 +38,7 @@ NAME: Final = "sd-policy"
 CLAIMS: Final = study.claims_file(__package__)
 _BIG: Final = 4
 """The workload of section 4.2."""
-_TOLERANCE: Final = f"{study.HOW_JUDGED} A share of jobs holds up to {study.CLOSE:g} points away."
+_TOLERANCE: Final = f"{study.HOW_JUDGED} A share of jobs is held up to {study.LEVEL:g} points away."
 _WORKLOADS: Final = (
     "Workloads 1, 2 and 5 are drawn in the form of Cirne and Berman's model, 3 is a twin of RICC's numbers of jobs and "
     "nodes: synthetic, with loads made so that static backfill has about the paper's makespan and response time. So "
@@ -170,7 +170,7 @@ class _Judge:
         measure = claim["measure"]
         at = self._policy(claim["workload"], claim["policy"], measure)
         found = self.means.change(self._name(claim["workload"]), at, measure, claim.get("than", STATIC))
-        return study.changed(found, claim["printed"], f" ({at})" if claim["policy"] == "best" else "")
+        return study.changed(found, claim, f" ({at})" if claim["policy"] == "best" else "")
 
     def between(self, claim: study.Claim) -> study.Judged:
         """From one workload to another."""
@@ -178,17 +178,18 @@ class _Judge:
             self.means.get(self._name(paper), self._policy(paper, claim["policy"], "slowdown"), "slowdown")
             for paper in (claim["workload"], claim["than"])
         )
-        return study.changed(study.change(before, after), claim["printed"])
+        return study.changed(study.change(before, after), claim)
 
     def falls(self, claim: study.Claim) -> study.Judged:
-        """In all; a step may rise as little as does not matter."""
+        """From each to the next."""
         values = [self.means.get(self._name(claim["workload"]), limit, "slowdown") for limit in claim["order"]]
-        return study.falling(values, " > ".join(claim["order"]), "{:,.1f}", study.CLOSE)
+        return study.falling(values, " > ".join(claim["order"]), "{:,.1f}")
 
     def best(self, claim: study.Claim) -> study.Judged:
-        """Of the limits, by slowdown."""
+        """Of the limits and static backfill, by slowdown."""
         name = self._name(claim["workload"])
-        return study.first({limit: self.means.get(name, limit, "slowdown") for limit in LIMITS}, claim["policy"], None)
+        values = {limit: self.means.get(name, limit, "slowdown") for limit in (STATIC, *LIMITS)}
+        return study.first(values, claim["policy"], None)
 
     def better(self, claim: study.Claim) -> study.Judged:
         """Than static backfill, by slowdown, on the workloads that are there."""
@@ -254,7 +255,7 @@ def _corner(gains: Gains, wanted: float) -> study.Judged:
     found = f"up to x {best:.2f}; larger or longer ones up to x {max(large):.2f}"
     if best <= max(large) or best <= 1:
         return study.Judged(text, found, "differs")
-    return study.Judged(text, found, study.word_for(100 * (1 / best - 1), 100 * (1 / wanted - 1)))
+    return study.Judged(text, found, study.word_for_times(best, wanted))
 
 
 def _kept(gains: Gains, kind: str) -> study.Judged:
@@ -268,16 +269,14 @@ def _kept(gains: Gains, kind: str) -> study.Judged:
         return study.Judged("x >= 1", f"no category of {FEW} jobs", "not judged")
     better = sum(ratio >= 1 for ratio in ratios)
     needed = len(ratios) if kind == "wait" else math.ceil(_NEARLY / 100 * len(ratios))
-    return study.Judged("x >= 1", f"{better} of {len(ratios)} categories", "holds" if better >= needed else "differs")
+    return study.Judged("x >= 1", f"{better} of {len(ratios)} categories", "held" if better >= needed else "differs")
 
 
 def _days(gains: Gains) -> study.Judged:
     """A day counts as kept where its slowdown is not above that of static backfill."""
     kept = sum(day.shared <= day.static for day in gains.days)
     share = 100 * kept / len(gains.days)
-    return study.Judged(
-        "nearly all days", f"{kept} of {len(gains.days)} days", "holds" if share >= _DAYS else "differs"
-    )
+    return study.Judged("nearly all days", f"{kept} of {len(gains.days)} days", "held" if share >= _DAYS else "differs")
 
 
 # Gains of jobs and days [section 4.2, figures 4 to 7] ----------------------------------------------------------------

@@ -310,7 +310,7 @@ def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[st
         if claim["measure"] == "guests":
             verdict = study.near([found[SHARED]["guests"]], claim["printed"])
         else:
-            verdict = study.changed(gained(found, claim["measure"]), claim["printed"])
+            verdict = study.changed(gained(found, claim["measure"]), claim)
         return verdict if enough else verdict._replace(word="not judged")
 
     return study.judge(CLAIMS, {"real": by}, lambda _: _WHY)

@@ -215,6 +215,20 @@ def near(values: Sequence[float | None], printed: float) -> Judged:
     return Judged(text, f"{least}{max(known):.1f} %", _held(all(abs(value - printed) <= LEVEL for value in known)))
 
 
+def amounts(values: Named, printed: float) -> Judged:
+    """Numbers are all the printed one, up to as many percent as a change may be points away, or within the factor."""
+    text, known = f"{printed:g}", _known(values.values())
+    if not known:
+        return Judged(text, "-", "not judged")
+    words: list[Word] = []
+    for value in known:
+        near = abs(value - printed) <= TOLERANCE / 100 * printed
+        far = value > FACTOR * printed or printed > FACTOR * value
+        words.append("held" if near else "differs" if far else "right direction")
+    found = ", ".join(f"{name} {value:.1f}" for name, value in zip(values, known, strict=True))
+    return Judged(text, found, min(words, key=_WORST_FIRST.index))
+
+
 def first(values: Named, wanted: str, form: str | None, *, highest: bool = False) -> Judged:
     """One mean is the lowest, or the highest, of several, and no other is as low; where all are equal, none is.
 

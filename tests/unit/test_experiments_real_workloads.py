@@ -74,6 +74,8 @@ def test_means_are_over_seeds_and_the_best_is_found() -> None:
     assert means.choose("four", "best", "any", "utilization") == ("avg", 100, 90.0)
     assert means.choose("four", "best", "100", "wait_s") == ("avg", 100, 80.0)
     assert means.choose("four", "pref", "any", "wait_s") is None
+    assert means.choose("four", "worst", "any", "wait_s") == ("avg", 100, 80.0)
+    assert means.choose("four", "worst", "any", "utilization") == ("min", 60, 75.0)
     assert change(means.rigid("four", "wait_s"), 50.0) == -50
     assert change(0.0, 50.0) is None
 
@@ -130,6 +132,60 @@ def test_what_rises_slightly_rises_at_all_shares_and_by_little() -> None:
         return {verdict.text: verdict.word for verdict in judged(Shares(rows), [trace])}[text]
 
     assert [word(*both) for both in ((101.0, 104.0), (101.0, 106.0), (101.0, 99.0))] == ["held", "differs", "differs"]
+
+
+def _claims_on_resizes(paper: str, counts: dict[str, tuple[float, float]], **further: float) -> dict[str, str]:
+    """The verdicts where each strategy expands and shrinks a job so often, at both shares."""
+    trace = Trace("real", paper, "Real", FOUR.make, 5.0)
+    rows = [_on("real", "easy", 0, turnaround_s=100.0)]
+    for share in (20, 100):
+        rows += [_on("real", name, share, expands=up, shrinks=down, **further) for name, (up, down) in counts.items()]
+    return {verdict.text: verdict.word for verdict in judged(Shares(rows), [trace])}
+
+
+def test_resizes_are_judged_by_their_number_and_their_order() -> None:
+    printed = {"keep-pref": (11.5, 25.0), "pref": (2.0, 24.0), "min": (3.0, 26.0), "avg": (5.2, 25.5)}
+    words = _claims_on_resizes("haswell", printed)
+    texts = (
+        "keep-pref expands a job over 11 times",
+        "avg expands a job about 5 times",
+        "all strategies shrink a job about 25 times at 20 % malleable",
+        "Haswell: pref resizes least, consistently",
+    )
+    assert [words[text] for text in texts] == ["held"] * 4
+    words = _claims_on_resizes("haswell", printed | {"keep-pref": (6.0, 25.0), "avg": (2.0, 25.0), "pref": (2.0, 30.0)})
+    assert [words[text] for text in texts] == ["right direction", "differs", "right direction", "differs"]
+    text = "keep-pref and avg expand jobs more than twice as often as the others"
+    assert _claims_on_resizes("knl", printed)[text] == "differs"  # min's 3 are more than half of avg's 5.2
+    assert _claims_on_resizes("knl", printed | {"min": (2.5, 26.0)})[text] == "held"
+    text = "keep-pref shrinks jobs about 50 % less often than the others"
+    assert _claims_on_resizes("theta", printed)[text] == "differs"
+    assert _claims_on_resizes("theta", printed | {"keep-pref": (6.0, 12.0)})[text] == "held"
+
+
+def test_pref_has_to_resize_least_at_every_share() -> None:
+    trace = Trace("real", "haswell", "Real", FOUR.make, 5.0)
+    rows = [_on("real", name, 20, expands=1.0 + (name != "pref"), shrinks=1.0) for name in cells.STRATEGIES]
+    rows += [_on("real", name, 100, expands=1.0 + (name == "pref"), shrinks=1.0) for name in cells.STRATEGIES]
+    least = {verdict.text: verdict for verdict in judged(Shares(rows), [trace])}
+    verdict = least["Haswell: pref resizes least, consistently"]
+    assert verdict.word == "differs"
+    assert str(verdict.found).startswith("at 1 of 2 shares; at 20 %: pref 2.0, ")
+
+
+def test_most_of_the_gain_comes_early_or_late() -> None:
+    trace = Trace("real", "knl", "Real", FOUR.make, 5.0)
+    text = "KNL: gains are substantial even at 20 % malleable, most of what turnaround gains"
+
+    def judged_on(at_20: float, at_100: float) -> tuple[str, object]:
+        rows = [_on("real", "easy", 0, turnaround_s=100.0), _on("real", "min", 20, turnaround_s=at_20)]
+        rows.append(_on("real", "avg", 100, turnaround_s=at_100))
+        verdict = {verdict.text: verdict for verdict in judged(Shares(rows), [trace])}[text]
+        return verdict.word, verdict.found
+
+    assert judged_on(60.0, 40.0) == ("held", "67 % (-40.0 of -60.0 %)")
+    assert judged_on(80.0, 40.0) == ("differs", "33 % (-20.0 of -60.0 %)")
+    assert judged_on(110.0, 105.0) == ("not judged", "-")
 
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

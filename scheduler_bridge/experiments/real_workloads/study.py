@@ -135,8 +135,15 @@ class Shares(study.Means):
         return self.get(trace, RIGID, measure, 0)
 
     def choose(self, trace: str, policy: str, share: str, measure: str) -> tuple[str, int, float] | None:
-        """A mean, by a policy or ``best`` (of the strategies) and a share or ``any`` (the best): which one it is."""
-        names = STRATEGIES if policy == "best" else (policy,)
+        """A mean, and which one it is.
+
+        Args:
+            trace: The workload.
+            policy: Or ``best`` or ``worst``, of the strategies.
+            share: Or ``any``: the best, or the worst.
+            measure: What it is of.
+        """
+        names = STRATEGIES if policy in ("best", "worst") else (policy,)
         shares = self.shares(trace) if share == "any" else [int(share)]
         found = [
             (name, percent, value)
@@ -144,7 +151,7 @@ class Shares(study.Means):
             for name in names
             if (value := self.get(trace, name, measure, percent)) is not None
         ]
-        sign = -1 if measure == "utilization" else 1
+        sign = -1 if (measure == "utilization") != (policy == "worst") else 1
         return min(found, key=lambda one: sign * one[2], default=None)
 
 
@@ -153,6 +160,10 @@ class Shares(study.Means):
 _FAR: Final = 10.0
 """In percent: a rigid workload whose mean is farther away from the printed one is called another workload."""
 _THETA_AXIS_S: Final = 4500
+_RESIZES_TRIED: Final = (
+    "why jobs are resized less often is not known; tried on Theta: decisions at ticks of 10 and 60 s besides those at "
+    "events, and submissions on ticks of 10 s, which changes next to nothing"
+)
 _CLAIM_COLUMNS: Final = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
 
 
@@ -193,12 +204,23 @@ def _judged_on(trace: Trace, means: Shares) -> list[study.ClaimVerdict]:
         return study.first(values, claim.get("most", claim.get("least")), "{:,.1f}", highest="most" in claim)
 
     by = _Shared(means, trace)
-    kinds = {"change": changes, "limit": limits, "order": orders, "only": by.only, "slightly": by.slightly}
+    kinds = {
+        "change": changes,
+        "limit": limits,
+        "order": orders,
+        "only": by.only,
+        "slightly": by.slightly,
+        "early": by.early,
+        "fewest": by.fewest,
+        "count": by.counts,
+        "twice": by.twice,
+        "fewer": by.fewer,
+    }
     claims = {kind: [claim for claim in CLAIMS[kind] if claim["trace"] == trace.paper] for kind in kinds}
     return study.judge(
         claims,
         kinds,
-        lambda _: _reason(trace, means),
+        lambda claim: _reason(claim, trace, means),
         where=lambda claim: (claim["where"], trace.label),
     )
 
@@ -235,8 +257,76 @@ class _Shared:
         held = all(0 < value <= study.TOLERANCE for value in known)
         return study.Judged(text, ", ".join(f"{value:+.1f} %" for value in known), "held" if held else "differs")
 
+    def early(self, claim: study.Claim) -> study.Judged:
+        """The best strategy gains at one share more than half of what it gains at most."""
+        measure, name = claim["measure"], self.trace.name
+        rigid = self.means.rigid(name, measure)
+        ends = (self.means.choose(name, "best", share, measure) for share in (str(claim["share"]), "any"))
+        then, most = (study.change(rigid, None if best is None else best[2]) for best in ends)
+        if then is None or most is None or most >= 0:
+            return study.Judged("> 50 % of it", "-", "not judged")
+        part = 100 * then / most
+        return study.Judged(
+            "> 50 % of it", f"{part:.0f} % ({then:+.1f} of {most:+.1f} %)", "held" if part > 50 else "differs"
+        )
 
-def _reason(trace: Trace, means: Shares) -> str:
+    def _events(self, claim: study.Claim, policy: str, share: int) -> float | None:
+        """Expands, shrinks, or ``resizes``, which are both, for each malleable job."""
+        kinds = ("expands", "shrinks") if claim["measure"] == "resizes" else (claim["measure"],)
+        values = [self.means.get(self.trace.name, policy, kind, share) for kind in kinds]
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    def _mean_events(self, claim: study.Claim, policies: Sequence[str]) -> dict[str, float | None]:
+        """Those at the share of the claim, or means over all shares."""
+        shares = [claim["share"]] if "share" in claim else self.means.shares(self.trace.name)
+        found: dict[str, float | None] = {}
+        for policy in policies:
+            values = [self._events(claim, policy, share) for share in shares]
+            known = [value for value in values if value is not None]
+            found[policy] = fmean(known) if known and len(known) == len(values) else None
+        return found
+
+    def fewest(self, claim: study.Claim) -> study.Judged:
+        """A strategy resizes least of all at every share."""
+        wanted = claim["policy"]
+        found = {
+            share: study.first({name: self._events(claim, name, share) for name in STRATEGIES}, wanted, "{:,.1f}")
+            for share in self.means.shares(self.trace.name)
+        }
+        judged = {share: one for share, one in found.items() if one.word != "not judged"}
+        if not judged:
+            return study.Judged(wanted, "-", "not judged")
+        held = [share for share, one in judged.items() if one.word == "held"]
+        first = next(iter(judged))
+        text = f"at {len(held)} of {len(judged)} shares; at {first} %: {judged[first].found}"
+        return study.Judged(wanted, text, "held" if len(held) == len(judged) else "differs")
+
+    def counts(self, claim: study.Claim) -> study.Judged:
+        """So many expands, shrinks or both for each malleable job."""
+        return study.amounts(self._mean_events(claim, claim["policies"]), claim["printed"])
+
+    def twice(self, claim: study.Claim) -> study.Judged:
+        """Each of some strategies has more than twice as many as each of the others."""
+        found = self._mean_events(claim, STRATEGIES)
+        known = {name: value for name, value in found.items() if value is not None}
+        text = "> 2 times"
+        if len(known) < len(found):
+            return study.Judged(text, "-", "not judged")
+        more = min(known[name] for name in claim["policies"])
+        less = max(value for name, value in known.items() if name not in claim["policies"])
+        listed = ", ".join(f"{name} {value:.1f}" for name, value in known.items())
+        return study.Judged(text, listed, "held" if more > 2 * less else "differs")
+
+    def fewer(self, claim: study.Claim) -> study.Judged:
+        """A strategy has so many percent fewer than the others on average."""
+        found = self._mean_events(claim, STRATEGIES)
+        others = [value for name, value in found.items() if name != claim["policy"] and value is not None]
+        mean = fmean(others) if len(others) == len(STRATEGIES) - 1 else None
+        return study.changed(study.change(mean, found[claim["policy"]]), claim)
+
+
+def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
     """What is known: that the workload is another one, and how far off it is before anything is malleable."""
     far = [
         f"rigid {name.removesuffix('_s')} is {here:,.0f}, printed {printed:,.0f}"
@@ -247,6 +337,8 @@ def _reason(trace: Trace, means: Shares) -> str:
         far += _theta(trace, means)
     if trace.warmup_s is None:
         far.append("a short cut, on which the machine is filling up")
+    if claim["measure"] in ("expands", "shrinks", "resizes"):
+        far.append(_RESIZES_TRIED)
     return "; ".join(far) or "not known"
 
 

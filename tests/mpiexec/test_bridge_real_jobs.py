@@ -91,9 +91,12 @@ def test_an_executor_asks_its_scheduler_for_places(serving: Running, tmp_path: P
 
 @pytest.mark.parametrize("serving", ["easy --nodes 3"], indirect=True)
 def test_a_job_that_sizes_itself_gets_what_it_asks_for(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
-    result = tmp_path / "pi.json"
-    _submit(tmp_path, "--nodes", "2", "--launch", "direct", "--", "sleep", "2")
-    _submit(tmp_path, "--min", "1", "--max", "3", "--", *_pi(result, "--target-efficiency", "0.9"))
+    result, computes = tmp_path / "pi.json", tmp_path / "computes"
+    blocker = f"until [ -e {computes} ]; do sleep 0.1; done"
+    _submit(tmp_path, "--nodes", "2", "--launch", "direct", "--", "sh", "-c", blocker)
+    job = _submit(tmp_path, "--min", "1", "--max", "3", "--", *_pi(result, "--target-efficiency", "0.9"))
+    _until("the job computes", lambda: len(list(_places(serving.mark, job))) == 1)
+    computes.touch()
     _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
     found = json.loads(result.read_text(encoding="utf-8"))
     assert found["verified"] is True
@@ -130,6 +133,7 @@ def test_strangers_reach_only_what_proves_itself(serving: Running, tmp_path: Pat
     _until("the job computes", lambda: len(list(_places(serving.mark, job))) == 1)
     subprocess.run([*MALLEABLE, "cancel", "--state", str(tmp_path / "state"), str(blocker)], check=True)
     _until("it has grown", lambda: any(resize["outcome"] == "done" for resize in _report(tmp_path)[1]["resizes"]))
+    _until("it has three places", lambda: len(list(_places(serving.mark, job))) == 3)
     processes = [
         pid for pid in living(serving.mark) if f"MALLEABLE_JOB={job}".encode() in _variables(Path(f"/proc/{pid}"))
     ]

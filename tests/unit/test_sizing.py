@@ -215,7 +215,8 @@ def test_a_program_with_much_work_grows_by_its_own_orders(apgas_job: MakeJob) ->
     outcome, places = job.run()
     assert places > 1
     assert outcome.looks[-1].nodes > 1
-    assert {record.kind for record in job.resizes if record.outcome == "done"} == {"grow"}
+    kinds = [record.kind for record in job.resizes if record.outcome == "done"]
+    assert kinds[0] == "grow", kinds  # on a busy machine it may find that it is too large, too
     assert outcome.seconds <= outcome.node_s <= 4 * outcome.seconds
     assert outcome.held[0] == (0.0, 1)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler_bridge.model import Because, ClusterView, JobSpec, Reservation, wording
+from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, wording
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.plan import Floor, Plan, endings
 
@@ -22,11 +22,8 @@ class InOrder:
             plan.reservations.append(standing)
             return
         line = plan.line(queue, size.need)
-        while (spec := line.next()) is not None:
-            if line.need > plan.usable:
-                plan.reservations.append(plan.reserve(spec, line.need, floor=None))
-                return
-            plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
+        if (blocked := start_in_order(plan, line, size)) is not None:
+            plan.reservations.append(plan.reserve(blocked, line.need, floor=None))
 
     def stands_until(self, view: ClusterView, now: float) -> float:
         """The first one's reservation is the same until a running job is expected to end."""
@@ -45,10 +42,8 @@ class AnyThatFits:
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start every job of the queue that fits when its turn comes."""
         line = plan.line(queue, size.need)
-        while plan.usable > 0 and (spec := line.next()) is not None and line.need <= plan.usable:
-            plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
-        while (room := plan.usable) > 0 and (spec := line.next_fitting(1, room, room, plan.now, plan.now)) is not None:
-            plan.start(spec, size.pick(spec, room), "backfilled: it fits into the free nodes")
+        if plan.usable > 0 and start_in_order(plan, line, size) is not None:
+            start_fitting(plan, line, size)
 
     def stands_until(self, view: ClusterView, now: float) -> float:  # noqa: ARG002 - part of the protocol
         """The time decides nothing."""
@@ -136,6 +131,19 @@ class Easy:
         if reservation.job_id == job.job_id:
             return f"the nodes for it are being released; {reservation}"
         return f"it would delay job {reservation.job_id}: {reservation}, {wording.are(reservation.spare_nodes)} spare"
+
+
+def start_in_order(plan: Plan, line: Line, size: StartSize) -> JobSpec | None:
+    """Start the jobs of ``line`` until one does not fit; return that one, which needs ``line.need`` nodes."""
+    while (spec := line.next()) is not None and line.need <= (usable := plan.usable):
+        plan.start(spec, size.pick(spec, usable), IN_ORDER)
+    return spec
+
+
+def start_fitting(plan: Plan, line: Line, size: StartSize) -> None:
+    """Start every further job of ``line`` that fits, whomever it delays."""
+    while (room := plan.usable) > 0 and (spec := line.next_fitting(1, room, room, plan.now, plan.now)) is not None:
+        plan.start(spec, size.pick(spec, room), "backfilled: it fits into the free nodes")
 
 
 def _standing(plan: Plan, queue: Sequence[JobSpec]) -> Reservation | None:

@@ -1,6 +1,6 @@
-"""The scheduler that the 2024 paper published, as it runs, not as the paper describes it; to replay its real runs.
+"""Published schedulers as they run, not as their papers describe them: the 2024 paper's and the 2025 paper's EASY.
 
-Where the parts differ from the correct ones, their docstrings say so.
+They are there to repeat what the papers measured. Where parts differ from the correct ones, their docstrings say so.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ import math
 from collections.abc import Sequence
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, RunningJob, wording
-from scheduler_bridge.policies.backfill import IN_ORDER, first_end_s, too_few
+from scheduler_bridge.policies.backfill import first_end_s, start_fitting, start_in_order, too_few
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.compose import ComposedPolicy, Moldable, StartSize, at_minimum, by_submission
+from scheduler_bridge.policies.compose import (
+    ComposedPolicy,
+    Moldable,
+    OnlyPreferred,
+    StartSize,
+    at_minimum,
+    by_submission,
+)
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.redistribution import givable_nodes
 from scheduler_bridge.policies.registry import register
@@ -41,9 +48,7 @@ class PublishedEasy:
             plan.reservations += [old for old in plan.view.reservations if any(s.job_id == old.job_id for s in queue)]
             return
         line = plan.line(queue, size.need)
-        while (spec := line.next()) is not None and line.need <= (usable := plan.usable):
-            plan.start(spec, size.pick(spec, usable), IN_ORDER)
-        if spec is None:
+        if (spec := start_in_order(plan, line, size)) is None:
             return
         is_known = any(reservation.job_id == spec.job_id for reservation in plan.view.reservations)
         if is_known or plan.usable > 0:
@@ -72,6 +77,37 @@ class PublishedEasy:
         if reservation is None or reservation.job_id == job.job_id:
             return "none overtakes before the next pass"
         return f"it would not end before job {reservation.job_id} can start: {reservation}"
+
+
+class ByTheClock:
+    """EASY as published by the 2025 paper's authors: the first blocked job is protected while the clock is young.
+
+    They ask whether the *time* at which that job starts is smaller than the *duration* that it asks for, and mean by
+    that whether another job delays it. The time turns out to be that of the pass, since who may overtake fits into the
+    free nodes. So none overtakes until as many seconds have passed since the scheduler began as the first blocked job's
+    walltime has, and every job that fits does so afterwards: in effect that is backfilling without reservations.
+
+    [D] A job that the nodes in service cannot hold (nodes are down) blocks no other.
+    """
+
+    def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
+        """Start jobs in order, and all others that fit if the clock is past the first blocked one's walltime.
+
+        Until then that one's reservation is reported; nothing is computed from it.
+        """
+        line = plan.line(queue, size.need)
+        if (blocked := start_in_order(plan, line, size)) is None:
+            return
+        if plan.now < blocked.walltime_s and line.need <= plan.view.total_nodes:
+            plan.reservations.append(plan.reserve(blocked, line.need, floor=None))
+        else:
+            start_fitting(plan, line, size)
+
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
+        """Too few nodes, or the clock is not past the first blocked job's walltime."""
+        if need > view.free_nodes or reservation is None or reservation.job_id == job.job_id:
+            return too_few(need, view, reservation)
+        return f"none overtakes job {reservation.job_id} until the scheduler's clock is past that job's walltime"
 
 
 class TakeFromAll:
@@ -144,6 +180,24 @@ def easy_compat() -> Policy:
     computed in each pass. [D] A walltime counts from the start of the job's processes, not from the decision.
     """
     return ComposedPolicy("easy-compat", by_submission, PublishedEasy(), Moldable())
+
+
+@register
+def easy_clock_compat() -> Policy:
+    """EASY as the 2025 paper's authors published it: in effect backfilling; for comparison with that paper only.
+
+    It compares the time at which the first blocked job could start with the walltime of that job. So none overtakes it
+    while fewer seconds have passed since the scheduler began than its walltime has; later every job that fits starts,
+    in the order of submission, and nobody is protected. Malleable jobs start on the nodes that they ask for.
+
+    Source: Zojer, Posner, Özden, "Evaluating Malleable Job Scheduling in HPC Clusters using Real-World Workloads",
+    2025, EASY, as in the class RigidEasyBackfillScheduler of a simulator that authors of it published in 2026
+    (FuldaHPC/ElastisimFulda).
+    [D] The published scheduler compares with the walltime of the job that is first when a pass begins, though that one
+    starts; here with the first one that does not. [D] It decides at ticks, too, here at events only. [D] A job that the
+    nodes in service cannot hold blocks no other.
+    """
+    return ComposedPolicy("easy-clock-compat", by_submission, ByTheClock(), OnlyPreferred())
 
 
 @register(pass_interval_s=PASS_INTERVAL_S, cooldown_s=COOLDOWN_S)

@@ -65,6 +65,7 @@ def check_policy(
     need: Callable[[JobSpec], int] = at_minimum,
     protects: Protects = "nothing",
     drains: bool = True,
+    shifts: bool = True,
 ) -> SimResult:
     """Run a policy on ``scenario`` and check everything that can be checked.
 
@@ -84,6 +85,8 @@ def check_policy(
             the first of the queue starts by the time at which, by the walltimes of those that run, there are enough
             nodes for it; whether or not a reservation says so.
         drains: Every job is over at the end, or was refused. Needs all nodes to be back in service.
+        shifts: The policy claims to decide the same if all times are shifted alike, as it should: what the scheduler's
+            clock shows says nothing about jobs.
 
     Returns:
         The result of the run.
@@ -91,7 +94,9 @@ def check_policy(
     Raises:
         AuditError: A check failed; the text says which, where and when.
     """
-    watcher = _Watcher(make_policy(), conserves, need, protects if scenario.is_exact else "nothing")
+    watcher = _Watcher(
+        make_policy(), conserves, need, protects if scenario.is_exact else "nothing", _SHIFT_S if shifts else 0.0
+    )
     auditor = Auditor(
         scenario.node_names,
         scenario.settings.cores_per_node,
@@ -123,11 +128,13 @@ class _Watcher(Around):
         conserves: Conserves,
         need: Callable[[JobSpec], int],
         protects: Protects,
+        shift_s: float,
     ) -> None:
         self.policy = policy
         self._conserves = conserves
         self._need = need
         self._protects = protects
+        self._shift_s = shift_s
         self._first: dict[int, Reservation] = {}
         self._due_s: dict[int, float] = {}
         self._passes: list[tuple[ClusterView, float, list[Decision]]] = []
@@ -182,8 +189,8 @@ class _Watcher(Around):
     def _check_invariance(self, view: ClusterView, now: float) -> None:
         plain = _moved(view, 0.0, rename=False)
         now = _snap(now)
-        expected = [_moved_decision(decision) for decision in self.policy.decide(plain, now)]
-        found = self.policy.decide(_moved(view, _SHIFT_S, rename=True), now + _SHIFT_S)
+        expected = [_moved_decision(decision, self._shift_s) for decision in self.policy.decide(plain, now)]
+        found = self.policy.decide(_moved(view, self._shift_s, rename=True), now + self._shift_s)
         expected, found = ([_plain(decision, view) for decision in decisions] for decisions in (expected, found))
         if found != expected:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
@@ -352,12 +359,10 @@ def _plain(decision: Decision, view: ClusterView) -> Decision:
     return structs.replace(decision, reason="")
 
 
-def _moved_decision(decision: Decision) -> Decision:
+def _moved_decision(decision: Decision, shift_s: float) -> Decision:
     if isinstance(decision, Reserve):
         reservation = decision.reservation
-        moved = structs.replace(
-            reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S
-        )
+        moved = structs.replace(reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + shift_s)
         return Reserve(moved)
     if isinstance(decision, Stand):
         return decision

@@ -186,5 +186,5 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
         assert replayed.recorder.record() == log_state.recorder.record()
         assert replayed.busy_node_s == log_state.busy_node_s
         kinds |= {order.kind for order in jobs.orders}
-    still = policy in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty")
+    still = policy in ("fcfs", "backfilling", "easy", "easy-compat", "easy-clock-compat", "conservative", "penalty")
     assert kinds == (set() if still else {"workers"} if policy == "sd-policy" else {"grow", "shrink"})

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.real_workloads import cells
 from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Grid, Trace, simulated, timeline
-from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, judged, printed, run
+from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, _beside, judged, printed, run
 from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.study_report import write_report
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping, default_form
@@ -52,9 +52,9 @@ def test_the_machine_over_time() -> None:
 
 def test_an_interrupted_plan_has_the_first_seed_first_and_rigid_jobs_once() -> None:
     wanted = Grid((50, 100), (1, 2)).cells([FOUR])
-    assert wanted[0] == Cell("four", "easy", 0, 0)
-    assert len(wanted) == len(set(wanted)) == 1 + 2 * 2 * 5
-    assert [cell.seed for cell in wanted[1:]] == [1] * 10 + [2] * 10
+    assert wanted[:2] == [Cell("four", "easy", 0, 0), Cell("four", "easy-clock-compat", 0, 0)]
+    assert len(wanted) == len(set(wanted)) == 2 + 2 * 2 * 5
+    assert [cell.seed for cell in wanted[2:]] == [1] * 10 + [2] * 10
 
 
 def _row(policy: str, share: int, seed: int = 1, **figures: float) -> Row:
@@ -186,6 +186,20 @@ def test_most_of_the_gain_comes_early_or_late() -> None:
     assert judged_on(60.0, 40.0) == ("held", "67 % (-40.0 of -60.0 %)")
     assert judged_on(80.0, 40.0) == ("differs", "33 % (-20.0 of -60.0 %)")
     assert judged_on(110.0, 105.0) == ("not judged", "-")
+
+
+def test_changes_are_shown_from_the_correct_and_from_the_published_baseline() -> None:
+    rows = [_row("easy", 0, turnaround_s=200.0), _row("easy-clock-compat", 0, turnaround_s=400.0)]
+    means = Shares([*rows, *(_row(name, 100, turnaround_s=100.0) for name in ("min", "avg", "pref", "keep-pref"))])
+    verdicts = {verdict.text: verdict for verdict in judged(means, [FOUR])}
+    turnaround = verdicts["turnaround falls from 2,391 to 792 s"]
+    assert (turnaround.found, turnaround.beside) == ("-50.0 % (keep-pref, 100 %)", ("-75.0 % (keep-pref, 100 %)",))
+    assert turnaround.word == "right direction"  # -66.87 % is printed; the change from the correct baseline is judged
+    assert verdicts["keep-pref expands most often"].beside == (None,)
+    table = _beside(means, [FOUR])
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (row["rigid"], row["published EASY"]) == (200, 400)
+    assert (row["change %"], row["from the published %"], row["paper's %"]) == (-50, -75, -66.87)
 
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

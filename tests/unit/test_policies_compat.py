@@ -1,4 +1,4 @@
-"""Hand-computed passes and timelines for the policies as the 2024 paper's scheduler has them."""
+"""Hand-computed passes and timelines for the policies as the papers' published schedulers have them."""
 
 from __future__ import annotations
 
@@ -184,7 +184,58 @@ def test_a_timeline_with_too_many_nodes_released() -> None:
     assert [record.end_s for record in records.values()] == [18.0, 18.0, 8.0]
 
 
+@pytest.mark.parametrize(("walltime_s", "overtakes"), [(NOW, True), (NOW + 1.0, False)])
+def test_by_the_clock_none_overtakes_until_the_first_ones_walltime_has_passed(
+    walltime_s: float, overtakes: bool
+) -> None:
+    # 4 nodes, 2 free, 100 s on the clock. The first job needs 3. Job 2 would delay it by 4,100 s, until 5,000 s.
+    jobs = [running(rigid(1, 2), 2)]
+    queue = [rigid(HEAD, 3, walltime_s), rigid(2, 2, 4900.0), rigid(3, 1, 10.0)]
+    assert decide("easy-clock-compat", 4, queue, jobs) == ([(Start, 2, 2)] if overtakes else [])
+    assert decide("easy", 4, queue, jobs) == [(Start, 3, 1)]
+    view = ClusterView(4, 2, tuple(queue), tuple(jobs))
+    policy = policies.get("easy-clock-compat")
+    promised = [d.reservation for d in policy.decide(view, NOW) if isinstance(d, Reserve)]
+    assert [reservation.job_id for reservation in promised] == ([] if overtakes else [HEAD])
+    if promised:
+        why = policy.why_waiting(view, queue[1], promised[0])
+        assert why == f"none overtakes job {HEAD} until the scheduler's clock is past that job's walltime"
+
+
+def test_by_the_clock_the_first_one_that_is_blocked_decides_not_those_that_start_before_it() -> None:
+    # 4 nodes. Job 1 (1 node, 5,000 s) starts; the first that is blocked is the next one (4 nodes, 50 s): the clock is
+    # past that, and job 3 overtakes.
+    queue = [rigid(1, 1, 5000.0), rigid(HEAD, 4, 50.0), rigid(3, 3, 5000.0)]
+    assert decide("easy-clock-compat", 4, queue, []) == [(Start, 1, 1), (Start, 3, 3)]
+
+
+def test_by_the_clock_a_job_that_no_nodes_in_service_can_hold_blocks_no_other() -> None:
+    queue = [rigid(HEAD, 5, 5000.0), rigid(2, 2, 5000.0)]
+    assert decide("easy-clock-compat", 4, queue, []) == [(Start, 2, 2)]
+
+
+def test_by_the_clock_a_malleable_job_starts_on_the_nodes_that_it_asks_for() -> None:
+    job = structs.replace(malleable(1, 2, 8), nodes=5)
+    assert decide("easy-clock-compat", 8, [job], []) == [(Start, 1, 5)]
+    assert decide("easy-clock-compat", 8, [job], [running(rigid(2, 4), 4)]) == []
+
+
+def test_by_the_clock_the_first_job_is_delayed_once_the_clock_is_past_its_walltime() -> None:
+    # 4 nodes. 0 s: job 0 (3 nodes, 100 s). Job 1 (4 nodes, 50 s) waits, and protects itself until 50 s: job 2 (1 node,
+    # 200 s, submitted at 10 s) does not start then. 60 s: job 3 is submitted, the clock is past 50 s, and job 2 starts
+    # until 260 s. Under EASY job 1 starts at 100 s.
+    jobs = [
+        simulated(rigid(0, 3, 100.0), 100.0),
+        simulated(rigid(1, 4, 50.0), 50.0),
+        simulated(rigid(2, 1, 200.0, submit_s=10.0), 200.0),
+        simulated(rigid(3, 4, 10.0, submit_s=60.0), 10.0),
+    ]
+    assert starts(simulate(4, policies.get("easy-clock-compat"), jobs)) == [0, 260, 60, 310]
+    assert starts(simulate(4, policies.get("easy"), jobs)) == [0, 100, 150, 350]
+
+
 def test_they_bring_their_own_timing() -> None:
+    assert settings_for("easy-clock-compat") == Settings()
     assert settings_for("easy-compat") == Settings(pass_interval_s=5.0)
     assert settings_for("malleable-compat") == Settings(pass_interval_s=5.0, cooldown_s=60.0)
     assert settings_for("easy") == Settings()

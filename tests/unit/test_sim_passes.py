@@ -113,7 +113,9 @@ class Sworn(EveryPass):
 
 
 @pytest.mark.parametrize("malleable", [False, True])
-@pytest.mark.parametrize("name", [*POLICIES, "easy", "backfilling", "easy-compat", "malleable-compat"])
+@pytest.mark.parametrize(
+    "name", [*POLICIES, "easy", "backfilling", "easy-compat", "easy-clock-compat", "malleable-compat"]
+)
 def test_passes_that_decide_nothing_are_left_out_and_change_nothing(name: str, malleable: bool) -> None:
     """They come every second or so, by additions that are not exact, and some jobs run longer than they may."""
     draw = random.Random(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, overload
 
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import AnyIndex, Index, JobSpec, Key, Need, QueueKey, RunningJob, UserKey
+from scheduler_bridge.model import AnyIndex, Index, JobSpec, Key, Need, QueueKey, RunningJob, UserKey, aged
 
 # The queue in blocks that know their smallest jobs, so that a search passes whole blocks over -------------------------
 
@@ -252,19 +252,23 @@ class QueueByUser(RankedQueue):
         key: What the users are sorted by, smallest first.
         jobs: All waiting jobs, by id.
         accuracy: The users' accuracies, which change.
+        age_s: Seconds waited that count as much as 1 less in the key; 0: what was waited does not count.
     """
 
-    def __init__(self, key: UserKey, jobs: Mapping[int, TrackedJob], accuracy: Mapping[str, float]) -> None:
+    def __init__(
+        self, key: UserKey, jobs: Mapping[int, TrackedJob], accuracy: Mapping[str, float], age_s: float
+    ) -> None:
         self._known: dict[str, Any] = {}
         self._of_user = key
         self._accuracy = accuracy
+        self._age_s = age_s
         super().__init__(self._by_user, jobs)
 
     def _by_user(self, spec: JobSpec) -> Any:
         user = spec.user
         if user not in self._known:
             self._known[user] = self._of_user(self._accuracy.get(user))
-        return self._known[user]
+        return aged(self._known[user], spec, self._age_s)
 
     def learn(self, user: str) -> None:
         """Give the user's jobs other places if the user's accuracy has changed so much."""
@@ -309,7 +313,7 @@ class Lookups:
         self._indices: list[Index] = []  # all of these three
         self._lines: dict[Need, WaitingIndex] = {}
         self._ranked: dict[QueueKey, RankedQueue] = {}
-        self._by_user: dict[UserKey, QueueByUser] = {}
+        self._by_user: dict[tuple[UserKey, float], QueueByUser] = {}
         self._queues: list[WaitingIndex | RankedQueue] = []  # all of these three
         self._releasing: dict[int, RunningJob] | None = None  # that are about to release nodes; None: not known
 
@@ -403,12 +407,13 @@ class Lookups:
             queue = _keep(self._ranked, key, RankedQueue(key, self.queue.jobs), self._queues)
         return queue
 
-    def queue_by_user(self, key: UserKey, accuracy: Mapping[str, float]) -> RankedQueue:
+    def queue_by_user(self, key: UserKey, age_s: float, accuracy: Mapping[str, float]) -> RankedQueue:
         """The waiting jobs in the order of a key of their users, whose accuracies change."""
         if self._stale:
             self.follow()
-        if (queue := self._by_user.get(key)) is None:
-            queue = _keep(self._by_user, key, QueueByUser(key, self.queue.jobs, accuracy), self._queues)
+        if (queue := self._by_user.get((key, age_s))) is None:
+            made = QueueByUser(key, self.queue.jobs, accuracy, age_s)
+            queue = _keep(self._by_user, (key, age_s), made, self._queues)
         return queue
 
     def reorder(self) -> None:

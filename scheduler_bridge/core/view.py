@@ -126,9 +126,9 @@ class LiveView(ClusterView):
         """The waiting jobs in the order of ``key``."""
         return self._lookups.queue_by(key)
 
-    def queue_by_user(self, key: UserKey) -> Sequence[JobSpec]:
-        """The waiting jobs in the order of a key of their users."""
-        return self._lookups.queue_by_user(key, self.accuracy)
+    def queue_by_user(self, key: UserKey, age_s: float = 0.0) -> Sequence[JobSpec]:
+        """The waiting jobs in the order of a key of their users, and of the time that they have waited."""
+        return self._lookups.queue_by_user(key, age_s, self.accuracy)
 
     def snapshot(self) -> ClusterView:
         """The view as it is now, to be kept."""

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from scheduler_bridge.model import wording
 from scheduler_bridge.model.allocation import EVERY_NODE, Allocation, NodeFilter
-from scheduler_bridge.model.cluster import AnyIndex, ClusterView, Index, Key, Line, Need, QueueKey, RunningJob, UserKey
+from scheduler_bridge.model.cluster import (
+    AnyIndex,
+    ClusterView,
+    Index,
+    Key,
+    Line,
+    Need,
+    QueueKey,
+    RunningJob,
+    UserKey,
+    aged,
+)
 from scheduler_bridge.model.job import InvalidJobError, JobClass, JobSpec
 from scheduler_bridge.model.reservation import AdvanceReservation, InvalidReservationError, Reservation
 from scheduler_bridge.model.wording import Because, Reason
@@ -33,5 +44,6 @@ __all__ = [
     "Reservation",
     "RunningJob",
     "UserKey",
+    "aged",
     "wording",
 ]

@@ -120,6 +120,11 @@ class UserKey(Protocol):
         """Something to sort by, smallest first, from the user's accuracy; None: no job of the user's has ended yet."""
 
 
+def aged(value: Any, spec: JobSpec, age_s: float) -> Any:
+    """Where a job stands whose user's key is ``value``, see ``queue_by_user``: all age alike, so it stays the same."""
+    return spec.submit_s + age_s * value if age_s else value
+
+
 @dataclass(frozen=True)
 class ClusterView:
     """The whole state that a policy decides on.
@@ -203,9 +208,14 @@ class ClusterView:
         """The waiting jobs in the order of ``key``, those with the same one in the order of the queue."""
         return sorted(self.queue, key=key)
 
-    def queue_by_user(self, key: UserKey) -> Sequence[JobSpec]:
-        """The waiting jobs in the order of a key of their users, those with the same one in the order of the queue."""
-        return sorted(self.queue, key=lambda spec: key(self.accuracy.get(spec.user)))
+    def queue_by_user(self, key: UserKey, age_s: float = 0.0) -> Sequence[JobSpec]:
+        """The waiting jobs in the order of a key of their users, those with the same one in the order of the queue.
+
+        Args:
+            key: Of a user; a number where there is an ``age_s``.
+            age_s: Seconds waited that count as much as 1 less in the key; 0: what was waited does not count.
+        """
+        return sorted(self.queue, key=lambda spec: aged(key(self.accuracy.get(spec.user)), spec, age_s))
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``, which an order made of this view's, with the nodes that they need."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.compose import ComposedPolicy, by_submission
+from scheduler_bridge.policies.compose import ComposedPolicy, QueueOrder, by_submission
 from scheduler_bridge.policies.registry import InvalidParameterError, get, parse, register
 
 _LIMITS: Final = (0.2, 0.4, 0.6, 0.8)
@@ -22,9 +24,18 @@ def priority(accuracy: float | None) -> int:
     return _NEWCOMER if accuracy is None else 1 + bisect_right(_LIMITS, accuracy)
 
 
-def by_accuracy(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
-    """Jobs of users with good walltimes first; among equals, first come, first served."""
-    return view.queue_by_user(_best_first)
+@cache
+def by_accuracy(age_s: float = 0.0) -> QueueOrder:
+    """Jobs of users with good walltimes first; among equals, first come, first served.
+
+    Args:
+        age_s: Seconds waited that count as much as one priority; 0: what was waited does not count.
+    """
+
+    def order(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
+        return view.queue_by_user(_best_first, age_s)
+
+    return order
 
 
 def _best_first(accuracy: float | None) -> int:
@@ -32,7 +43,7 @@ def _best_first(accuracy: float | None) -> int:
 
 
 @register
-def penalty(over: str = "easy") -> Policy:
+def penalty(over: str = "easy", age_s: float = 0.0) -> Policy:
     """Penalty (PSP): users whose jobs use what they ask for come first, over any other policy.
 
     A user's accuracy is the mean of runtime divided by walltime over the last ten jobs that ended. Jobs are queued by
@@ -41,15 +52,19 @@ def penalty(over: str = "easy") -> Policy:
 
     Parameters: ``over``, the policy whose backfilling, start sizes and redistribution are used (``easy``, as in the
     paper's scheduler, or any other that takes the order of submission); its parameters may follow, as in
-    ``mebf:expand=intensive,theta=0.5``.
+    ``mebf:expand=intensive,theta=0.5``. ``age_s``: a job gains one priority, without a limit, for each so many seconds
+    since its submission, as by the age factor of Slurm's multifactor priority; 0, as in the paper: it gains none.
 
     Source: Rocchetti, Iturriaga, Nesmachnow, "Including accurate user estimates in HPC schedulers: an empirical
     analysis", 2016, section 4 and table 1.
-    [D] Users without a history are in the middle priority. [D] Jobs that ended by themselves or at their walltime
-    count; failed, cancelled and lost ones do not. [D] A resized job counts like any other.
+    [D] With ``age_s``, parts of a priority count, too: who was submitted age_s earlier is as urgent as who has one
+    priority more. [D] Users without a history are in the middle priority. [D] Jobs that ended by themselves or at their
+    walltime count; failed, cancelled and lost ones do not. [D] A resized job counts like any other.
     """
+    if not (math.isfinite(age_s) and age_s >= 0):
+        raise InvalidParameterError(f"penalty: age_s is {age_s!r}, must be a number of seconds, not negative")
     name, _, rest = over.partition(":")
     base = get(name, **parse(name, rest.split(",") if rest else ()))
     if not isinstance(base, ComposedPolicy) or base.order is not by_submission:
         raise InvalidParameterError(f"penalty needs a policy that takes the order of submission, {over!r} has another")
-    return replace(base, name="penalty", order=by_accuracy)
+    return replace(base, name="penalty", order=by_accuracy(age_s))

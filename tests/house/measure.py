@@ -83,6 +83,7 @@ ADDED = {
     "benchmarks.harvest, which takes them back again and again": (1, 440),
     "the gate of v1 for real programs: addresses, names, late answers, variables of scripts": (0, 400),
     "jobs that size themselves, live and simulated, and benchmarks.sizing": (4, 1_345),
+    "the penalty policy with jobs that age, and its experiment with and without": (0, 65),
     "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),
     "one rule for the claims of all papers, orders of all policies, resizes and early gains": (0, 260),
 }

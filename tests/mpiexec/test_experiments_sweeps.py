@@ -87,7 +87,7 @@ def test_the_command_simulates_on_places(start: int, tmp_path: Path, leftovers: 
     assert job.rc == 0, job.err
     leftovers.check(job.mark)
     assert set(json.loads(job.out)["tables"]) == {"table-3", "claims", "workloads"}
-    assert len(rows(tmp_path / "out" / "cells-small.csv")) == 1 + 48
+    assert len(rows(tmp_path / "out" / "cells-small.csv")) == 1 + 72
 
 
 def test_the_places_of_mpiexec_are_those_that_it_starts(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("best-use", {"patience": 1.0, "haste": 1.0, "ratio": 1.0, "worth_s": 0.0}),
     ("best-use", IN_ORDER),
     ("penalty", {"over": "conservative"}),
-    ("penalty", {"over": "avg"}),
+    ("penalty", {"over": "avg", "age_s": 10.0}),
     ("sd-policy", {"max_slowdown": "inf", "mates": 3, "jobs_per_node": 3, "free_nodes": "yes"}),
     ("sd-policy", {"max_slowdown": "dynamic", "considered": 2, "sharing_factor": 0.7}),
     ("sd-policy", {"max_slowdown": "inf", "jobs_per_node": 3, "free_nodes": "yes", "nodes": "n000[0135]"}),

@@ -150,7 +150,8 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     for index in lookups._lines.values():
         assert index.least_need == min([need for block in index.blocks for need in block.needs], default=1 << 60)
     orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *lookups._ranked]]
-    orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *lookups._by_user]]
+    by_user = [(by_accuracy, 0.0), (by_accuracy, 30.0), *lookups._by_user]
+    orders += [(live.queue_by_user(*asked), plain.queue_by_user(*asked)) for asked in by_user]
     # keys that are new each time cost time, and leave nothing behind
     orders.append((live.queue_by(partial(by_work)), plain.queue_by(by_work)))
     assert live.total(partial(MEASURES[0])) == plain.total(MEASURES[0])
@@ -194,7 +195,9 @@ class Jobs:
             low = high = nodes
         job_class: JobClass = "rigid" if low == high else "malleable"
         walltime_s = float(rng.randint(50, 500))
-        self.specs[job_id] = JobSpec(job_id, "j", rng.choice("ab"), job_class, nodes, low, high, walltime_s, 0.0)
+        self.specs[job_id] = JobSpec(
+            job_id, "j", rng.choice("ab"), job_class, nodes, low, high, walltime_s, 7.0 * job_id
+        )
         return self.specs[job_id]
 
     def node(self) -> Event:

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.penalty import cells
-from scheduler_bridge.experiments.penalty.cells import COLUMNS, figures_of
+from scheduler_bridge.experiments.penalty.cells import AGED, COLUMNS, figures_of
 from scheduler_bridge.experiments.penalty.study import CLAIMS, judged, run
 from scheduler_bridge.experiments.study import Means
 from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Sweeping
@@ -71,6 +71,21 @@ def test_a_claim_on_a_class_without_users_is_not_judged_and_others_have_a_reason
     assert far.reason.startswith("not known")
 
 
+def test_aging_is_named_as_a_reason_where_it_makes_a_claim_hold() -> None:
+    waits = {"penalty": (900.0, 100.0), AGED: (288.0, 100.0), "easy": (120.0, 100.0)}
+    empty: Figures = dict.fromkeys(COLUMNS)
+    rows = [
+        Row(Cell("CFG", policy, 0, 1), {**empty, "a1_wait_min": worst, "a5_wait_min": best})
+        for policy, (worst, best) in waits.items()
+    ]
+    text = "CFG: the best class waits 2.88 times less than a1"
+    plain, aged = ({v.text: v for v in judged(Means(rows), policy)}[text] for policy in ("penalty", AGED))
+    assert (plain.found, plain.beside) == ("9.00", ("2.88", aged.word, "1.20"))
+    assert plain.word != aged.word
+    assert "with aging it is so" in plain.reason
+    assert not aged.reason
+
+
 def test_users_who_estimate_well_wait_less(tmp_path: Path) -> None:
     report = run(Sweeping("small", tmp_path, form="csv", seeds=(1,)), jobs=1000)
     rows = {(row[0], row[1]): row for row in report.tables[0].rows}
@@ -80,7 +95,7 @@ def test_users_who_estimate_well_wait_less(tmp_path: Path) -> None:
     assert isinstance(best[3], float)
     assert worst[3] > 2 * best[3]
     assert "workloads a scenario" in report.verdict
-    assert len((tmp_path / "cells-small.csv").read_text().splitlines()) == 1 + 12
+    assert len((tmp_path / "cells-small.csv").read_text().splitlines()) == 1 + 18
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

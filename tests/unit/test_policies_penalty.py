@@ -34,6 +34,36 @@ def test_good_estimators_come_first_and_newcomers_in_the_middle() -> None:
     assert started == [2, 4, 1, 0, 3]
 
 
+@pytest.mark.parametrize(
+    ("age_s", "expected"), [(0.0, [3, 2, 1, 0]), (100.0, [3, 0, 2, 1]), (50.0, [0, 3, 2, 1]), (1.0, [0, 1, 2, 3])]
+)
+def test_waiting_gains_priorities(age_s: float, expected: list[int]) -> None:
+    # Priorities 1, 3, 4 and 5, submitted at 0, 300, 310 and 320 s. With 100 s a priority they come as if submitted at
+    # -100, 0, -90 and -180 s; with 50 s at -50, 150, 110 and 70 s; with 1 s the order of submission is left.
+    users = ("bad", "new", "fair", "good")
+    submitted = zip(users, (0.0, 300.0, 310.0, 320.0), strict=True)
+    queue = tuple(job(index, user, submit_s=at)[0].spec() for index, (user, at) in enumerate(submitted))
+    view = ClusterView(4, 4, queue, (), accuracy={"good": 0.9, "fair": 0.7, "bad": 0.1})
+    for now in (320.0, 9000.0):
+        decided = policies.get("penalty", age_s=age_s).decide(view, now)
+        assert [d.job_id for d in decided if isinstance(d, Start)] == expected
+
+
+@pytest.mark.parametrize("age_s", [-1.0, float("inf"), float("nan")])
+def test_an_age_is_a_number_of_seconds(age_s: float) -> None:
+    with pytest.raises(policies.InvalidParameterError, match="age_s is"):
+        policies.get("penalty", age_s=age_s)
+
+
+def test_timeline_with_aging() -> None:
+    # As in the timeline below, but a job gains a priority each second: bad's second job, submitted a second earlier
+    # with four priorities less, comes as if submitted at 4 s, good's at 1 s. With 0.1 s: at 4.9 and 5.5 s.
+    jobs = [job(0, "bad", 1.0), job(1, "good"), job(2, "bad", 1.0, submit_s=5.0), job(3, "good", submit_s=6.0)]
+    slow, fast = (simulate(1, policies.get("penalty", age_s=age_s), jobs).records.values() for age_s in (1.0, 0.1))
+    assert [record.start_s for record in slow] == [0, 1, 21, 11]
+    assert [record.start_s for record in fast] == [0, 1, 11, 12]
+
+
 def test_the_reservation_is_the_best_estimators() -> None:
     queue = (job(0, "bad")[0].spec(), JobSpec(1, "r", "good", "rigid", 2, 2, 2, 10.0, 0.0))
     view = ClusterView(2, 0, queue, (), accuracy={"good": 0.9, "bad": 0.1})

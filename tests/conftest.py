@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from support import ROOT, Leftovers
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
+
+# A shell that runs the tests in the background has SIGINT ignored; the jobs would inherit that, and none could be
+# interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An installation older than the entry point of the plugin knows its fixture, too.
 pytest_plugins = ["apgas.testing.pytest_plugin", "pytester"]

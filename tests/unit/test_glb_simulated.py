@@ -21,7 +21,8 @@ from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import messages, runner
 from glb.coordinator import Computation, Progress
-from glb.core.place import PlaceCore
+from glb.core.pacing import Granularity
+from glb.core.place import EXPECTED_CALLS, PlaceCore
 from glb.runner import Worker
 from glb.testing import Numbers, Total
 
@@ -381,3 +382,27 @@ def test_an_order_for_workers_needs_a_computation(apgas_job: MakeJob) -> None:
     assert "no computation runs" in records[0][2]
     assert records[-1] == ("workers", "done", "")
     assert 3 in workers
+
+
+@pytest.mark.parametrize(("very_long", "fewest", "most"), [(False, EXPECTED_CALLS, EXPECTED_CALLS), (True, 50, 60)])
+def test_before_long_calls_work_is_set_out_only_while_others_may_ask(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, very_long: bool, fewest: int, most: int
+) -> None:
+    """On one place none ever asks, so those of the beginning are all, unless the calls are very long."""
+    look, times = PlaceCore.look, Counter[bool]()
+
+    def observe(self: Granularity, tasks: int, seconds: float) -> None:
+        self.long, self.very_long = True, very_long
+
+    def counted(self: PlaceCore[Total], slot: int, bag: Numbers, long: int = 0) -> object:
+        times[long > 0] += 1
+        return look(self, slot, bag, long)
+
+    monkeypatch.setattr(Granularity, "observe", observe)
+    monkeypatch.setattr(PlaceCore, "look", counted)
+
+    def main() -> int:
+        return glb.compute(Numbers(list(range(50))), Total, glb.Config(workers=1, granularity=1)).statistics.tasks
+
+    assert apgas_job(main, places=1).run() == 50
+    assert fewest <= times[True] <= most, times

@@ -236,19 +236,16 @@ class Contenders:
         """Send each contender its command, so that they work at the same time, and return the answers.
 
         Raises:
-            ContenderFailed: One has not answered within ``limit_s``, or with an error; it has been ended.
+            ContenderFailed: One has not answered within ``limit_s``, or with an error; all of them have been ended.
         """
-        answers = []
-        child = next(iter(commands))
         try:
             for child, command in commands.items():
                 child.send(command)
-            for child in commands:
-                answers.append(child.answer(limit_s))
+            return [child.answer(limit_s) for child in commands]
         except ContenderFailed:
-            self._end(child)
+            for child in commands:  # an answer that is still to come would be taken for that to the next command
+                self._end(child)
             raise
-        return answers
 
     def _end(self, child: Child) -> None:
         self._children.remove(child)

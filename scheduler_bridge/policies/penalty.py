@@ -6,12 +6,12 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.compose import ComposedPolicy, QueueOrder, by_submission
+from scheduler_bridge.policies.compose import ComposedPolicy, by_submission
 from scheduler_bridge.policies.registry import InvalidParameterError, get, parse, register
 
 _LIMITS: Final = (0.2, 0.4, 0.6, 0.8)
@@ -24,18 +24,15 @@ def priority(accuracy: float | None) -> int:
     return _NEWCOMER if accuracy is None else 1 + bisect_right(_LIMITS, accuracy)
 
 
-@cache
-def by_accuracy(age_s: float = 0.0) -> QueueOrder:
+def by_accuracy(view: ClusterView, now: float, age_s: float = 0.0) -> Sequence[JobSpec]:  # noqa: ARG001 - as in others
     """Jobs of users with good walltimes first; among equals, first come, first served.
 
     Args:
+        view: Which jobs wait, and how accurate their users are.
+        now: Decides nothing: all jobs age alike.
         age_s: Seconds waited that count as much as one priority; 0: what was waited does not count.
     """
-
-    def order(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
-        return view.queue_by_user(_best_first, age_s)
-
-    return order
+    return view.queue_by_user(_best_first, age_s)
 
 
 def _best_first(accuracy: float | None) -> int:
@@ -52,8 +49,9 @@ def penalty(over: str = "easy", age_s: float = 0.0) -> Policy:
 
     Parameters: ``over``, the policy whose backfilling, start sizes and redistribution are used (``easy``, as in the
     paper's scheduler, or any other that takes the order of submission); its parameters may follow, as in
-    ``mebf:expand=intensive,theta=0.5``. ``age_s``: a job gains one priority, without a limit, for each so many seconds
-    since its submission, as by the age factor of Slurm's multifactor priority; 0, as in the paper: it gains none.
+    ``mebf:expand=intensive,theta=0.5``. ``age_s``: a job gains one priority, without a limit, each time that this
+    number of seconds has passed since its submission, as by the age factor of Slurm's multifactor priority; 0, as in
+    the paper: it gains none.
 
     Source: Rocchetti, Iturriaga, Nesmachnow, "Including accurate user estimates in HPC schedulers: an empirical
     analysis", 2016, section 4 and table 1.
@@ -67,4 +65,4 @@ def penalty(over: str = "easy", age_s: float = 0.0) -> Policy:
     base = get(name, **parse(name, rest.split(",") if rest else ()))
     if not isinstance(base, ComposedPolicy) or base.order is not by_submission:
         raise InvalidParameterError(f"penalty needs a policy that takes the order of submission, {over!r} has another")
-    return replace(base, name="penalty", order=by_accuracy(age_s))
+    return replace(base, name="penalty", order=partial(by_accuracy, age_s=age_s))

@@ -47,7 +47,7 @@ R = TypeVar("R", bound=Result)
 
 
 EXPECTED_CALLS: Final = 16
-"""For so many looks after a thief has asked others are expected to ask, too."""
+"""Number of looks, after a thief has asked, during which others are expected to ask, too."""
 _IDLE: Final = {Search.RESTING: Phase.JOINING, Search.ASKING: Phase.STEALING, Search.WAITING: Phase.WAITING}
 
 

@@ -78,7 +78,7 @@ Named: TypeAlias = Mapping[str, float | None]
 TOLERANCE: Final = 5.0
 """In points: a change is held where it has the printed direction and is no farther away from the printed one."""
 FACTOR: Final = 2.0
-"""A change in the right direction is at most so many times as large as the printed one, and as small."""
+"""How many times a change in the right direction is at most larger, or smaller, than the printed one."""
 LEVEL: Final = 3.0
 """In points: a share or a utilization, which is no change, is held where it is no farther away from the printed one."""
 HOW_JUDGED: Final = (

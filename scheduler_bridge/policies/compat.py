@@ -80,7 +80,7 @@ class PublishedEasy:
 
 
 class ByTheClock:
-    """EASY as published by the 2025 paper's authors: the first blocked job is protected while the clock is young.
+    """EASY as published by the 2025 paper's authors: it protects the first blocked job in the beginning only.
 
     They ask whether the *time* at which that job starts is smaller than the *duration* that it asks for, and mean by
     that whether another job delays it. The time turns out to be that of the pass, since who may overtake fits into the
@@ -188,7 +188,7 @@ def easy_clock_compat() -> Policy:
 
     It compares the time at which the first blocked job could start with the walltime of that job. So none overtakes it
     while fewer seconds have passed since the scheduler began than its walltime has; later every job that fits starts,
-    in the order of submission, and nobody is protected. Malleable jobs start on the nodes that they ask for.
+    in the order of submission, and no job is protected. Malleable jobs start on the nodes that they ask for.
 
     Source: Zojer, Posner, Özden, "Evaluating Malleable Job Scheduling in HPC Clusters using Real-World Workloads",
     2025, EASY, as in the class RigidEasyBackfillScheduler of a simulator that authors of it published in 2026

@@ -24,7 +24,7 @@ SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1, 2, 3, 4), "full": tup
 CLASSES: Final = ("a1", "a2", "a3", "a4", "a5")
 AGED: Final = "penalty-aged"
 AGE_S: Final = 3600.0
-"""Fitted: so many seconds of waiting are worth a priority in it. The paper mentions nothing of the kind."""
+"""Fitted: how many seconds of waiting are worth a priority in it. The paper mentions nothing of the kind."""
 POLICIES: Final[dict[str, Callable[[], Policy]]] = {
     "penalty": partial(policies.get, "penalty"),
     AGED: partial(policies.get, "penalty", age_s=AGE_S),

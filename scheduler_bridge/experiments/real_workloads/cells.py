@@ -20,7 +20,7 @@ from scheduler_bridge.workloads import TraceError, Workload, amdahl_logs_rule, c
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
 RIGID: Final = "easy"
 PUBLISHED: Final = "easy-clock-compat"
-"""EASY as the authors published it later, which protects nobody once the clock is past the first job's walltime."""
+"""EASY as the authors published it later, which protects no job once the clock is past the first one's walltime."""
 PER_JOB: Final = ("turnaround_s", "runtime_s", "wait_s", "expands", "shrinks")
 """Means over jobs, with quartiles; the last two over malleable jobs."""
 COLUMNS: Final = (

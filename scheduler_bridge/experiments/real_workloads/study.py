@@ -313,7 +313,7 @@ class _Shared:
         return study.Judged(wanted, text, "held" if len(held) == len(judged) else "differs")
 
     def counts(self, claim: study.Claim) -> study.Judged:
-        """So many expands, shrinks or both for each malleable job."""
+        """A number of expands, shrinks or both for each malleable job."""
         return study.amounts(self._mean_events(claim, claim["policies"]), claim["printed"])
 
     def twice(self, claim: study.Claim) -> study.Judged:
@@ -329,7 +329,7 @@ class _Shared:
         return study.Judged(text, listed, "held" if more > 2 * less else "differs")
 
     def fewer(self, claim: study.Claim) -> study.Judged:
-        """A strategy has so many percent fewer than the others on average."""
+        """A strategy has fewer than the others have on average, by a percentage."""
         found = self._mean_events(claim, STRATEGIES)
         others = [value for name, value in found.items() if name != claim["policy"] and value is not None]
         mean = fmean(others) if len(others) == len(STRATEGIES) - 1 else None

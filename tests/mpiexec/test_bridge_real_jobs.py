@@ -133,14 +133,16 @@ def test_strangers_reach_only_what_proves_itself(serving: Running, tmp_path: Pat
     _until("the job computes", lambda: len(list(_places(serving.mark, job))) == 1)
     subprocess.run([*MALLEABLE, "cancel", "--state", str(tmp_path / "state"), str(blocker)], check=True)
     _until("it has grown", lambda: any(resize["outcome"] == "done" for resize in _report(tmp_path)[1]["resizes"]))
-    _until("it has three places", lambda: len(list(_places(serving.mark, job))) == 3)
-    processes = [
-        pid for pid in living(serving.mark) if f"MALLEABLE_JOB={job}".encode() in _variables(Path(f"/proc/{pid}"))
-    ]
-    assert len(processes) >= 5, "the launcher and its keeper, and three places"
-    doors = listening(processes)
+
+    def processes() -> list[int]:
+        mine = f"MALLEABLE_JOB={job}".encode()
+        return [pid for pid in living(serving.mark) if mine in _variables(Path(f"/proc/{pid}"))]
+
+    assert len(processes()) >= 5, "the launcher and its keeper, and three places"
+    # on a busy machine only two were found once, right after the grow; why is not known
+    _until("there is a door for each place", lambda: len(listening(processes())) == 3)
+    doors = listening(processes())
     assert {address for address, _ in doors} == {LOOPBACK}
-    assert len(doors) == 3, "one for each place"
     attack(port for _, port in doors)
     _until("the job ends", lambda: _report(tmp_path)[1]["end_s"] is not None)
     assert _report(tmp_path)[1]["state"] == "completed"

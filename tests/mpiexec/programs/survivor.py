@@ -56,7 +56,8 @@ def lose(victim: Place) -> None:
     try:
         with finish():
             results += [async_at(place, work) for place in others]
-            losses += [async_at(victim, die), async_at(victim, time.sleep, 60)]
+            # the other way round the death may be known here before the second one is sent, which is refused then
+            losses += [async_at(victim, time.sleep, 60), async_at(victim, die)]
     except BaseExceptionGroup as group:
         print("finish lost", *deaths(group), "of", victim.id, flush=True)
     assert all(result.result() for result in results)

@@ -1,4 +1,7 @@
-"""How far it scales: ``python -m benchmarks.scaling``, or simulated, ``... model``; ``... balance`` is another name."""
+"""How far it scales: ``python -m benchmarks.scaling``; on real cores, ``... cores``; simulated, ``... model``.
+
+``... balance`` is another name of ``python -m benchmarks.balance``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ with extras_named():
     from ..compare import command_line
     from ..compare.engine import carry_out
     from ..harness.errors import BadUsage
+    from ..harness.measurement import cores as cores_of_machine
     from .catalogue import (
         LEAST_S,
         MOST_SHARE,
@@ -24,6 +28,7 @@ with extras_named():
         read_published,
     )
     from .emulated import Scaling
+    from .real import OnCores, on_cores
 
 _MOST_NODES: Final = 64
 
@@ -42,6 +47,8 @@ def main(arguments: list[str]) -> int:
         from ..balance import __main__ as balance
 
         return balance.main(arguments[1:])
+    if arguments[:1] == ["cores"]:
+        return command_line.main(f"python -m {__package__} cores", _cores, arguments[1:])
     return command_line.main(f"python -m {__package__}", _command, arguments)
 
 
@@ -58,6 +65,8 @@ def _command(
     quiet: command_line.Quiet = False,
 ) -> int:
     """Run every benchmark on 1 to 16 emulated nodes of this machine, and compare with one node.
+
+    On the cores of this machine, at full speed: python -m benchmarks.scaling cores --help
 
     Simulate many more: python -m benchmarks.scaling model --help
 
@@ -85,8 +94,32 @@ def _command(
     return carry_out(asked, json, quiet, figure)
 
 
-def parse_nodes(text: str) -> tuple[int, ...]:
-    """Return the numbers of nodes, ascending; 1 is always among them.
+def _cores(
+    benchmarks: Annotated[str, typer.Option(help="Which benchmarks, as a,b.", show_default=",".join(PROGRAMS))] = "",
+    cores: Annotated[str, typer.Option(help="On how many cores, as 1,2.", show_default="1,2,4,... to all")] = "",
+    rounds: command_line.Rounds = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Small problems: a look.")] = False,
+    json: command_line.Json = None,
+    figure: command_line.Figure = None,
+    quiet: command_line.Quiet = False,
+) -> int:
+    """Run every benchmark on 1 to all cores of this machine, in turn with as many copies that compute alone.
+
+    Example: python -m benchmarks.scaling cores --benchmarks uts,pi --figure cores.png
+    """
+    command_line.check_rounds(rounds)
+    names = command_line.chosen("--benchmarks", benchmarks, PROGRAMS) or PROGRAMS
+    asked = OnCores(
+        rounds=rounds,
+        programs=[PROGRAMS[name] for name in names],
+        nodes=parse_nodes(cores, "--cores") if cores.strip() else on_cores(cores_of_machine()),
+        quick=quick,
+    )
+    return carry_out(asked, json, quiet, figure)
+
+
+def parse_nodes(text: str, option: str = "--nodes") -> tuple[int, ...]:
+    """Return the numbers of nodes, or what else ``option`` counts, ascending; 1 is always among them.
 
     Raises:
         BadUsage: They are no such numbers.
@@ -97,7 +130,7 @@ def parse_nodes(text: str) -> tuple[int, ...]:
         counts = {0}
     if min(counts) < 1 or max(counts) > _MOST_NODES:
         raise BadUsage(
-            f"--nodes {text}", f"these are no numbers of nodes from 1 to {_MOST_NODES}", "give them like --nodes 1,2,4"
+            f"{option} {text}", f"these are no numbers from 1 to {_MOST_NODES}", f"give them like {option} 1,2,4"
         )
     return tuple(sorted(counts | {1}))
 

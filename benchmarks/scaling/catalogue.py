@@ -54,6 +54,23 @@ PROGRAMS: Final = {
 }
 
 
+@dataclass(frozen=True)
+class OnCores:
+    """The problem of a benchmark on real cores, and what makes it a smaller one for a copy on a core of its own."""
+
+    problem: tuple[str, ...]
+    of_a_copy: tuple[str, ...]
+
+
+ON_CORES: Final = {
+    "uts": OnCores(("--depth", "16"), ("--depth", "15")),
+    "nqueens": OnCores(("-n", "18"), ("-n", "17")),
+    "bc": OnCores(("--scale", "15"), ("--scale", "14")),
+    "pi": OnCores(("--samples", "4e10"), ("--samples", "1e10")),
+}
+"""15 to 35 s of a core each; a copy takes some seconds."""
+
+
 def one_node_s(cpu_s: float, nodes: int, cores: int, share: float, least_s: float) -> float:
     """Return how long one emulated node takes for a problem.
 

@@ -1,4 +1,4 @@
-"""Strong scaling on emulated nodes: places whose one worker each is held to a rate."""
+"""Strong scaling on emulated nodes: places whose one worker each is held to a rate; and what all scaling shares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from ..compare import display
 from ..compare.child import ContenderFailed, environment
@@ -42,16 +42,18 @@ class Resize:
 
 @dataclass
 class Series:
-    """One benchmark on 1, 2, … emulated nodes.
+    """One benchmark on 1, 2, … nodes.
 
     Attributes:
         program: Which.
         problem: Its arguments.
         unit: What tasks are.
-        rate: Tasks per second that a node is held to.
-        share: How much of a core a node uses.
+        tasks: How many.
+        rate: Tasks per second that an emulated node is held to; 0: to none.
+        share: How much of a core it uses.
         runs_s: Seconds of each round, by nodes.
         lag_s: The furthest that a worker fell behind its pace, by nodes.
+        copies: Tasks per second of as many programs that compute alone at the same time, by nodes, each round.
         verified: Whether every result was the known one; None if none is known.
         resizes: What was resized in a run of its own.
     """
@@ -59,10 +61,12 @@ class Series:
     program: Program
     problem: Sequence[str]
     unit: str = ""
+    tasks: int = 0
     rate: float = 0.0
     share: float = 0.0
     runs_s: dict[int, list[float]] = field(default_factory=dict)
     lag_s: dict[int, float] = field(default_factory=dict)
+    copies: dict[int, list[float]] = field(default_factory=dict)
     verified: bool | None = None
     resizes: list[Resize] = field(default_factory=list)
 
@@ -88,20 +92,22 @@ class Series:
 
     def as_json(self) -> dict[str, object]:
         """Return the JSON form; seconds, tasks per second."""
+        pace = {"rate_per_node": self.rate, "share_of_a_core": self.share}
         return {
             "benchmark": self.program.name,
             "problem": " ".join(self.problem),
             "unit": self.unit,
-            "rate_per_node": self.rate,
-            "share_of_a_core": self.share,
+            "tasks": self.tasks,
+            **(
+                pace if self.rate else {"copies_tasks_per_s": {str(nodes): runs for nodes, runs in self.copies.items()}}
+            ),
             "verified": self.verified,
             "nodes": {
                 str(nodes): {
                     "seconds": seconds,
                     "runs_s": self.runs_s[nodes],
                     "speedup": self.speedup(nodes),
-                    "worst_lag_s": self.lag_s[nodes],
-                    "trusted": not self.late(nodes),
+                    **({"worst_lag_s": self.lag_s[nodes], "trusted": not self.late(nodes)} if self.rate else {}),
                 }
                 for nodes, seconds in self.seconds.items()
             },
@@ -126,6 +132,8 @@ class Scaling(Comparison):
 
     name = "scaling"
     title = "Strong scaling on EMULATED nodes"
+    what: ClassVar[str] = "measuring what a core does, then on emulated nodes"
+    unit: ClassVar[str] = "nodes"
 
     programs: Sequence[Program]
     nodes: Sequence[int]
@@ -156,18 +164,19 @@ class Scaling(Comparison):
         runs = count()
         for program in self.programs:
             series = self.series[program.name] = Series(program, program.problem(self.quick))
-            job = partial(_job, stage, runs, series)
-            stage.progress.begin(program.name, "measuring what a core does, then on emulated nodes")
+            stage.progress.begin(program.name, self.what)
             try:
-                self._measure(stage, series, job)
+                self._measure(stage, series, partial(_jobs, stage, runs, series))
             except ContenderFailed as error:
                 self.failures[program.name, OURS] = str(error)
 
-    def _measure(self, stage: Stage, series: Series, job: Job) -> None:
+    def _measure(self, stage: Stage, series: Series, jobs: Jobs) -> None:
+        job = partial(_job, jobs)
         stage.progress.step("what a core does")
         full, cpu_s = _calibrated(job)
         one_s = one_node_s(cpu_s, self.nodes[-1], self.cores, self.share, self.least_s)
-        series.unit, series.rate, series.share = full["unit"], full["tasks"] / one_s, cpu_s / one_s
+        series.unit, series.tasks = full["unit"], full["tasks"]
+        series.rate, series.share = series.tasks / one_s, cpu_s / one_s
         pace = ["--rate", repr(series.rate)]
 
         def paced(nodes: int) -> Mapping[str, object]:
@@ -240,7 +249,7 @@ class Scaling(Comparison):
 
     def remarks(self) -> list[str]:
         """Say how to read the tables, what the resizes took, what failed, and what not to trust."""
-        lines = [self.emulation, "efficiency: speed-up over one node of the same run, divided by the nodes"]
+        lines = [self.emulation, f"efficiency: speed-up over one of the {self.unit} of the same run, divided by their number"]
         if self.published:
             sizes = [
                 f"{each.program.title} {spoken_problem(each.program.paper[1], each.program.paper[2])}"
@@ -277,14 +286,14 @@ class Scaling(Comparison):
             ],
         }
 
-    def draw(self, machine: str) -> Figure:  # noqa: ARG002 - the nodes are emulated: they are no machine's
+    def draw(self, machine: str) -> Figure:  # noqa: ARG002 - emulated nodes are no machine's
         """Draw the running time over the nodes, a panel per benchmark, in the manner of the paper's figure 6."""
         shown = self._shown
         figure, panels = display.new_picture(2.9 * max(len(shown), 2), 4.4, 1, max(len(shown), 1))
         for index, series in enumerate(shown):
             axes = panels[0][index]
             _ours(axes, series)
-            _theirs(axes, series, self.published)
+            self._draw_beside(axes, series)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
             axes.set_xticks(_TICKS, [str(nodes) for nodes in _TICKS])
@@ -292,10 +301,10 @@ class Scaling(Comparison):
             axes.set_ylim(top=1.7 * axes.get_ylim()[1])
             axes.yaxis.set_major_formatter("{x:g}")
             axes.minorticks_off()
-            display.dress_axes(axes, series.program.title, "nodes", "" if index else "running time, s")
+            display.dress_axes(axes, series.program.title, self.unit, "" if index else "running time, s")
         best = {series.program.title: _last(series) for series in shown}
         figure.suptitle(
-            "Strong scaling on EMULATED nodes; efficiency "
+            f"{self.title}; efficiency "
             + ", ".join(f"{title} {100 * share:.0f} % on {nodes}" for title, (nodes, share) in best.items()),
             x=0.01,
             ha="left",
@@ -303,37 +312,56 @@ class Scaling(Comparison):
             weight="bold",
         )
         rounds = "1 run" if self.rounds == 1 else f"medians of {self.rounds} runs"
+        figure.supxlabel(self._drawn(rounds), fontsize=8, color=display.INK)
+        return figure
+
+    def _draw_beside(self, axes: Axes, series: Series) -> None:
+        """Draw what a benchmark is compared with."""
+        _theirs(axes, series, self.published)
+
+    def _drawn(self, rounds: str) -> str:
+        """Say what is drawn."""
         note = f"Filled: {rounds} on {self.emulation}; dotted: ideal."
         if self.published:
             note += "\nHollow: the paper's times on its own nodes (48 workers each), for its own, larger problems."
-        figure.supxlabel(note, fontsize=8, color=display.INK)
-        return figure
+        return note
 
 
 # The runs of a benchmark ---------------------------------------------------------------------------------------------
 
+Jobs: TypeAlias = Callable[[int, int, Sequence[str], float], list[dict[str, Any]]]
+"""Runs a number of equal jobs at the same time, each on a number of nodes, with more options, within a number of
+seconds, and returns their JSON results."""
 Job: TypeAlias = Callable[[int, Sequence[str], float], dict[str, Any]]
-"""Runs a benchmark on a number of nodes, with more options, within a number of seconds, and returns its JSON result."""
+"""The same for one job."""
 
 
-def _job(
-    stage: Stage, runs: Iterator[int], series: Series, nodes: int, options: Sequence[str], limit_s: float
-) -> dict[str, Any]:
-    """Run a benchmark to its end and return its JSON result.
+def _jobs(
+    stage: Stage, runs: Iterator[int], series: Series, copies: int, nodes: int, options: Sequence[str], limit_s: float
+) -> list[dict[str, Any]]:
+    """Run a benchmark to its end, ``copies`` times at once, and return the JSON results.
 
     Raises:
-        ContenderFailed: It did not end, or not well.
+        ContenderFailed: One did not end, or not well.
     """
-    path = stage.folder / f"{series.program.name}-{next(runs)}.json"
+    paths = [stage.folder / f"{series.program.name}-{next(runs)}.json" for _ in range(copies)]
     benchmark = [sys.executable, "-m", f"{_BENCHMARKS}.{series.program.name}", *series.problem, "--workers", "1"]
-    command = ["mpiexec", "-n", str(nodes), *benchmark, *options, "--quiet", "--json", str(path)]
+    command = ["mpiexec", "-n", str(nodes), *benchmark, *options, "--quiet", "--json"]
     with Contenders(stage) as running:
-        running.start(command, environment(stage.folder)).line(limit_s)  # the result, in one line
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if "error" in result:
-        raise ContenderFailed(str(result["error"]))
-    if result["verified"] is not None:
-        series.verified = result["verified"] and series.verified is not False
+        children = [running.start([*command, str(path)], environment(stage.folder)) for path in paths]
+        for child in children:
+            child.line(limit_s)  # the result, in one line
+    results: list[dict[str, Any]] = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    for result in results:
+        if "error" in result:
+            raise ContenderFailed(str(result["error"]))
+        if result["verified"] is not None:
+            series.verified = result["verified"] and series.verified is not False
+    return results
+
+
+def _job(jobs: Jobs, nodes: int, options: Sequence[str], limit_s: float) -> dict[str, Any]:
+    (result,) = jobs(1, nodes, options, limit_s)
     return result
 
 

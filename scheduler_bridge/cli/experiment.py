@@ -63,6 +63,15 @@ class RealRunsOptions:
     ] = None
     repeat_failed: Annotated[bool, typer.Option("--repeat-failed", help="Do runs again in which a job failed.")] = False
     report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what --out holds.")] = False
+    published: Annotated[
+        bool, typer.Option("--published", help="The very batches of the paper, instead of such drawn; needs --data.")
+    ] = False
+    second: Annotated[
+        float | None,
+        typer.Option(
+            "--second", metavar="SECONDS", min=0.001, max=1, help="How long a second of the paper lasts, if emulated."
+        ),
+    ] = None
     hosts: Annotated[
         Path | None,
         typer.Option("--hosts", metavar="FILE", help="On these hosts, at full size, not emulated here."),
@@ -114,6 +123,8 @@ class StudyOptions:
         if self.real.hosts is None and (self.real.launcher is not None or self.real.paced):
             hint = "give --hosts FILE, or leave it out"
             raise CliError("--launcher and --paced are about hosts", "none are named", hint)
+        if self.real.published and self.data is None:
+            raise CliError("--published takes the batches from the reference data", "none is given", "give --data DIR")
         if name != "real-runs" and self.real != RealRunsOptions():
             raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
 
@@ -133,6 +144,8 @@ class StudyOptions:
         words = ["malleable", "experiment", name, "--scale", self.scale, "--out", str(self.out)]
         words += [] if self.data is None else ["--data", str(self.data)]
         words += [] if self.rows is None else ["--rows", self.rows]
+        words += ["--published"] if self.real.published else []
+        words += [] if self.real.second is None else ["--second", f"{self.real.second:g}"]
         if self.real.hosts is not None:
             words += ["--hosts", str(self.real.hosts), "--launcher", self.real.launcher or "ssh"]
             words += ["--paced"] if self.real.paced else []
@@ -395,23 +408,24 @@ def _replayed_runs(asked: StudyOptions) -> StudyReport:
 def _real_runs(asked: StudyOptions) -> StudyReport:
     from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
     from scheduler_bridge.daemon.trial import CalibrationError
-    from scheduler_bridge.experiments.real_runs.campaign import CAMPAIGNS, HERE, Site
+    from scheduler_bridge.experiments.real_runs.campaign import HERE, Site
     from scheduler_bridge.experiments.real_runs.runner import Again
-    from scheduler_bridge.experiments.real_runs.study import report, run
+    from scheduler_bridge.experiments.real_runs.study import Asked, report, run
 
     real, folder, site = asked.real, asked.folder_for("real-runs"), HERE
     if real.hosts is not None:
         site = Site(HostsConfig(real.hosts.absolute(), launcher_of(real.launcher or "ssh"), Rules()), real.paced)
+    wanted = Asked(scale=asked.scale, data=asked.data, published=real.published, second_s=real.second, site=site)
     with _reference_data():
         if real.report_only:
             try:
-                return report(folder, asked.scale, asked.data, site)
+                return report(folder, wanted)
             except CalibrationError as error:
                 hint = "run it first, without --report-only"
                 raise CliError("there is nothing to report", str(error), hint) from None
         again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
-        with _followed(folder, len(CAMPAIGNS[asked.scale].at(site).runs())) as (announce, watcher):
-            return run(folder, asked.scale, asked.data, announce=announce, watcher=watcher, again=again, site=site)
+        with _followed(folder, len(wanted.campaign.runs())) as (announce, watcher):
+            return run(folder, wanted, announce=announce, watcher=watcher, again=again)
 
 
 def _sd_real(asked: StudyOptions) -> StudyReport:

@@ -20,7 +20,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     folder = tmp_path_factory.mktemp("runs")
     with tarfile.open(RECORDS) as archive:
         archive.extractall(folder, filter="data")
-    return study.report(folder, "small")
+    return study.report(folder, study.Asked(scale="small"))
 
 
 def test_every_job_of_the_real_runs_computed_what_it_should(report: StudyReport) -> None:

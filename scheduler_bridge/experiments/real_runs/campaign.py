@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -21,7 +21,8 @@ from scheduler_bridge.backends.hosts.hosts import fewest_cores
 from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError, run_benchmark
-from scheduler_bridge.experiments.published_runs.cells import Costs
+from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, program
+from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.workloads.generate import papers
 from scheduler_bridge.workloads.workload import TraceJob
 
@@ -86,6 +87,7 @@ class Campaign:
         sizes: On how many nodes the programs' strong scaling is measured; none: it is not.
         longest_node_s: It is measured for programs that take no longer on one node of the paper.
         paced: Whether nodes are held to a rate of work, so that they take the paper's time, scaled.
+        published: The paper's own batches by share and seed, in place of such that are drawn like them; none: these.
     """
 
     policies: tuple[str, ...]
@@ -99,6 +101,16 @@ class Campaign:
     sizes: tuple[int, ...] = ()
     longest_node_s: float = math.inf
     paced: bool = True
+    published: Mapping[tuple[int, int], tuple[TraceJob, ...]] = field(default_factory=dict)
+
+    def as_published(self, reference: Reference) -> Campaign:
+        """Return the same with the batches that the paper has published.
+
+        Under all of its policies a batch of a share and a seed has the same jobs, submitted within a tenth of a second
+        of the same times. Where one policy has no run of them, another one has.
+        """
+        found = {(key.share, key.seed): runs.jobs for key, runs in sorted(reference.runs.items(), reverse=True)}
+        return replace(self, published={key: tuple(map(_asked_for, jobs)) for key, jobs in found.items()})
 
     def at(self, site: Site) -> Campaign:
         """Return the same on the nodes of ``site``; if they are not paced, at the paper's size and in its time.
@@ -130,12 +142,19 @@ class Campaign:
         """The jobs of a run in the paper's seconds, no larger than the cluster."""
         if key.kind == "scaling":
             return self._rigid_jobs()
-        jobs = papers.batch(seed=key.seed, malleable=key.share / 100).jobs[: self.jobs]
-        return [self._fitted(job) for job in jobs]
+        jobs = (
+            self.published[key.share, key.seed]
+            if self.published
+            else papers.batch(seed=key.seed, malleable=key.share / 100).jobs
+        )
+        return [self._fitted(job) for job in jobs[: self.jobs]]
 
     def problems(self) -> list[str]:
         """The configurations that occur."""
-        names = {job.name for seed in self.seeds for job in self.batch(RunKey(self.policies[0], self.shares[0], seed))}
+        # of those drawn, batches of a seed have the same problems at every share; of those published, not
+        shares = self.shares if self.published else self.shares[:1]
+        keys = (RunKey(self.policies[0], share, seed) for share, seed in product(shares, self.seeds))
+        names = {job.name for key in keys for job in self.batch(key)}
         return [item.name for item in papers.CONFIGURATIONS if item.name in names]
 
     def _rigid_jobs(self) -> list[TraceJob]:
@@ -166,6 +185,24 @@ class Campaign:
     def walltime_s(self, job: TraceJob) -> float:
         """What is asked for here."""
         return round(job.walltime_s * self.time + START_UP_S, 1)
+
+
+def _asked_for(job: SimRecord) -> TraceJob:
+    """What was submitted, of a published job; a malleable one asked for the most it could use."""
+    spec = job.spec
+    name, size = program(job)
+    configuration = f"{name}_{float(size):.2g}".replace("e+", "e") if name == "Pi" else f"{name}_{size}"
+    return TraceJob(
+        spec.job_id,
+        max(0.0, spec.submit_s),
+        NODE_S[configuration] / spec.nodes,
+        spec.walltime_s,
+        spec.nodes,
+        spec.min_nodes,
+        spec.max_nodes,
+        job_class=spec.job_class,
+        name=configuration,
+    )
 
 
 CAMPAIGNS: Final[Mapping[Scale, Campaign]] = {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.published_runs.cells import Reference, read_reference
+from scheduler_bridge.experiments.published_runs.cells import BadReferenceError, Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.campaign import (
@@ -32,39 +34,81 @@ from scheduler_bridge.record import RunRecord, busy_node_s
 from scheduler_bridge.report import words
 
 NAME: Final = "real-runs"
+_OWN_BATCHES: Final = "The batches are the paper's own: the same jobs of the same sizes, submitted at the same times."
+_DRAWN_BATCHES: Final = (
+    "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ."
+)
 LAG_LIMIT_S: Final = 0.25
 """A place that lags more behind its rate had too little of the cores."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is to be run.
+
+    Attributes:
+        scale: How much.
+        data: The folder with the paper's results, to show them beside; None: without.
+        published: Whether the batches are the paper's own; else they are drawn like them.
+        second_s: How long a second of the paper lasts; None: the scale's.
+        site: Where the nodes are.
+
+    Raises:
+        BadReferenceError: ``data`` holds no results of the paper, or its own batches are asked for without it.
+    """
+
+    scale: Scale
+    data: Path | None = None
+    published: bool = False
+    second_s: float | None = None
+    site: Site = HERE
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """The paper's results."""
+        return None if self.data is None else read_reference(self.data)
+
+    @cached_property
+    def campaign(self) -> Campaign:
+        """The runs.
+
+        Raises:
+            DaemonError: The site's file of hosts is wrong.
+        """
+        campaign = CAMPAIGNS[self.scale]
+        if self.published:
+            if self.reference is None:
+                raise BadReferenceError("the published batches are in the reference data, which is not given")
+            campaign = campaign.as_published(self.reference)
+        if self.second_s is not None:
+            campaign = replace(campaign, time=self.second_s)
+        return campaign.at(self.site)
+
+
 def run(
     folder: Path,
-    scale: Scale,
-    data: Path | None = None,
+    asked: Asked,
     *,
     announce: Callable[[str], None] = lambda _: None,
     watcher: Watcher | None = None,
     again: Again | None = None,
-    site: Site = HERE,
 ) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
     Args:
         folder: Keeps the record of every run; an interrupted experiment goes on there.
-        scale: How many runs.
-        data: The folder with the paper's results, to show them beside; None: without.
+        asked: Which.
         announce: Called with lines about what is prepared.
         watcher: Sees the runs go on.
         again: Which runs are done again although they are there.
-        site: Where the nodes are.
 
     Raises:
-        BadReferenceError: ``data`` holds no results of the paper.
+        BadReferenceError: There are no results of the paper where they should be.
         CalibrationError: A benchmark does not run.
         DaemonError: The scheduler cannot start, or another experiment runs in the folder.
         OSError: A record cannot be written.
     """
-    reference = None if data is None else read_reference(data)
-    campaign = CAMPAIGNS[scale].at(site)
+    campaign, site = asked.campaign, asked.site
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"PYTHONPATH": import_path()}
     with alone_in(folder, site):
@@ -74,29 +118,26 @@ def run(
         else:
             problems = of_paper_size(campaign.problems())
         records = run_all(Runner(campaign, problems, folder, environment, site), watcher, again)
-    return conclude(campaign, records, reference, problems, site)
+    return conclude(campaign, records, asked.reference, problems, site)
 
 
-def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HERE) -> StudyReport:
+def report(folder: Path, asked: Asked) -> StudyReport:
     """Say what the runs show that ``folder`` holds already; nothing is run.
 
     Args:
         folder: Where they were kept.
-        scale: Of the experiment.
-        data: The folder with the paper's results, to show them beside; None: without.
-        site: Where they were made.
+        asked: Which.
 
     Raises:
-        BadReferenceError: ``data`` holds no results of the paper.
+        BadReferenceError: There are no results of the paper where they should be.
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
-    reference = None if data is None else read_reference(data)
-    campaign = CAMPAIGNS[scale].at(site)
+    campaign = asked.campaign
     problems = calibrate(campaign.problems(), folder, None) if campaign.paced else of_paper_size(campaign.problems())
     records = all_kept(Runner(campaign, problems, folder))
     if not records:
-        raise CalibrationError(f"{folder} holds no run of the scale {scale}")
-    return conclude(campaign, records, reference, problems, site)
+        raise CalibrationError(f"{folder} holds no run of the scale {asked.scale}")
+    return conclude(campaign, records, asked.reference, problems, asked.site)
 
 
 def _emulation(campaign: Campaign, problems: Mapping[str, Problem], note: str) -> list[str]:
@@ -144,7 +185,7 @@ def conclude(
     missing = len(campaign.runs()) - len(records)
     remarks = [
         *_emulation(campaign, problems, note),
-        "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
+        _OWN_BATCHES if campaign.published else _DRAWN_BATCHES,
         *([f"{missing} of {len(campaign.runs())} runs still missing."] if missing else []),
         *(_lags(records) if site.hosts is None else []),
         *([f"{study.counted(verdict.word for verdict in verdicts)}. {study.HOW_JUDGED}"] if verdicts else []),

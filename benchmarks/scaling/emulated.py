@@ -48,11 +48,11 @@ class Series:
         program: Which.
         problem: Its arguments.
         unit: What tasks are.
-        tasks: How many.
         rate: Tasks per second that an emulated node is held to; 0: to none.
         share: How much of a core it uses.
         runs_s: Seconds of each round, by nodes.
         lag_s: The furthest that a worker fell behind its pace, by nodes.
+        tasks: How many tasks there are.
         copies: Tasks per second of as many programs that compute alone at the same time, by nodes, each round.
         verified: Whether every result was the known one; None if none is known.
         resizes: What was resized in a run of its own.
@@ -61,11 +61,11 @@ class Series:
     program: Program
     problem: Sequence[str]
     unit: str = ""
-    tasks: int = 0
     rate: float = 0.0
     share: float = 0.0
     runs_s: dict[int, list[float]] = field(default_factory=dict)
     lag_s: dict[int, float] = field(default_factory=dict)
+    tasks: int = 0
     copies: dict[int, list[float]] = field(default_factory=dict)
     verified: bool | None = None
     resizes: list[Resize] = field(default_factory=list)

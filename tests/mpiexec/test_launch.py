@@ -219,6 +219,43 @@ def test_the_first_process_reads_what_comes_in_and_all_write_what_they_write(lef
     leftovers.check(done.mark)
 
 
+def test_places_begin_without_mpi() -> None:
+    program = """
+import sys, apgas
+def loads_mpi():
+    return "mpi4py.MPI" in sys.modules
+def main():
+    print(*(apgas.at(place, loads_mpi) for place in apgas.places()))
+apgas.run(main)
+"""
+    done = mpirun(3, ["-c", program], mpi=LAUNCH)
+    assert (done.rc, done.out) == (0, "False False False\n"), done.err
+
+
+LAST_NUMBER = Path("/proc/sys/kernel/ns_last_pid")
+
+
+def may_choose_numbers() -> bool:
+    """Whether this user may say which number the next process gets."""
+    try:
+        LAST_NUMBER.write_text(LAST_NUMBER.read_text())
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not may_choose_numbers(), reason="only root may choose the numbers of processes")
+@pytest.mark.parametrize("plane", ["tcp", "mpi"], ids=["tcp_plane", "mpi_plane"])
+def test_processes_whose_numbers_would_be_of_unequal_length(plane: str, leftovers: Leftovers) -> None:
+    """MPICH ends such a world in MPI_Init, so it starts with longer numbers; without MPI it does not matter."""
+    for before in (9_990, 9_900):
+        LAST_NUMBER.write_text(str(before))
+        program = ["-c", "import apgas; apgas.run(lambda: print(len(apgas.places())))"]
+        done = mpirun(8, program, mpi=LAUNCH, env={"APGAS_TRANSPORT": plane})
+        assert (done.rc, done.out) == (0, "8\n"), done.err
+        leftovers.check(done.mark)
+
+
 @pytest.mark.slow
 def test_many_places(leftovers: Leftovers) -> None:
     done = mpirun(64, ["-c", "import apgas; apgas.run(lambda: print(len(apgas.places())))"], mpi=LAUNCH)

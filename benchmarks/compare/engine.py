@@ -443,7 +443,7 @@ def carry_out(
 
     Args:
         comparison: What to measure.
-        json: Where the result goes, if anywhere.
+        json: Where the result goes, if anywhere; after an error, what had been measured.
         quiet: Whether to leave progress out.
         figure: Where the picture goes, if anywhere; its suffix decides the kind of file.
         page: Where tables, remarks and picture go as Markdown, if anywhere.
@@ -464,7 +464,11 @@ def carry_out(
         RunProgress(comparison.steps, quiet) as progress,
         Stage(comparison.name, progress) as stage,
     ):
-        comparison.measure(stage)
+        try:
+            comparison.measure(stage)
+        except BaseException:  # above all an interrupt: what was measured is worth keeping
+            target.write({"error": "the run did not end", **comparison.as_json()})
+            raise
     comparison.ended = True
     found = gather_provenance([socket.gethostname()], comparison.seed)
     versions = cast("dict[str, str]", found["versions"])

@@ -249,7 +249,10 @@ class Scaling(Comparison):
 
     def remarks(self) -> list[str]:
         """Say how to read the tables, what the resizes took, what failed, and what not to trust."""
-        lines = [self.emulation, f"efficiency: speed-up over one of the {self.unit} of the same run, divided by their number"]
+        lines = [
+            self.emulation,
+            f"efficiency: speed-up over one of the {self.unit} of the same run, divided by their number",
+        ]
         if self.published:
             sizes = [
                 f"{each.program.title} {spoken_problem(each.program.paper[1], each.program.paper[2])}"

@@ -30,8 +30,26 @@ def test_a_quick_run_measures_and_draws(tmp_path: Path, leftovers: Leftovers) ->
     leftovers.check()
 
 
-def test_an_interrupt_ends_the_benchmark_under_way(leftovers: Leftovers) -> None:
-    with start_job(["python", *MODULE, "--benchmarks", "pi", "--nodes", "1,2"]) as job:
+def test_places_on_real_cores_are_compared_with_copies(tmp_path: Path, leftovers: Leftovers) -> None:
+    path, figure = tmp_path / "cores.json", tmp_path / "cores.png"
+    options = ["--quick", "--cores", "1,2", "--benchmarks", "pi", "--json", str(path), "--figure", str(figure)]
+    done = python_run([*MODULE, "cores", *options])
+    assert done.rc == 0, done.out + done.err
+    (series,) = json.loads(path.read_text())["series"]
+    assert series["verified"] is True
+    assert series["failure"] == ""
+    assert list(series["nodes"]) == list(series["copies_tasks_per_s"]) == ["1", "2"]
+    assert "of as many copies" in done.out
+    assert "EMULATED" not in done.out
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    leftovers.check()
+
+
+def test_an_interrupt_ends_the_benchmark_under_way_and_keeps_what_was_measured(
+    tmp_path: Path, leftovers: Leftovers
+) -> None:
+    path = tmp_path / "scaling.json"
+    with start_job(["python", *MODULE, "--benchmarks", "pi", "--nodes", "1,2", "--json", str(path)]) as job:
         until = time.monotonic() + PATIENCE_S
         while len(job.processes()) < 3 and time.monotonic() < until:
             time.sleep(0.05)
@@ -40,3 +58,6 @@ def test_an_interrupt_ends_the_benchmark_under_way(leftovers: Leftovers) -> None
         assert ended.rc == 128 + signal.SIGINT, ended.out + ended.err
         assert "interrupted" in ended.err
         leftovers.check(job.mark)
+    content = json.loads(path.read_text())
+    assert content["error"] == "the run did not end"
+    assert [series["benchmark"] for series in content["series"]] == ["pi"]

@@ -12,6 +12,7 @@ from typing import ClassVar
 import pytest
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
+from scheduler_bridge.experiments.published_runs.cells import BadReferenceError
 from scheduler_bridge.experiments.real_runs import campaign as campaigns
 from scheduler_bridge.experiments.real_runs import findings
 from scheduler_bridge.experiments.real_runs.campaign import (
@@ -29,7 +30,7 @@ from scheduler_bridge.experiments.real_runs.campaign import (
 )
 from scheduler_bridge.experiments.real_runs.findings import costs_table
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
-from scheduler_bridge.experiments.real_runs.study import conclude
+from scheduler_bridge.experiments.real_runs.study import Asked, conclude
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
 from scheduler_bridge.workloads.workload import TraceJob
@@ -105,6 +106,26 @@ def test_jobs_are_no_larger_than_the_cluster_and_the_same_under_every_policy() -
     assert easy == malleable
     assert max(job.max_nodes for job in easy) == CAMPAIGNS["tiny"].nodes
     assert CAMPAIGNS["tiny"].walltime_s(easy[0]) == pytest.approx(easy[0].walltime_s * 0.02 + START_UP_S)
+
+
+def test_the_papers_own_batches_are_what_it_published(data_folder: Path) -> None:
+    asked = Asked(scale="full", data=data_folder, published=True, second_s=0.2)
+    campaign = asked.campaign
+    assert campaign.time == 0.2
+    batches = [campaign.batch(RunKey("fcfs", share, seed)) for share in campaign.shares for seed in campaign.seeds]
+    assert {len(batch) for batch in batches} == {25}
+    assert {job.name for batch in batches for job in batch} == set(ARGUMENTS) == set(campaign.problems())
+    share = statistics.fmean(job.is_malleable for job in campaign.batch(RunKey("easy", 60, 45)))
+    assert share == pytest.approx(0.6)
+    first = campaign.batch(RunKey("malleable", 100, 45))[0]
+    assert (first.name, first.min_nodes, first.max_nodes, first.submit_s) == ("UTS_20", 8, 16, 0.0)
+    # another draw than ours
+    assert campaign.batch(RunKey("easy", 0, 42)) != CAMPAIGNS["full"].batch(RunKey("easy", 0, 42))
+
+
+def test_without_the_data_there_are_no_published_batches() -> None:
+    with pytest.raises(BadReferenceError, match="not given"):
+        _ = Asked(scale="small", published=True).campaign
 
 
 def test_a_node_is_as_slow_as_the_scale_of_time_asks() -> None:

@@ -13,6 +13,7 @@ from benchmarks.scaling import catalogue
 from benchmarks.scaling.__main__ import main, parse_nodes
 from benchmarks.scaling.catalogue import PROGRAMS, Published, one_node_s
 from benchmarks.scaling.emulated import Resize, Scaling, Series
+from benchmarks.scaling.real import OnCores, on_cores
 
 CSV = "program,size,nodes,runs,median_s,min_s,max_s\nUTS,18,1,16,200,1,2\nUTS,18,4,3,60,1,2\nUTS,20,8,3,400,1,2\n"
 
@@ -116,6 +117,21 @@ def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -
     stream = io.StringIO()
     measured().show(stream)
     assert "paper" not in stream.getvalue()
+
+
+def test_places_on_cores_are_held_to_as_many_copies(tmp_path: Path) -> None:
+    uts = Series(PROGRAMS["uts"], ["--depth", "16"], "nodes", runs_s={1: [20.0], 4: [6.0, 5.0, 5.5]}, tasks=1000)
+    uts.copies = {1: [50.0], 4: [190.0, 200.0, 210.0]}
+    results = OnCores(rounds=3, programs=[PROGRAMS["uts"]], nodes=on_cores(6), quick=False, series={"uts": uts})
+    assert results.nodes == (1, 2, 4, 6)
+    (sheet,) = results.sheets()
+    assert [row[3:] for row in sheet.sections[0]] == [["1.00", "100.0 %", "100.0 %"], ["3.64", "90.9 %", "90.9 %"]]
+    content: Any = results.as_json()
+    assert content["series"][0]["copies_tasks_per_s"]["4"] == [190.0, 200.0, 210.0]
+    assert "emulated" not in content
+    path = tmp_path / "cores.png"
+    results.draw("a processor").savefig(path)
+    assert path.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_picture_is_drawn_with_and_without_the_papers_times(tmp_path: Path, published: Published) -> None:

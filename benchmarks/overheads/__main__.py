@@ -33,20 +33,24 @@ with extras_named():
         why_missing,
     )
 
-READY_S: Final = 60.0
+READY_S: Final = 120.0
 _COMPUTE: Final = """
 import select, sys
 while not select.select([sys.stdin], [], [], 0)[0]:
     sum(range(100_000))
 """
 """A process of ``load``, until its input ends."""
+_ASKED_FOR: Final = ", ".join(name for name, measure in MEASURES.items() if measure.asked_for)
 SETTLE_S: Final = 1.0
 """Between the start of idle contenders and the look at them: their last work of starting is done."""
 
 
 def _command(
     rounds: command_line.Rounds = 5,
-    measures: Annotated[str, typer.Option(help="What to measure, as a,b.", show_default=",".join(MEASURES))] = "",
+    measures: Annotated[
+        str,
+        typer.Option(help=f"What to measure, as a,b, of {', '.join(MEASURES)}.", show_default=f"all but {_ASKED_FOR}"),
+    ] = "",
     peers: Annotated[
         str | None, typer.Option(help="Which peers to measure beside us, as a,b.", show_default=",".join(PEERS))
     ] = None,
@@ -71,7 +75,8 @@ def plan(rounds: int, measures: str, peers: str, load: int = 0) -> Overheads:
         BadUsage: There is no such measure or peer, or nothing to do.
     """
     command_line.check_rounds(rounds)
-    names = command_line.chosen("--measures", measures, MEASURES) or MEASURES
+    usual = [name for name, measure in MEASURES.items() if not measure.asked_for]
+    names = command_line.chosen("--measures", measures, MEASURES) or usual
     taking_part = (OURS, *FLOORS, *command_line.chosen("--peers", peers, PEERS))
     return Overheads(rounds=rounds, measures=[MEASURES[name] for name in names], contenders=taking_part, load=load)
 

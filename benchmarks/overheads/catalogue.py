@@ -19,17 +19,19 @@ Kind: TypeAlias = Literal["ask", "start", "idle"]
 
 SOCKET: Final = "socket"
 MPI: Final = "mpi"
+TREE: Final = "tree"
 POOL: Final = "pool"
 FUTURES: Final = "futures"
 RAY: Final = "ray"
 DASK: Final = "dask"
 LOKY: Final = "loky"
 PEERS: Final = (POOL, FUTURES, RAY, DASK)
-FLOORS: Final = (SOCKET, MPI)
+FLOORS: Final = (SOCKET, MPI, TREE)
 LABELS: Final = {
     OURS: "ours",
     SOCKET: "raw socket",
     MPI: "bare MPI",
+    TREE: "bare tree",
     POOL: "ProcessPool",
     FUTURES: "mpi4py.futures",
     RAY: "Ray",
@@ -68,6 +70,7 @@ class Measure:
         rounds: The most rounds; None: as many as asked for.
         note: What the reader of the table should know.
         environment: What the contenders find in their environment beside everything else.
+        asked_for: Whether it is measured only where it is named.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Measure:
     rounds: int | None = None
     note: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    asked_for: bool = False
 
     @property
     def contenders(self) -> tuple[str, ...]:
@@ -144,6 +148,22 @@ _FINISH: Final = Measure(
     ),
     places=8,
     note="messages: of all places together; one there and one back for each place but the first",
+)
+_MANY: Final = 256
+_BARRIER: Final = Measure(
+    "barrier",
+    tuple(
+        Case(
+            {"measure": "finish", "places": places, "n": 50, "limit_s": 2.0},
+            (OURS, TREE),
+            (Quantity("median_s", f"empty finish over {places} of {_MANY} places", "s"),),
+        )
+        for places in (2, 8, 32, 128, _MANY)
+    ),
+    places=_MANY,
+    asked_for=True,
+    note=f"empty finish: an activity that does nothing on each place; bare tree: {_MANY} processes and socket pairs, a "
+    "byte down a tree of degree 16 and up again",
 )
 _ECHO: Final = Measure(
     "echo",
@@ -259,7 +279,20 @@ _MEMORY: Final = Measure(
 
 MEASURES: Final = {
     measure.name: measure
-    for measure in (_RTT, _THROUGHPUT, _FINISH, _ECHO, _START, _GROW, _NUMBA, _LOST, _IDLE, _IDLE_MPI, _MEMORY)
+    for measure in (
+        _RTT,
+        _THROUGHPUT,
+        _FINISH,
+        _BARRIER,
+        _ECHO,
+        _START,
+        _GROW,
+        _NUMBA,
+        _LOST,
+        _IDLE,
+        _IDLE_MPI,
+        _MEMORY,
+    )
 }
 
 
@@ -276,6 +309,7 @@ _NEEDS: Final = {
 _PROGRAMS: Final = {
     OURS: "ours.main",
     SOCKET: "floors.sockets",
+    TREE: "floors.tree",
     MPI: "floors.mpi",
     POOL: "peers.pool",
     FUTURES: "peers.futures",
@@ -300,6 +334,8 @@ def start_command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[st
     """Return the command line that starts a contender for a measure; ``cpus``: the cores that may be pinned to."""
     config = Config(measure.places, cpus if measure.pinned else ())
     program = ["-m", f"{__package__}.start", _PROGRAMS[name], json.dumps(config)]
+    if name == OURS and measure is _BARRIER:  # mpiexec takes twice as long to start so many
+        return [sys.executable, "-m", "apgas.launch", "-n", str(measure.places), sys.executable, *program]
     return _launched(name, _processes(name, measure), program)
 
 

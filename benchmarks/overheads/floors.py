@@ -1,4 +1,7 @@
-"""The floors: two processes and a TCP connection for round trips; mpi4py alone for starting, spawning and memory."""
+"""The floors: two processes and a TCP connection for round trips; a tree of processes for a finish over many; mpi4py.
+
+The last one, alone, for starting, spawning and memory.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 import time
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..compare.contender import Answer, Channel, Command, Config, Ends, call_times, memory_with_numpy, pin
 
@@ -90,6 +93,63 @@ def _fill(connection: socket.socket, room: memoryview) -> None:
         if not got:
             raise EOFError("the other process has gone")
         room = room[got:]
+
+
+# The floor of a finish over many places: processes in a tree, a few bytes down and up again ---------------------------
+
+DEGREE: Final = 16
+_WORD_BYTES: Final = 4
+
+if TYPE_CHECKING:
+    Below: TypeAlias = list[tuple[int, socket.socket]]
+    """The numbers of a process's children, and the streams to them."""
+
+
+def tree(config: Config, channel: Channel) -> None:
+    """Serve, as number 0 of ``config.places`` processes; number i has the children from 16 i + 1 to 16 i + 16."""
+    below = _plant(0, config.places, [])
+
+    def barrier(command: Command) -> Answer:
+        return call_times(lambda: _down_and_up(below, command["places"]), command)
+
+    channel.serve({"finish": barrier})
+    for _, child in below:
+        child.close()  # each ends with the stream to its parent
+    for _ in below:
+        os.wait()
+
+
+def _plant(number: int, count: int, above: list[socket.socket]) -> Below:
+    """Fork the children of this process, and have them do the same; ``above`` are streams that are none of theirs."""
+    import socket
+
+    below: Below = []
+    for child in range(number * DEGREE + 1, min(number * DEGREE + DEGREE + 1, count)):
+        ours, theirs = socket.socketpair()
+        if os.fork() == 0:
+            for stream in (ours, *above, *(other for _, other in below)):
+                stream.close()
+            _pass_on(theirs, _plant(child, count, [theirs]))
+            os._exit(0)
+        theirs.close()
+        below.append((child, ours))
+    return below
+
+
+def _pass_on(above: socket.socket, below: Below) -> None:
+    while word := above.recv(_WORD_BYTES):
+        _down_and_up(below, int.from_bytes(word, "little"))
+        above.sendall(word)
+
+
+def _down_and_up(below: Below, count: int) -> None:
+    """Have the processes below ``count`` hear something, and wait until all have said so."""
+    word = count.to_bytes(_WORD_BYTES, "little")
+    chosen = [child for number, child in below if number < count]
+    for child in chosen:
+        child.sendall(word)
+    for child in chosen:
+        child.recv(_WORD_BYTES)
 
 
 # The floor of starting, spawning and memory: mpi4py and nothing else -------------------------------------------------

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from support import ROOT, Leftovers, mpirun, python_run
-from support.mpi import OPEN_MPI, need_openmpi
+from support.mpi import LAUNCH, OPEN_MPI, need_openmpi
 
 PROGRAMS = Path(__file__).parent / "programs"
 HELLO = ROOT / "docs" / "examples" / "hello.py"
 CYCLES = 25
+LAUNCHED = replace(LAUNCH, bin=OPEN_MPI.bin)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,23 @@ def test_newcomers_may_be_more_than_mpiexec_has_slots(leftovers: Leftovers) -> N
     assert job.rc == 0, job.err
     result = json.loads(job.out.splitlines()[-1])
     assert [record["outcome"] for record in result["records"]] == ["done", "done"], result["records"]
+
+
+def test_by_our_launcher_a_job_grows_onto_other_nodes_and_shrinks(leftovers: Leftovers) -> None:
+    """It needs no MPI."""
+    emulated = replace(LAUNCHED, options=("--launcher", "fork", "--hosts", "a,b"))
+    job = mpirun(2, [PROGRAMS / "resizing.py", "0.1:+2,0.2:-2", "2", "c,d"], mpi=emulated)
+    leftovers.check(job.mark)
+    assert job.rc == 0, job.err
+    result = json.loads(job.out.splitlines()[-1])
+    assert result["sent"] == result["arrived"] > 0
+    assert [record["outcome"] for record in result["records"]] == ["done", "done"], result["records"]
+
+
+def test_the_doctor_finds_that_nodes_can_be_emulated() -> None:
+    check = "from apgas.doctor import check_emulated_nodes as check; print(check().came_back)"
+    done = python_run(["-c", check], mpi=OPEN_MPI)
+    assert (done.rc, done.out) == (0, "nodeA and nodeB\n"), done.err
 
 
 @pytest.mark.parametrize("places", [2, 0])

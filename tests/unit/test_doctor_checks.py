@@ -145,11 +145,6 @@ def test_what_only_malleable_jobs_need_is_not_asked_of_a_rigid_mpi(monkeypatch: 
     assert doctor.check_spawn().ok is None
 
 
-def test_open_mpi_has_no_emulated_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "library", lambda: doctor.Library("Open MPI v5.0.11", "multiple"))
-    assert doctor.check_emulated_nodes().ok is None
-
-
 def test_an_mpiexec_outside_path_is_no_failure(fake_bin: Path) -> None:
     result = doctor.check_mpiexec()
     assert result.ok is None

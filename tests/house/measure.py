@@ -61,7 +61,7 @@ DESCRIPTIONS_BY_OTHER_NAMES = ("SimRecord",)
 ADDED = {
     "apgas.futures, an executor that grows and shrinks": (8, 2_100),
     "apgas.futures.progress, how far a map of it is": (1, 155),
-    "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_020),
+    "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_055),
     "apgas.runtime.children, places of plain Python without MPI": (1, 250),
     "apgas.arrays, arrays whose rows follow the places": (6, 1_520),
     "benchmarks.arrays, programs with arrays beside rigid twins": (3, 330),
@@ -85,6 +85,9 @@ ADDED = {
     "jobs that size themselves, live and simulated, and benchmarks.sizing": (4, 1_345),
     "the penalty policy with jobs that age, and its experiment with and without": (0, 65),
     "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),
+    "benchmarks.scaling cores, on the cores of a machine beside copies": (1, 225),
+    "an empty finish over 256 places, beside a tree of bare processes": (0, 100),
+    "the 2024 paper's own batches as real jobs": (0, 120),
     "one rule for the claims of all papers, orders of all policies, resizes and early gains": (0, 260),
 }
 """Features that are younger than the goals for files and lines, with the files and lines that each may take."""

@@ -1,6 +1,6 @@
 """The membership of a job as one place knows it: members, epoch, places about to leave, and dead ones.
 
-Place 0 alone changes the membership; the others follow its messages, which arrive in order. Ids are never reused.
+Place 0 alone changes the membership; the others follow its news, in their order (``core.relay``). Ids are never reused.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Membership:
             if info.place < self.next_place:
                 raise InvariantError(f"place id {info.place} is used twice (epoch {epoch})")
             self.members[info.place] = info
-        self.next_place = max([self.next_place, *(place + 1 for place in self.members)])
+            self.next_place = max(self.next_place, info.place + 1)
         self.epoch = epoch
 
     def prepare_leave(self, leavers: Iterable[int]) -> None:

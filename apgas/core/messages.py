@@ -1,7 +1,7 @@
 """The messages between places. A message is small and typed; what a program sends along is an opaque payload.
 
-Every message carries the sender's epoch. A receiver that is still in an earlier epoch holds the message until place 0
-has announced the change to it, so no place ever acts on one that it does not know yet.
+Every message carries the sender's epoch. A receiver that is still in an earlier epoch holds the message until the news
+of the change has reached it, so no place ever acts on one that it does not know yet.
 """
 
 from __future__ import annotations
@@ -256,7 +256,9 @@ AnyMessage: TypeAlias = (
 OfReferences: TypeAlias = Carries | RefReport | Freed
 """Messages that have nothing to do with epochs and finishes."""
 OF_REFERENCES = (Carries, RefReport, Freed)
-FROM_PLACE_0_ONLY = (Members, Leave, StayOn, Release, End)
+News: TypeAlias = Members | Leave | StayOn
+"""What place 0 decides about the members: it reaches every place by a tree (``core.relay``)."""
+FROM_PLACE_0_ONLY = (Release, End)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)

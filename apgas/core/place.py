@@ -28,7 +28,7 @@ from apgas.core.effects import (
 )
 from apgas.core.finish import Cancellations, FinishTable, Fired, Flush, Gathered
 from apgas.core.membership import Leaving, Membership
-from apgas.core.relay import DEGREE, Relay, parent
+from apgas.core.relay import DEGREE, Relay, children, parent
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
 
@@ -37,7 +37,7 @@ class PlaceCore:
 
     Attributes:
         survives: Whether the job goes on when places die.
-        degree: How many children a place has in the tree of a dense finish.
+        degree: How many children a place has in the trees of dense finishes and of news.
     """
 
     survives = False
@@ -191,7 +191,7 @@ class PlaceCore:
             raise ProtocolError(f"place {src} sent {type(message).__name__}, which only place 0 may send")
         if self.over:
             return []
-        if message.epoch > self.epoch and not isinstance(message, m.Members):
+        if message.epoch > self.epoch and not isinstance(message, m.Members | m.End):
             self._held.append((src, message, payload))
             return []
         return self._take(src, message, payload)
@@ -228,14 +228,10 @@ class PlaceCore:
             case m.Forget():
                 self.cancellations.forget(message.finish)
                 return []
-            case m.Members():
-                return self._enter(message)
-            case m.Leave():
-                return self._prepare(message)
+            case m.Members() | m.Leave() | m.StayOn():
+                return self._hear(src, message)
             case m.Final():
                 return self._final(src, message.order)
-            case m.StayOn():
-                return self._stay_on(message.order)
             case m.Drained():
                 return [LeaverDrained(message.order, src)]
             case m.Release():
@@ -276,27 +272,21 @@ class PlaceCore:
 
     def commit_grow(self, added: tuple[m.PlaceInfo, ...]) -> list[Effect]:
         """(place 0) Newcomers are here: announce them to the others and enter the next epoch."""
-        message = m.Members(self.epoch + 1, added, ())
-        old = [place for place in self.membership.members if place != self.here]
-        return [*self._enter(message), *(Send(place, message, []) for place in old)]
+        return self._hear(self.here, m.Members(self.epoch + 1, added, ()))
 
     def prepare_shrink(self, order: int, leavers: tuple[int, ...]) -> list[Effect]:
         """(place 0) Ask everyone to stop sending to the leavers, and the leavers to drain."""
-        message = m.Leave(self.epoch, order, leavers)
-        return [*self._to_others(message), *self._prepare(message)]
+        return self._hear(self.here, m.Leave(self.epoch, order, leavers))
 
     def abort_shrink(self, order: int) -> list[Effect]:
         """(place 0) The leavers stay."""
-        message = m.StayOn(self.epoch, order)
-        return [*self._to_others(message), *self._stay_on(order)]
+        return self._hear(self.here, m.StayOn(self.epoch, order))
 
     def commit_shrink(self, order: int) -> list[Effect]:
         """(place 0) Every leaver has drained: release them and enter the next epoch."""
         leavers = tuple(sorted(self.membership.leaving))
-        message = m.Members(self.epoch + 1, (), leavers)
-        staying = [info.place for info in self.membership.staying if info.place != self.here]
         releases: list[Effect] = [Send(place, m.Release(self.epoch, order), []) for place in leavers]
-        return [*(Send(place, message, []) for place in staying), *releases, *self._enter(message)]
+        return [*releases, *self._hear(self.here, m.Members(self.epoch + 1, (), leavers))]
 
     def end(self, reason: str = "") -> list[Effect]:
         """(place 0) The program is over, for every place."""
@@ -383,6 +373,26 @@ class PlaceCore:
             dst = parent(self.here, dst, self.membership.staying_ids, self.degree)
         message = m.Relayed(self.epoch, finish, reports.open, reports.heard)
         return Send(dst, message, m.pack_errors(tuple(reports.errors)))
+
+    def _hear(self, src: int, news: m.News) -> list[Effect]:
+        """Pass news on, and take it: as place 0 its own, elsewhere that of place ``src``, whose child this place is."""
+        hearers = self._hearers(news)
+        if src != (parent(self.here, 0, hearers, self.degree) if self.here else 0):
+            raise ProtocolError(f"place {src} sent place {self.here} {news}, which another one is to pass on")
+        effects: list[Effect] = [Send(place, news, []) for place in children(self.here, hearers, self.degree)]
+        match news:
+            case m.Members():
+                return [*effects, *self._enter(news)]
+            case m.Leave():
+                return [*effects, *self._prepare(news)]
+            case m.StayOn():
+                return [*effects, *self._stay_on(news.order)]
+
+    def _hearers(self, news: m.News) -> list[int]:
+        """Whom news concerns that is to be taken now, by id."""
+        gone = {*news.removed, *news.died} if isinstance(news, m.Members) else ()
+        members = sorted(self.membership.members)
+        return [place for place in members if place not in gone] if gone else members
 
     def _enter(self, message: m.Members) -> list[Effect]:
         for place in message.removed:

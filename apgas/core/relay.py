@@ -1,5 +1,7 @@
-"""The tree by which reports of a *dense* finish reach its home, and what one place does in it.
+"""The tree by which reports of a *dense* finish reach its home, and the one by which news of place 0 reach all places.
 
+Reports
+-------
 Every quiet period of every place is a message to the home of a finish. Where thousands of places run dry again and
 again (a load balancer), the home does nothing but read. The reports of a finish that was opened ``dense`` go up a tree:
 a place sends its report to its parent, which adds what comes from its children and passes the sum on.
@@ -30,6 +32,36 @@ activity has ended and this place has reported, and with that report goes all th
 *Order.* Why the home fires only when it is right, though reports overtake each other where a route changes: see
 ``core.finish``. Its answers to the home, and its wish to cancel, a place sends on the direct connection, and they have
 to arrive before the finish fires. So a place reports directly about a quiet period in which it has sent such a message.
+
+News
+----
+What place 0 decides about the members (``Members``, ``Leave``, ``StayOn``) is news for all places. It goes down the
+tree of place 0, which so sends it to ``degree`` places and not to all.
+
+    place 0         decides: the news to its children, then takes it itself          Members, Leave, StayOn ---> child
+    any place       takes news, from its parent alone: to its children, then as ever                        ---> child
+
+*The tree.* It is that of the *hearers*: the members of the epoch in which the news is taken, leavers too, but not those
+that the news removes. Newcomers do not hear the news that adds them: they begin in the epoch that it begins. Claim: all
+places take the same news in the same order, each once, newcomers from their epoch on. So whoever takes it knows the
+members that its parent knew when it passed it on, hence the same tree, and in that every hearer has one parent.
+
+*Every hearer hears it.* By induction over the order of the news, and over the levels of the tree of each. A parent has
+taken all news before, and passes this one on when it takes it; connections lose nothing. And it is still there: a
+leaver goes when it has been released, after the ``Final`` of every member, hence after every member has taken the
+``Leave``, and of the commit, which comes next, it is no hearer.
+
+*In order.* Let news B follow on news A. Then no place takes B before A:
+
+- B removes leavers. Then A is their ``Leave``; they have drained, so every member has taken A.
+- B does not. Then the hearers of B are those of A, with those that A adds behind them, for ids ascend in time. So who
+  hears both has the same parent in both trees, which passes on A first, and connections keep the order of messages.
+
+*Not too early.* All else that a place sends after it has taken the news of an epoch is of that epoch, and waits where
+the news is still under way. What has waited is taken in the order in which it came.
+
+*The end* waits for no epoch: if a place dies that had to pass news on, place 0 ends the job in an epoch of which those
+below that place do not hear. In a resilient job they would have to, so there all places are children of place 0.
 """
 
 from __future__ import annotations
@@ -61,6 +93,18 @@ def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
         between += len(staying)
     up = between // degree
     return home if up == 0 else staying[(first + up - 1) % len(staying)]
+
+
+def children(here: int, members: Sequence[int], degree: int) -> Sequence[int]:
+    """The children of place ``here`` in the tree of place 0, the first of the ``members``: whose ``parent`` it is.
+
+    Args:
+        here: One of the members.
+        members: Ids, ascending.
+        degree: How many children a place has.
+    """
+    first = bisect_left(members, here) * degree + 1
+    return members[first : first + degree]
 
 
 class Relay:

@@ -19,6 +19,7 @@ dropped. The loss of place 0 ends the job.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -36,6 +37,7 @@ class ResilientPlaceCore(PlaceCore):
     """The state of one place that survives the loss of others."""
 
     survives = True
+    degree = sys.maxsize  # what has to pass news on may be dead
 
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         super().__init__(here, members, epoch)
@@ -111,13 +113,7 @@ class ResilientPlaceCore(PlaceCore):
             return super().lost(place, reason)
         if self.over or place not in self.membership.members:
             return []
-        message = m.Members(self.epoch + 1, (), (), (place,))
-        others = [member for member in self.membership.members if member not in (self.here, place)]
-        return [
-            PlaceLost(place, reason),
-            *(Send(member, message, []) for member in others),
-            *self._enter(message),
-        ]
+        return [PlaceLost(place, reason), *self._hear(self.here, m.Members(self.epoch + 1, (), (), (place,)))]
 
     def cut_off(self, place: int) -> list[Effect]:
         """Nothing more of the dead ``place`` is taken from now on: report what came of it. Idempotent."""

@@ -92,6 +92,16 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch, capsys
         planted.relay_by_leavers,
         planted.hold_as_a_leaver,
         planted.report_by_the_tree_alone,
+        planted.pass_news_to_all_children_but_one,
+        planted.pass_news_on_by_place_0_alone,
+        planted.pass_news_on_twice,
+        planted.pass_news_to_none_that_leave,
+        planted.pass_news_to_those_that_it_removes,
+        planted.pass_a_commit_on_among_the_new_members,
+        planted.let_the_end_wait,
+        planted.let_news_wait,
+        planted.take_what_was_held_backwards,
+        planted.let_newcomers_stand_before_the_others,
     ],
 )
 def test_the_net_catches(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

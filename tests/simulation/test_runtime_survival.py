@@ -172,6 +172,10 @@ def _wait_for_a_dead_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderMachine, "died", died)
 
 
+def _pass_news_on_by_places_that_may_die(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResilientPlaceCore, "degree", 2)
+
+
 @pytest.mark.parametrize(
     ("plant", "first"),
     [
@@ -189,6 +193,7 @@ def _wait_for_a_dead_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
         (_trust_a_shrink_that_was_given_up, 600),
         (_release_before_all_have_seen, 0),
         (_wait_for_a_dead_leaver, 0),
+        (_pass_news_on_by_places_that_may_die, 0),
     ],
 )
 def test_the_net_catches(

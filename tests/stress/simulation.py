@@ -60,6 +60,7 @@ class Simulation:
         self.oracle = self._new_oracle()
         self.places_per_node = places_per_node
         self.degree = 1 + seed % 3
+        self.news: list[m.News] = []
         members = [_info(place, places_per_node) for place in range(places)]
         self.cores = {place: self._new_core(place, members, 0) for place in range(places)}
         self.left: set[int] = set()
@@ -110,7 +111,7 @@ class Simulation:
         return self
 
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
-        core = PlaceCore(place, members, epoch)
+        core = HearingCore(place, members, epoch, self.news)
         core.degree = self.degree
         return core
 
@@ -330,6 +331,8 @@ class Simulation:
         assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"
         assert set(next(iter(views))) == self.cores.keys(), "members and processes differ"
         self._check_nodes()
+        deaf = [place for place, core in self.cores.items() if isinstance(core, HearingCore) and core.misses_news]
+        assert not deaf, f"places {deaf} have not heard all of {self.news}"
         assert not any(core.calls for core in self.cores.values()), "calls are open"
         assert not any(core.reports_held for core in self.cores.values()), "reports are held"
         remembered = {place: core.cancelled for place, core in self.cores.items() if core.cancelled}
@@ -338,6 +341,35 @@ class Simulation:
     def _check_nodes(self) -> None:
         partial = [node for node in self.order_machine.nodes.held() if len(node) != self.places_per_node]
         assert not partial, f"a part of a node has left, these are still there: {partial}"
+
+
+class HearingCore(PlaceCore):
+    """A place that checks what it hears of place 0's decisions: all since it joined, in their order, each once.
+
+    Args:
+        news: What place 0 has decided so far; place 0 adds to it.
+    """
+
+    def __init__(self, here: int, members: list[m.PlaceInfo], epoch: int, news: list[m.News]) -> None:
+        super().__init__(here, members, epoch)
+        self._news = news
+        self._heard = len(news)
+
+    @property
+    def misses_news(self) -> bool:
+        """Whether place 0 has decided something that has not come here."""
+        return self._heard < len(self._news)
+
+    def _hear(self, src: int, news: m.News) -> list[e.Effect]:
+        if self.here == 0:
+            self._news.append(news)
+        assert self.misses_news, f"place {self.here} hears {news} again"
+        assert news == self._news[self._heard], f"place {self.here} hears {news} before {self._news[self._heard]}"
+        self._heard += 1
+        effects = super()._hear(src, news)
+        passed_on = [effect for effect in effects if isinstance(effect, e.Send) and effect.message == news]
+        assert len(passed_on) <= self.degree, f"place {self.here} sends {news} to {len(passed_on)} places"
+        return effects
 
 
 # A network without sockets: messages wait in channels until an adversary delivers them -------------------------------

@@ -460,3 +460,5 @@ class LossSimulation(Simulation):
         assert survivors == self.ended.keys() & survivors, (
             f"place {self.victim} died and places {sorted(survivors - self.ended.keys())} go on"
         )
+        why = {self.ended[place].partition(":")[0] for place in survivors} - {"released"}
+        assert why <= {f"place {self.victim} died" if self.victim else "lost place 0"}, f"places end with {self.ended}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,10 +11,22 @@ from msgspec.structs import replace
 from apgas.core.effects import Effect, Payload, ResolveCall, Send
 from apgas.core.finish import Arrivals, Cancellations, FinishTable, Fired, Flush, Gathered
 from apgas.core.membership import Membership
-from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Reply, Spawn
+from apgas.core.messages import (
+    AnyMessage,
+    End,
+    FinishId,
+    Forget,
+    Leave,
+    Members,
+    Message,
+    News,
+    PlaceInfo,
+    Reply,
+    Spawn,
+)
 from apgas.core.order import OrderMachine, Step
 from apgas.core.place import PlaceCore
-from apgas.core.relay import Relay, parent
+from apgas.core.relay import Relay, children, parent
 from apgas.core.resize import OrderEffect, ResizeOrder
 
 
@@ -259,6 +272,101 @@ def hold_as_a_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
 def report_by_the_tree_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a report overtake what the place has sent its home itself: answers, and that it wants to cancel."""
     monkeypatch.setattr(FinishTable, "speak_to_home", lambda self, finish: None)
+
+
+def pass_news_to_all_children_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.core.place.children", lambda *tree: children(*tree)[:-1] or children(*tree))
+
+
+def pass_news_on_by_place_0_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hear(self: PlaceCore, src: int, news: News) -> list[Effect]:
+        effects = original(self, src, news)
+        return [e for e in effects if self.here == 0 or not (isinstance(e, Send) and e.message == news)]
+
+    original = PlaceCore._hear
+    monkeypatch.setattr(PlaceCore, "_hear", hear)
+
+
+def pass_news_on_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(*tree: Any) -> Sequence[int]:
+        found = children(*tree)
+        return [*found, *found[-1:]]
+
+    monkeypatch.setattr("apgas.core.place.children", twice)
+
+
+def pass_news_to_none_that_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hearers(self: PlaceCore, news: News) -> list[int]:
+        return [place for place in original(self, news) if place not in self.membership.leaving]
+
+    original = PlaceCore._hearers
+    monkeypatch.setattr(PlaceCore, "_hearers", hearers)
+
+
+def pass_news_to_those_that_it_removes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "_hearers", lambda self, news: sorted(self.membership.members))
+
+
+def pass_a_commit_on_among_the_new_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hear(self: PlaceCore, src: int, news: News) -> list[Effect]:
+        effects = original(self, src, news)
+        if not isinstance(news, Members):
+            return effects
+        rest = [e for e in effects if not (isinstance(e, Send) and e.message == news)]
+        return [*rest, *(Send(place, news, []) for place in children(self.here, self._hearers(news), self.degree))]
+
+    original = PlaceCore._hear
+    monkeypatch.setattr(PlaceCore, "_hear", hear)
+
+
+def let_the_end_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def received(self: PlaceCore, src: int, message: AnyMessage, payload: Payload) -> list[Effect]:
+        if isinstance(message, End) and message.epoch > self.epoch:
+            self._held.append((src, message, payload))
+            return []
+        return original(self, src, message, payload)
+
+    original = PlaceCore.received
+    monkeypatch.setattr(PlaceCore, "received", received)
+
+
+def let_news_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def received(self: PlaceCore, src: int, message: AnyMessage, payload: Payload) -> list[Effect]:
+        if isinstance(message, Members) and not self.over:
+            self._held.append((src, message, payload))
+            return []
+        return original(self, src, message, payload)
+
+    original = PlaceCore.received
+    monkeypatch.setattr(PlaceCore, "received", received)
+
+
+def take_what_was_held_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    def enter(self: PlaceCore, message: Members) -> list[Effect]:
+        self._held.reverse()
+        effects = original(self, message)
+        self._held.reverse()
+        return effects
+
+    original = PlaceCore._enter
+    monkeypatch.setattr(PlaceCore, "_enter", enter)
+
+
+def let_newcomers_stand_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grow gives old members other parents, from which news may come before that of their former ones."""
+
+    def turned_children(here: int, members: Sequence[int], degree: int) -> Sequence[int]:
+        turned = [0, *members[:0:-1]]
+        first = turned.index(here) * degree + 1
+        return turned[first : first + degree]
+
+    def turned_parent(here: int, home: int, members: Sequence[int], degree: int) -> int:
+        if home or here not in members:
+            return parent(here, home, members, degree)
+        return next(place for place in members if here in turned_children(place, members, degree))
+
+    monkeypatch.setattr("apgas.core.place.children", turned_children)
+    monkeypatch.setattr("apgas.core.place.parent", turned_parent)
 
 
 def report_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The tree of a dense finish: who passes on to whom, and why the home asks whether a report is overdue."""
+"""The trees of a dense finish and of news: who passes on to whom, and why the home asks whether a report is overdue."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import pytest
 from support import planted
 
 from apgas.core import messages as m
-from apgas.core.effects import PassOn, Send
+from apgas.core.effects import Ends, PassOn, Send
 from apgas.core.finish import FinishTable, Fired, Flush, Gathered
 from apgas.core.place import PlaceCore
-from apgas.core.relay import Relay, parent
+from apgas.core.relay import Relay, children, parent
+from apgas.core.resilient import ResilientPlaceCore
+from apgas.errors import ProtocolError
 
 
 def test_parents_make_a_tree_of_the_degree_around_any_home() -> None:
@@ -109,7 +111,7 @@ def test_a_leaver_holds_nothing() -> None:
     core.degree = 1
     finish = m.FinishId(0, -1)
     core.received(3, m.Relayed(0, finish, {3: -1}, {3: (1, 1)}), [])
-    sent = core.received(0, m.Leave(0, 1, (2,)), [])
+    sent = core.received(1, m.Leave(0, 1, (2,)), [])
     assert Send(1, m.Relayed(0, finish, {3: -1}, {3: (1, 1)}), []) in sent
     again = m.Relayed(0, finish, {3: -1}, {3: (1, 2)})
     assert core.received(3, again, []) == [Send(1, again, [])]
@@ -128,3 +130,57 @@ def test_a_report_does_not_overtake_the_wish_to_cancel(cancels: bool) -> None:
         assert Send(0, m.Cancel(0, finish), []) in core.cancel(finish)
     sent = [effect for effect in core.answered(1, spawn, [], ok=True) if isinstance(effect, Send)]
     assert [send.dst for send in sent if isinstance(send.message, m.Relayed)] == [0 if cancels else 2]
+
+
+# news ----------------------------------------------------------------------------------------------------------------
+
+INFOS = [m.PlaceInfo(place, "h", 1, "n", 1) for place in range(8)]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 16])
+def test_children_are_those_whose_parent_it_is(degree: int) -> None:
+    members = [0, *range(3, 90, 4)]
+    below = {place: children(place, members, degree) for place in members}
+    assert max(map(len, below.values())) == degree
+    assert {child: place for place, of in below.items() for child in of} == {
+        place: parent(place, 0, members, degree) for place in members[1:]
+    }
+
+
+def passed_on(here: int, src: int, news: m.News, members: int = 6, kind: type[PlaceCore] = PlaceCore) -> list[int]:
+    """To whom place ``here`` of a tree of degree 2 passes news on that ``src`` sends it."""
+    core = kind(here, INFOS[:members], 0)
+    if kind is PlaceCore:
+        core.degree = 2
+    effects = core.received(src, news, [])
+    return [effect.dst for effect in effects if isinstance(effect, Send) and effect.message == news]
+
+
+def test_news_go_to_all_but_those_that_come_or_go_with_them() -> None:
+    assert passed_on(1, 0, m.Leave(0, 7, (4,))) == [3, 4]
+    assert passed_on(1, 0, m.Members(1, (INFOS[6],), ())) == [3, 4]
+    assert passed_on(2, 0, m.Members(1, (INFOS[6],), ())) == [5], "not the newcomer, which began with them"
+    core = PlaceCore(1, INFOS[:6], 0)
+    core.degree = 2
+    core.received(0, m.Leave(0, 7, (4,)), [])
+    commit = m.Members(1, (), (4,))
+    assert core.received(0, commit, [])[:2] == [Send(3, commit, []), Send(5, commit, [])]
+
+
+def test_news_come_from_the_parent_alone() -> None:
+    for src in (0, 2, 3):
+        with pytest.raises(ProtocolError, match=f"place {src} sent place 4 StayOn"):
+            passed_on(4, src, m.StayOn(0, 7))
+    assert passed_on(4, 1, m.StayOn(0, 7)) == []
+    with pytest.raises(ProtocolError, match="place 5 sent place 0 Members"):
+        passed_on(0, 5, m.Members(1, (), ()))
+
+
+def test_a_resilient_job_has_all_news_from_place_0() -> None:
+    assert passed_on(0, 0, m.Members(1, (), (), (3,)), kind=ResilientPlaceCore) == [1, 2, 4, 5]
+    assert passed_on(1, 0, m.StayOn(0, 7), kind=ResilientPlaceCore) == []
+
+
+def test_the_end_does_not_wait_for_news_that_do_not_come() -> None:
+    core = PlaceCore(4, INFOS[:6], 0)
+    assert core.received(0, m.End(1, "place 1 died"), []) == [Ends("place 1 died")]

@@ -360,6 +360,10 @@ class Cancellations:
 #     any place       dropped(ref): no handle is left      RefReport ---> home
 #     home            all reported and balanced: Unreferenced
 #
+# When all is reported, every place that ever had a handle is to let go of what it has made for a ``PlaceLocal``,
+# newcomers too. So a report waits at a home that is in an earlier epoch: who has reported is a member there by then, or
+# has left.
+#
 # A place that leaves drops what it holds. What a dead place held is never balanced: such objects are kept until they
 # are freed by name, or the program ends.
 
@@ -380,6 +384,7 @@ class References:
         self.here = here
         self._table = FinishTable(here, first)
         self._held: Counter[RefId] = Counter()
+        self._early: list[RefReport] = []
         self._left = False
 
     def make(self) -> RefId:
@@ -409,14 +414,26 @@ class References:
             del self._held[ref]
         return self._effects(self._table.ended(ref), epoch)
 
-    def reported(self, report: RefReport) -> list[ReferenceEffect]:
+    def reported(self, report: RefReport, epoch: int) -> list[ReferenceEffect]:
         """Take the report of a place that has no handle any more, behind all that it has reported before.
+
+        Args:
+            report: The report.
+            epoch: That of this place.
 
         Raises:
             InvariantError: The reference was not made here, or has no copies: a place counted wrongly.
         """
+        if report.epoch > epoch:
+            self._early.append(report)
+            return []
         flush = Flush(report.ref, report.sent, report.dropped, ())
-        return self._effects(self._table.reported(report.by, flush), report.epoch)
+        return self._effects(self._table.reported(report.by, flush), epoch)
+
+    def entered(self, epoch: int) -> list[ReferenceEffect]:
+        """This place has entered ``epoch``: take the reports that have waited for it."""
+        early, self._early = self._early, []
+        return [effect for report in early for effect in self.reported(report, epoch)]
 
     def leave(self, epoch: int) -> list[ReferenceEffect]:
         """This place leaves, and with it all that it holds."""

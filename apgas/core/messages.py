@@ -254,7 +254,7 @@ AnyMessage: TypeAlias = (
     | End
 )
 OfReferences: TypeAlias = Carries | RefReport | Freed
-"""Messages that have nothing to do with epochs and finishes."""
+"""Messages that have nothing to do with finishes; of them a report alone waits for its epoch."""
 OF_REFERENCES = (Carries, RefReport, Freed)
 News: TypeAlias = Members | Leave | StayOn
 """What place 0 decides about the members: it reaches every place by a tree (``core.relay``)."""

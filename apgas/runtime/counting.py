@@ -111,6 +111,10 @@ class Counting:
             self._carry_out([Send(place, m.Freed(core.epoch, ref), []) for place in others])
         self._objects.free(ref)
 
+    def entered(self) -> None:
+        """(under the lock) This place has entered an epoch: take what has waited for it."""
+        self._change(lambda: self._references.entered(self._core.epoch))
+
     def leave(self) -> None:
         """This place leaves: it holds nothing from now on; what it has to report goes by way of place 0."""
         with self._lock:
@@ -123,7 +127,7 @@ class Counting:
 
     def _reported(self, src: int, report: m.RefReport) -> None:
         home = report.ref.home
-        apply = partial(self._change, partial(self._references.reported, report))
+        apply = partial(self._change, lambda: self._references.reported(report, self._core.epoch))
         if home != self._core.here:
             with self._lock:
                 self._carry_out([Send(home, report, [])] if home in self._core.membership.members else [])

@@ -459,6 +459,7 @@ class Driver:
         for place in change.removed:
             # what it has sent uncounted may still be on its way
             self.transport.on_gone(place, partial(self._calls.forget, place))
+        self.counting.entered()
         self.on_members(change.epoch, [info.place for info in change.added])
         for info in change.added:
             if self.transport.is_lost(info.place):

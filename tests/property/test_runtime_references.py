@@ -1,4 +1,4 @@
-"""Copies of references travel at random: an object is let go exactly when no copy is left anywhere."""
+"""Copies of references travel at random: objects are let go exactly when no copy is left anywhere, on all places."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apgas.core.finish import FinishTable, Fired, Flush, ReferenceEffect, References, Unreferenced
-from apgas.core.messages import Carries, FinishId, Message, RefId, RefReport
+from apgas.core.messages import Carries, FinishId, Freed, Message, RefId, RefReport
 from apgas.errors import ApgasError
 
 
 class World:
-    """A few places, ordered channels between them, and the truth about all copies."""
+    """A few places, ordered channels between them, and the truth about all copies.
+
+    Places join, of which the others hear one by one, each in an epoch of its own. Every reference is that of a
+    ``PlaceLocal``: a place that has a handle may have an object, too.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -27,19 +31,53 @@ class World:
         self.made: set[RefId] = set()
         self.freed: set[RefId] = set()
         self.left: set[int] = set()
+        self.objects: set[tuple[int, RefId]] = set()
+        self.joined: list[int] = []
+        """By epoch, from 1 on, who joined in it."""
+        self.known = {place: set(self.places) for place in self.places}
+        self.epochs = dict.fromkeys(self.places, 0)
 
     def run(self, steps: int) -> World:
         """Let things happen at random, then let everything go."""
         acts: list[Callable[[], None]] = [self._make, self._send, self._send, self._deliver, self._deliver, self._drop]
         for _ in range(steps):
-            self.rng.choice(acts)()
+            self.rng.choice([*acts, self._use])()
             if self.rng.random() < 0.02:
                 self._leave()
-        while self.handles or self.channels:
-            self.rng.choice((self._drop, self._deliver))()
+            if self.rng.random() < 0.05:
+                self.rng.choice((self._join, self._hear))()
+        while self.handles or self.channels or any(epoch < len(self.joined) for epoch in self.epochs.values()):
+            self.rng.choice([self._hear, *[self._drop, self._deliver] * 10])()
         at_living_homes = {ref for ref in self.made if ref.home in self.places}
         assert at_living_homes <= self.freed, f"{at_living_homes - self.freed} are never let go"
+        left = {(place, ref) for place, ref in self.objects if {place, ref.home} <= self.places.keys()}
+        assert not left, f"objects of references that were let go are left on their places: {left}"
         return self
+
+    def _join(self) -> None:
+        place = max([*self.places, *self.left]) + 1
+        self.joined.append(place)
+        self.places[place] = References(place)
+        self.known[place] = set(self.places)
+        self.epochs[place] = len(self.joined)
+        while self.epochs[0] < len(self.joined):
+            self._enter(0)
+
+    def _hear(self) -> None:
+        """News of a newcomer reach one place."""
+        late = [place for place, epoch in self.epochs.items() if epoch < len(self.joined)]
+        if late:
+            self._enter(self.rng.choice(late))
+
+    def _enter(self, place: int) -> None:
+        self.known[place].add(self.joined[self.epochs[place]])
+        self.epochs[place] += 1
+        self._perform(place, self.places[place].entered(self.epochs[place]))
+
+    def _use(self) -> None:
+        """A place makes its object of a reference of which it has a handle."""
+        if self.handles:
+            self.objects.add(self.rng.choice(list(self.handles)))
 
     def _make(self) -> None:
         place = self.rng.choice(list(self.places))
@@ -51,10 +89,10 @@ class World:
         if not self.handles:
             return
         src, ref = self.rng.choice(list(self.handles))
-        dst = self.rng.choice([place for place in self.places if place != src] or [src])
+        dst = self.rng.choice([place for place in self.places if place in self.known[src] and place != src] or [src])
         if dst != src:
             self.travelling[ref] += 1
-            self._perform(src, [self.places[src].sent(dst, [ref], 0)])
+            self._perform(src, [self.places[src].sent(dst, [ref], self.epochs[src])])
 
     def _deliver(self) -> None:
         if not self.channels:
@@ -68,7 +106,9 @@ class World:
             return
         core = self.places[dst]
         if isinstance(message, RefReport):
-            self._perform(dst, core.reported(message))
+            self._perform(dst, core.reported(message, self.epochs[dst]))
+        elif isinstance(message, Freed):
+            self.objects.discard((dst, message.ref))
         elif isinstance(message, Carries):
             for ref in message.refs:
                 self.travelling[ref] -= 1
@@ -86,7 +126,7 @@ class World:
         self.handles[place, ref] -= 1
         if not self.handles[place, ref]:
             del self.handles[place, ref]
-        self._perform(place, self.places[place].dropped(ref, 0))
+        self._perform(place, self.places[place].dropped(ref, self.epochs[place]))
         self.places[place].validate()
 
     def _leave(self) -> None:
@@ -98,7 +138,7 @@ class World:
             del self.handles[held]
         core = self.places.pop(place)
         self.left.add(place)
-        effects = core.leave(0)
+        effects = core.leave(self.epochs.pop(place))
         assert core.dropped(RefId(0, 0), 0) == [], "it holds on to something"
         self._perform(place, effects)
 
@@ -111,6 +151,10 @@ class World:
                 assert effect.ref not in self.freed, f"{effect.ref} is let go twice"
                 assert effect.ref.home == here, "somebody else's object is let go"
                 self.freed.add(effect.ref)
+                self.objects.discard((here, effect.ref))
+                # what a home that leaves has made is kept by the others
+                for place in self.known[here] - self.left - {here} if here in self.places else ():
+                    self.channels.setdefault((here, place), deque()).append(Freed(self.epochs[here], effect.ref))
             else:
                 self.channels.setdefault((here, effect.dst), deque()).append(effect.message)
 
@@ -155,9 +199,21 @@ def _drop_more_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(References, "arrived", arrived)
 
 
+def _take_reports_of_newcomers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home has objects freed on the members that it knows, and a newcomer that it does not know keeps its own."""
+    original = References.reported
+    monkeypatch.setattr(References, "reported", lambda self, report, epoch: original(self, report, report.epoch))
+
+
 @pytest.mark.parametrize(
     "plant",
-    [_forget_what_was_sent, _let_go_when_home_has_no_copy, _leave_without_a_word, _drop_more_than_it_has],
+    [
+        _forget_what_was_sent,
+        _let_go_when_home_has_no_copy,
+        _leave_without_a_word,
+        _drop_more_than_it_has,
+        _take_reports_of_newcomers_at_once,
+    ],
 )
 def test_the_net_catches(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

@@ -17,7 +17,7 @@ from apgas.runtime import serialization
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver, required_driver
 from apgas.runtime.resizing import Newcomers
-from apgas.runtime.serialization import Calls
+from apgas.runtime.serialization import Calls, Carrying
 from apgas.testing.job import Job, JobFailedError
 from apgas.transport.base import Transport, UnknownPeerError
 
@@ -169,6 +169,30 @@ def test_what_a_leaver_has_sent_uncounted_is_taken_after_it_has_left() -> None:
     transport.gone[1]()
     driver.on_frame(1, m.encode(m.Immediate(0)), late)  # nothing is remembered once its connection has ended
     assert [type(message) for message in transport.messages()] == [m.Lost]
+
+
+def test_a_home_frees_the_objects_of_newcomers_of_which_it_hears_after_they_have_let_go() -> None:
+    driver, transport = start(PlaceCore(1, INFOS[:3], 0))
+    handle = driver.counting.make()
+    ref = handle.ref
+    driver.objects.place(ref)
+
+    def let_go_of_all() -> list[int]:
+        for _ in range(2):  # what it lets go of, and then the objects
+            done = threading.Event()
+            driver.counting._later(done.set)
+            assert done.wait(PATIENCE_S)
+        return [dst for dst, message in transport.sent if isinstance(message, m.Freed)]
+
+    with driver.lock:
+        driver.carry_out(driver.counting.send_ahead(2, Carrying([], (handle,))))
+    driver.on_frame(2, m.encode(m.RefReport(1, 2, ref, {3: 1}, 1)), [])
+    driver.on_frame(3, m.encode(m.RefReport(1, 3, ref, {}, 1)), [])
+    del handle
+    assert let_go_of_all() == []
+    driver.on_frame(0, m.encode(m.Members(1, (INFOS[3],), ())), [])
+    assert let_go_of_all() == [0, 2, 3]
+    driver.counting.close()
 
 
 def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None:

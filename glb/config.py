@@ -165,6 +165,29 @@ class PlaceResult(Generic[R]):
     present_s: float
     backup: Backup[R] | None = None
 
+    def counted(self, running_s: float, workers: int) -> Statistics:
+        """Return the counts without the wait for others to warm up, which is not starving.
+
+        Args:
+            running_s: Since when the computation has been running.
+            workers: How many waited.
+        """
+        early_s = max(0.0, self.present_s - running_s)
+        return replace(self.statistics, starving_s=max(0.0, self.statistics.starving_s - early_s * workers))
+
+
+@dataclass(frozen=True)
+class Harvest(Generic[R]):
+    """What some places hand in at the end.
+
+    Attributes:
+        result: Their results, merged.
+        rows: What each of them has counted, ``packed``.
+    """
+
+    result: R
+    rows: bytes
+
 
 def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> list[T]:
     """Run ``fn(*args)`` on all ``places`` at once and return the values in their order.

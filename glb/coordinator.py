@@ -6,6 +6,7 @@ import logging
 import pickle
 import threading
 import time
+from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,14 +19,14 @@ from apgas.runtime.driver import required_driver
 from glb import affinity, messages, runner
 from glb.bag import Bag, Result
 from glb.books import pickled
-from glb.config import PlaceResult, Setup, everywhere, everywhere_alive, suppress_losses
+from glb.config import Harvest, PlaceResult, Setup, everywhere, everywhere_alive, suppress_losses
 from glb.core.backup import Backup, Books, Frozen, Gift, Keeper
 from glb.core.leavers import Load, choose_leavers, deal, total_load
 from glb.core.ledger import Ledger
 from glb.core.pool import cut_in_pieces
 from glb.errors import GlbError, LedgerError
 from glb.sizing import Gauge
-from glb.statistics import Statistics, tasks_in
+from glb.statistics import ByPlace, Statistics, added_up, places_in, tasks_in
 
 R = TypeVar("R", bound=Result)
 T = TypeVar("T")
@@ -79,6 +80,7 @@ class Computation(Generic[R]):
         self._over = False
         self._latest: dict[int, Load] = {}
         self._initial = Statistics()
+        self._rows = b""
 
     # beginning and end ----------------------------------------------------------------------------------------------
 
@@ -138,11 +140,9 @@ class Computation(Generic[R]):
         Raises:
             LedgerError: Bags or tasks were lost or doubled on the way.
         """
+        total = replace(self._initial)
         if self._keeper is None:
-            for report in messages.collect(self.setup.number, self.members[1:]):
-                self._fold(report)
-            self.progress.close()
-            self._ledger.close()
+            total.merge(self._collect())
         else:
             for report in self._ask(self.members, messages.hand_in, self.setup.number).values():
                 self._fold(report)
@@ -153,11 +153,26 @@ class Computation(Generic[R]):
                 self.statistics.setdefault(place, Statistics()).tasks = tasks
             mine, kept = self.statistics[0], self._keeper
             mine.backups, mine.backup_bytes, mine.kept_bytes = kept.backups, kept.backup_bytes, kept.peak_bytes
-        total = Statistics()
-        total.merge(self._initial)
         for statistics in self.statistics.values():
             total.merge(statistics)
         return total
+
+    def _collect(self) -> Statistics:
+        """Take the results of all places, and what they have counted together."""
+        ids = array("q", [place.id for place in self.members])
+        harvest: Harvest[R] = messages.collect(self.setup.number, ids[1:], time.monotonic() - self.started)
+        self.result.merge(harvest.result)
+        self._rows = harvest.rows
+        counted = added_up(harvest.rows)
+        self._ledger.reported(places_in(harvest.rows), counted)
+        self.progress.close(counted.tasks)
+        self._ledger.close()
+        return counted
+
+    @property
+    def by_place(self) -> ByPlace:
+        """What each place has counted; after ``collect``."""
+        return ByPlace(self._rows, self.statistics)
 
     def abort(self, reason: str = "") -> None:
         """Stop all workers, because the computation has failed; the finish reports why. Never blocks."""
@@ -178,7 +193,10 @@ class Computation(Generic[R]):
         messages.dismiss(self.setup.number)
         with suppress(ValueError):  # it has no backups, or did not begin
             self._driver.on_place_died.remove(self._died)
-        for place in apgas.places():
+        # those that have handed in have forgotten it already
+        with self._driver.lock:
+            others = set(self._driver.core.membership.staying_ids).difference(places_in(self._rows))
+        for place in sorted(others):
             apgas.immediate(place, messages.forget, self.setup.number)
 
     # losses that the computation survives ---------------------------------------------------------------------------
@@ -331,21 +349,19 @@ class Computation(Generic[R]):
                     self._keeper.join(place.id)
 
     def _fold(self, report: PlaceResult[R]) -> None:
-        # waiting for others to warm up is not starving
-        early_s = max(0.0, report.present_s - (time.monotonic() - self.started))
-        report.statistics.starving_s = max(0.0, report.statistics.starving_s - early_s * self.setup.workers)
+        statistics = report.counted(time.monotonic() - self.started, self.setup.workers)
         if self._keeper is None:
-            self._ledger.reported(report.place, report.statistics)
+            self._ledger.reported([report.place], statistics)
         elif report.backup is None:
             raise GlbError(f"place {report.place} has given the computation up")
         else:
             self.keep(report.backup)
         if report.result is not None:
             self.result.merge(report.result)
-        self.progress.settle(report.place, report.statistics.tasks)
-        before = self.statistics.setdefault(report.place, report.statistics)
-        if before is not report.statistics:
-            before.merge(report.statistics)
+        self.progress.settle(report.place, statistics.tasks)
+        before = self.statistics.setdefault(report.place, statistics)
+        if before is not statistics:
+            before.merge(statistics)
 
     # resizes --------------------------------------------------------------------------------------------------------
 
@@ -595,11 +611,12 @@ class Progress:
             if self._by_place.pop(place, None) is not None:
                 self._settled += tasks
 
-    def close(self) -> None:
-        """All final counts have come, by way of others: what places have said before may come later still."""
+    def close(self, tasks: int) -> None:
+        """All places have processed ``tasks`` since they joined: what they have said before may come later still."""
         with self._lock:
             self._closed = True
             self._by_place.clear()
+            self._settled += tasks
 
     def stop(self) -> None:
         """Show the last count and end the thread."""

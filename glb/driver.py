@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +43,7 @@ class Outcome(Generic[R]):
     result: R
     seconds: float
     statistics: Statistics
-    places: dict[int, Statistics]
+    places: Mapping[int, Statistics]
     workers: int
     held: Sequence[tuple[float, int]] = ()
     looks: Sequence[Look] = ()
@@ -206,7 +206,7 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             computation.result,
             seconds,
             statistics,
-            dict(computation.statistics),
+            computation.by_place,
             computation.workers.usual,
             elastic.held_since(computation.started, seconds),
             () if program.sizing is None else program.sizing.looks_since(computation.started),

@@ -7,13 +7,14 @@ counted, so their questions may arrive late. Bags cannot, because the finish wai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apgas
 from apgas.runtime import serialization
 from glb import affinity
+from glb.config import Harvest
 from glb.errors import GlbError
+from glb.statistics import packed
 
 if TYPE_CHECKING:
     from glb.bag import Bag
@@ -177,22 +178,23 @@ def readmit(number: int, members: Sequence[apgas.Place]) -> None:
     _runner(number).readmit(members)
 
 
-def collect(number: int, below: Sequence[apgas.Place]) -> list[PlaceResult[Any]]:
-    """The computation is over: hand in the rest, and what the places ``below`` have, whom this one asks.
+def collect(number: int, below: Sequence[int], running_s: float) -> Harvest[Any]:
+    """The computation is over, after ``running_s``: hand in the rest, and what the places ``below`` have; forget it.
 
-    Returns:
-        A report of every place, this one first: it has the results of all of them, merged.
+    This place asks some of them, and these the others.
     """
     with apgas.finish():
-        asked = [apgas.async_at(head, collect, number, rest) for head, *rest in branches(below, FAN)]
-        mine = _runners.get().pop(number).report()
-    reports = [mine]
+        asked = [apgas.async_at(branch[0], collect, number, branch[1:], running_s) for branch in branches(below, FAN)]
+        runner = _runners.get().pop(number)
+        mine = runner.report()
+        affinity.use(())
+    assert mine.result is not None
+    rows = [packed(mine.place, mine.counted(running_s, runner.setup.workers))]
     for branch in asked:
-        first, *others = branch.result()
-        assert mine.result is not None
-        mine.result.merge(first.result)
-        reports += [replace(first, result=None), *others]
-    return reports
+        harvest = branch.result()
+        mine.result.merge(harvest.result)
+        rows.append(harvest.rows)
+    return Harvest(mine.result, b"".join(rows))
 
 
 def branches(places: Sequence[T], fan: int) -> list[Sequence[T]]:

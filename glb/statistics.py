@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Final
 
 _MOST: Final = ("kept_bytes", "worst_lag_s")
@@ -67,11 +69,79 @@ class Statistics:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
 
     def __reduce__(self) -> tuple[type[Statistics], tuple[float, ...]]:
-        """Travel as the numbers alone: place 0 takes those of all places at the end."""
+        """Travel as the numbers alone: place 0 takes those of all places at each resize."""
         return Statistics, tuple(getattr(self, name) for name in Statistics.__slots__)
 
 
 _COUNTS: Final = tuple(field.name for field in fields(Statistics) if field.name not in _MOST)
+
+# The counts of many places, packed ------------------------------------------------------------------------------------
+#
+# At the end place 0 takes the counts of all places, and may be the only one that still works. So they travel as rows of
+# numbers, one a place, that are put behind one another on the way. Place 0 adds up columns, and reads a row when a
+# program wants to see it.
+
+_FIELDS: Final = [(field.name, float if field.type == "float" else int) for field in fields(Statistics)]
+_ROW: Final = struct.Struct("=q" + "".join("q" if kind is int else "d" for _, kind in _FIELDS))
+"""The id of a place, and what it has counted: eight bytes each."""
+_WIDTH: Final = _ROW.size // 8
+
+
+def packed(place: int, statistics: Statistics) -> bytes:
+    """Return the row of a place."""
+    # the bags of a program may count in the numbers of a library
+    return _ROW.pack(place, *(kind(getattr(statistics, name)) for name, kind in _FIELDS))
+
+
+def places_in(rows: bytes) -> list[int]:
+    """Return the ids of the places whose rows these are."""
+    ids: list[int] = memoryview(rows).cast("q")[::_WIDTH].tolist()
+    return ids
+
+
+def added_up(rows: bytes) -> Statistics:
+    """Return what the places have counted together, as ``Statistics.merge`` would."""
+    total = Statistics()
+    whole, real = memoryview(rows).cast("q"), memoryview(rows).cast("d")
+    for at, (name, kind) in enumerate(_FIELDS if rows else (), 1):
+        column = (whole if kind is int else real)[at::_WIDTH].tolist()
+        setattr(total, name, max(column) if name in _MOST else sum(column))
+    return total
+
+
+class ByPlace(Mapping[int, Statistics]):
+    """The counts of each place, by id.
+
+    Args:
+        rows: Those of the end, one a place.
+        before: What places had handed in before that, because they left, or were to leave.
+    """
+
+    def __init__(self, rows: bytes, before: Mapping[int, Statistics]) -> None:
+        self._rows = rows
+        self._before = before
+
+    @cached_property
+    def _all(self) -> dict[int, Statistics]:
+        found = {place: replace(statistics) for place, statistics in self._before.items()}
+        for place, *counts in _ROW.iter_unpack(self._rows):
+            found.setdefault(place, Statistics()).merge(Statistics(*counts))
+        return dict(sorted(found.items()))
+
+    def __getitem__(self, place: int) -> Statistics:
+        return self._all[place]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+
+# The numbers of a bag -------------------------------------------------------------------------------------------------
 
 
 def size_of(bag: object) -> tuple[int, int]:

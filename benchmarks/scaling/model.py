@@ -146,7 +146,7 @@ class Model:
         for place, core in enumerate(self._cores):
             total.merge(core.statistics)
             found.merge(core.result)
-            ledger.reported(place, core.statistics)
+            ledger.reported([place], core.statistics)
         ledger.close()
         if found.count != self._nodes or any(core.alive for core in self._cores):
             raise ModelError(f"{found.count} of {self._nodes} nodes were found")

@@ -12,6 +12,7 @@ twice is found at the next resize that follows; one that never arrives, at the e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -66,14 +67,22 @@ class Ledger:
             self._present[place] = Count()
             self._fresh.add(place)
 
-    def reported(self, place: int, statistics: Statistics) -> None:
-        """Place ``place`` has handed in its result, and counts from 0 if it joins again.
+    def reported(self, places: Collection[int], statistics: Statistics) -> None:
+        """These places have handed in their results, and count from 0 if they join again.
+
+        Args:
+            places: Their ids.
+            statistics: What they have counted together.
 
         Raises:
-            LedgerError: It had done so before.
+            LedgerError: One of them had done so before.
         """
-        if self._present.pop(place, None) is None:
-            raise LedgerError(f"place {place} hands in a result, but it takes no part: it would count twice")
+        once = set(places)
+        strangers = sorted(once - self._present.keys())
+        if strangers or len(once) < len(places):
+            twice = strangers or [place for place, times in Counter(places).items() if times > 1]
+            raise LedgerError(f"place {twice[0]} hands in a result, but it takes no part: it would count twice")
+        self._present = {place: self._present[place] for place in self._present.keys() - once}
         self._settled.add(Count.of(statistics))
 
     def wave(self, counts: Mapping[int, Statistics]) -> None:

@@ -827,7 +827,7 @@ class Control:
             raise self._job.wrong(f"place {place} gives bags away when it has none")
         statistics, core.statistics = core.statistics, Statistics()
         if not self._job.survives:
-            self.ledger.reported(place, statistics)
+            self.ledger.reported([place], statistics)
         self.statistics.merge(statistics)
 
 

@@ -87,9 +87,9 @@ asked: Counter[int] = Counter()
 collect_results = messages.collect
 
 
-def note_and_collect(number: int, below: Sequence[apgas.Place]) -> object:
+def note_and_collect(number: int, below: Sequence[int], running_s: float) -> object:
     asked[apgas.here().id] = max(asked[apgas.here().id], len(messages.branches(below, messages.FAN)))
-    return collect_results(number, below)
+    return collect_results(number, below, running_s)
 
 
 def test_reports_and_results_of_many_places_go_by_way_of_others(
@@ -119,12 +119,46 @@ def test_reports_and_results_of_many_places_go_by_way_of_others(
     assert sum(count > 0 for count in asked.values()) > 1, "place 0 has asked all of them"
 
 
+class Failing(Numbers):
+    """Fails at once."""
+
+    def process(self, n: int) -> NoReturn:
+        raise ValueError(n)
+
+
+forgotten: set[int] = set()
+
+
+def note_and_forget(_: int) -> None:
+    forgotten.add(apgas.here().id)
+
+
+def runners() -> int:
+    return len(messages._runners.get())
+
+
+def test_a_computation_is_forgotten_with_its_results_and_costs_place_0_no_more_messages(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main() -> None:
+        glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1, granularity=10))
+        assert [*apgas.gather(runners).values()] == [0] * 4
+        assert not forgotten
+        with pytest.raises(ExceptionGroup):
+            glb.compute(Failing([1], LIMIT), Total, glb.Config(workers=1, granularity=10))
+        apgas.gather(runners)  # behind the messages
+        assert forgotten >= {1, 2, 3}
+
+    forgotten.clear()
+    monkeypatch.setattr(messages, "forget", note_and_forget)
+    apgas_job(main, places=4).run()
+
+
 def test_what_a_place_has_said_before_its_result_may_come_after_it() -> None:
     """Results come by way of others, reports of progress do not."""
     progress = Progress(lambda *_: None, lambda: 2, lambda: 2)
     progress.update(1, 5)
-    progress.settle(1, 7)
-    progress.close()
+    progress.close(7)
     progress.update(1, 6)
     assert (progress.tasks, progress.by_place()) == (7, {})
 

@@ -1,17 +1,29 @@
-"""What the statistics say for people."""
+"""What the statistics say for people, and how those of many places travel."""
 
 from __future__ import annotations
 
 import io
+import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import glb
 from benchmarks.harness.measurement import Measurement, show_statistics
 from benchmarks.uts.command import benchmark_of
 from benchmarks.uts.tree import Tree
 from glb import Statistics
-from glb.statistics import SUMMARY_HEADS, summary_finding, summary_rows, summary_text
+from glb.statistics import (
+    SUMMARY_HEADS,
+    ByPlace,
+    added_up,
+    packed,
+    places_in,
+    summary_finding,
+    summary_rows,
+    summary_text,
+)
 
 BUSY = Statistics(tasks=900, busy_s=9.6, balancing_s=0.1, stealing_s=0.1, starving_s=0.2, steals_won=3, steals_tried=9)
 IDLE = Statistics(tasks=100, busy_s=2.0, starving_s=8.0, lifeline_deals=2, evacuation_deals=1, bytes_sent=12_345)
@@ -67,3 +79,29 @@ def test_the_outcome_and_the_benchmarks_show_the_same() -> None:
             assert cell in stream.getvalue()
             assert cell in said
     assert said.splitlines()[-1] in stream.getvalue()
+
+
+COUNTS = st.builds(
+    Statistics,
+    **{
+        name: st.floats(0, 1e6) if name.endswith("_s") else st.integers(0, 2**40)
+        for name in Statistics.__dataclass_fields__
+    },
+)
+
+
+@given(counts=st.dictionaries(st.integers(0, 10**6), COUNTS, max_size=5), before=COUNTS)
+def test_packed_counts_are_what_they_were(counts: dict[int, Statistics], before: Statistics) -> None:
+    rows = b"".join(packed(place, each) for place, each in counts.items())
+    assert places_in(rows) == list(counts)
+    assert added_up(rows) == summed(*counts.values())
+    found = ByPlace(rows, {0: before, 7: before})
+    added = {place: summed(before, counts.get(place, Statistics())) for place in (0, 7)}
+    assert dict(found) == counts | added
+    assert list(pickle.loads(pickle.dumps(found))) == sorted({*counts, 0, 7})
+
+
+def test_counts_in_numbers_of_a_library_are_packed() -> None:
+    numpy = pytest.importorskip("numpy")
+    mine = Statistics(tasks=numpy.int64(7), busy_s=numpy.float32(0.5))
+    assert ByPlace(packed(3, mine), {})[3] == Statistics(tasks=7, busy_s=0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -176,17 +176,29 @@ class PlaceResult(Generic[R]):
         return replace(self.statistics, starving_s=max(0.0, self.statistics.starving_s - early_s * workers))
 
 
-@dataclass(frozen=True)
 class Harvest(Generic[R]):
     """What some places hand in at the end.
 
+    Args:
+        result: The result of one of them, into which others are merged.
+        row: What that one has counted, ``packed``.
+
     Attributes:
         result: Their results, merged.
-        rows: What each of them has counted, ``packed``.
+        rows: What each of them has counted.
     """
 
-    result: R
-    rows: bytes
+    def __init__(self, result: R, row: bytes) -> None:
+        self.result = result
+        self.rows = row
+
+    def add(self, others: Iterable[Harvest[R]]) -> None:
+        """Take what other places have handed in; it is not to be used any more."""
+        rows = [self.rows]
+        for other in others:
+            self.result.merge(other.result)
+            rows.append(other.rows)
+        self.rows = b"".join(rows)
 
 
 def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> list[T]:

@@ -189,12 +189,9 @@ def collect(number: int, below: Sequence[int], running_s: float) -> Harvest[Any]
         mine = runner.report()
         affinity.use(())
     assert mine.result is not None
-    rows = [packed(mine.place, mine.counted(running_s, runner.setup.workers))]
-    for branch in asked:
-        harvest = branch.result()
-        mine.result.merge(harvest.result)
-        rows.append(harvest.rows)
-    return Harvest(mine.result, b"".join(rows))
+    harvest = Harvest(mine.result, packed(mine.place, mine.counted(running_s, runner.setup.workers)))
+    harvest.add(branch.result() for branch in asked)
+    return harvest
 
 
 def branches(places: Sequence[T], fan: int) -> list[Sequence[T]]:

@@ -84,7 +84,8 @@ _COUNTS: Final = tuple(field.name for field in fields(Statistics) if field.name 
 _FIELDS: Final = [(field.name, float if field.type == "float" else int) for field in fields(Statistics)]
 _ROW: Final = struct.Struct("=q" + "".join("q" if kind is int else "d" for _, kind in _FIELDS))
 """The id of a place, and what it has counted: eight bytes each."""
-_WIDTH: Final = _ROW.size // 8
+ROW_BYTES: Final = _ROW.size
+_WIDTH: Final = ROW_BYTES // 8
 
 
 def packed(place: int, statistics: Statistics) -> bytes:

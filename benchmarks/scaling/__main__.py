@@ -1,6 +1,6 @@
-"""How far it scales: ``python -m benchmarks.scaling``; on real cores, ``... cores``; simulated, ``... model``.
+"""How far it scales: ``python -m benchmarks.scaling``; on real cores, ``... cores``.
 
-``... balance`` is another name of ``python -m benchmarks.balance``.
+``... model`` simulates it, from what ``... per-place`` measures; ``... balance`` is another name.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ def main(arguments: list[str]) -> int:
         from . import sweep
 
         return sweep.main(arguments[1:])
+    if arguments[:1] == ["per-place"]:
+        from . import per_place
+
+        return per_place.main(arguments[1:])
     if arguments[:1] == ["balance"]:
         from ..balance import __main__ as balance
 
@@ -69,6 +73,8 @@ def _command(
     On the cores of this machine, at full speed: python -m benchmarks.scaling cores --help
 
     Simulate many more: python -m benchmarks.scaling model --help
+
+    What a place more costs place 0, of which that makes use: python -m benchmarks.scaling per-place --help
 
     What balancing costs beside bare kernels: python -m benchmarks.scaling balance --help
 

@@ -9,6 +9,7 @@ The state machine of every place is the real one; what is modelled is what it ru
 - The finish: a place that runs out of work reports, by the runtime's state machines of a dense finish: to its parent
   in a tree, which adds and passes on; or, to see what that is good for, to place 0. In the end each place asks those
   below it in a tree for their results and merges them; or place 0 asks all of them.
+- The news of an epoch: each place passes it on as the runtime's state machine of a place says.
 
 Nothing here looks at a clock: a run depends on its arguments only.
 """
@@ -16,21 +17,27 @@ Nothing here looks at a clock: a run depends on its arguments only.
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
+from apgas.core import messages as m
+from apgas.core.effects import Send
 from apgas.core.finish import FinishTable, Flush, Gathered
+from apgas.core.membership import Membership
+from apgas.core.place import PlaceCore as MemberCore
 from apgas.core.relay import DEGREE, Relay, parent
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
 from glb.core.ledger import Ledger
 from glb.core.lifelines import Lifelines
 from glb.core.place import PlaceCore
 from glb.messages import FAN, branches
-from glb.statistics import Statistics
+from glb.statistics import ROW_BYTES, Statistics
 
 ENTRY_BYTES: Final = 36
 """Bytes that a subtree takes in a message, as in the bag of UTS."""
@@ -42,8 +49,8 @@ _GRAINS: Final = 2
 _PROGRESS_EVENTS: Final = 20_000
 ENTRY_OF_REPORT_BYTES: Final = 8
 """Bytes that a place takes in reports that are passed on: what it has left open, and how many reports it has made."""
-REPORT_BYTES: Final = 130
-"""Bytes of what a place has counted, in the answer with the results."""
+ID_BYTES: Final = 8
+"""Bytes of a place in a question for results."""
 GATHER_S: Final = 0.001
 """The least time between two messages of a place with reports of others, as in ``apgas.runtime.driver``."""
 HOLD_S: Final = 0.02
@@ -156,7 +163,7 @@ class Model:
         if self.job.finish != "tree":
             # place 0 asks all at once and takes the answers as they come, one message after another
             collect_s = (2 * others + 2) * self.machine.message_s + 2 * self.machine.latency_s if others else 0.0
-            collect_s += others * self.machine.fold_s
+            collect_s += others * self.machine.count_s
             self._messages += 2 * others
             self._home_messages += 2 * others
         total_s = finish_s + collect_s
@@ -166,6 +173,7 @@ class Model:
             balance=self.job.work_s / self._last_task_s,
             steals=total.received / self.job.places,
             messages=self._messages / self.job.places,
+            news_s=None if self.job.finish == "none" else news_s(self.job, self.machine),
             home_messages=self._home_messages,
             spread_s=spread(list(self._first_work.values()), self.job.places)[2],
             last_task_s=self._last_task_s,
@@ -275,18 +283,20 @@ class Model:
         heads = branches(below, FAN)
         self._missing[place] = len(heads)
         for branch in heads:
-            self._send(place, branch[0], self._collect, (place, branch[1:]))
+            size = HEAD_BYTES + ID_BYTES * len(branch)
+            self._send(place, branch[0], self._collect, (place, branch[1:]), size)
         if not heads and place:
-            self._send(place, above, self._merge, 1, HEAD_BYTES + REPORT_BYTES)
+            self._send(place, above, self._merge, 1, HEAD_BYTES + ROW_BYTES)
 
     def _merge(self, place: int, reports: int) -> None:
         """Take the results of a branch, and hand on what has come together once nothing is missing."""
-        self._free[place] = max(self._free[place], self._now) + reports * self.machine.fold_s
+        each_s = self.machine.carry_s if place else self.machine.count_s
+        self._free[place] = max(self._free[place], self._now) + reports * each_s
         self._missing[place] -= 1
         if not self._missing[place]:
             above, count = self._asked_by[place]
             if place:
-                self._send(place, above, self._merge, count, HEAD_BYTES + count * REPORT_BYTES)
+                self._send(place, above, self._merge, count, HEAD_BYTES + count * ROW_BYTES)
             else:
                 self._results_s = self._free[0]
 
@@ -389,7 +399,9 @@ class Machine:
             stands still meanwhile.
         bytes_per_s: Bandwidth of a place.
         least_nodes: A smaller subtree is not given away.
-        fold_s: CPU seconds to take what one place has counted out of an answer with results, and into the sums.
+        count_s: CPU seconds of place 0 for what one place has counted: to ask for it, add it up and close the books.
+        carry_s: CPU seconds of another place to hand it on.
+        member_s: CPU seconds of any place, for each member of the job, to take the news of an epoch.
     """
 
     node_s: float = 2.5e-9
@@ -398,7 +410,9 @@ class Machine:
     message_s: float = 20e-6
     bytes_per_s: float = 1e10
     least_nodes: int = 256
-    fold_s: float = 9e-6
+    count_s: float = 0.7e-6
+    carry_s: float = 0.07e-6
+    member_s: float = 0.007e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -443,6 +457,8 @@ class Computation:
         last_task_s: When the last task had been processed.
         finish_s: When place 0 knew that all had been.
         total_s: From the first task to the folded result on place 0.
+        news_s: In the same job, from the commit of a grow until the last place has entered the new epoch; None if it is
+            to show the stealing alone.
     """
 
     job: Job
@@ -455,6 +471,7 @@ class Computation:
     last_task_s: float
     finish_s: float
     total_s: float
+    news_s: float | None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Computation:
@@ -466,6 +483,11 @@ class Computation:
         """From the last task to the folded result."""
         return self.total_s - self.last_task_s
 
+    @property
+    def collect_s(self) -> float:
+        """From the end of the finish to the folded result."""
+        return self.total_s - self.finish_s
+
 
 def spread(first_work_s: Sequence[float], places: int) -> tuple[float | None, float | None, float | None]:
     """Return when half, 90 % and 99 % of ``places`` had had work, given when each that ever had first did."""
@@ -473,6 +495,47 @@ def spread(first_work_s: Sequence[float], places: int) -> tuple[float | None, fl
     needed = [ceil(share * places) for share in (0.5, 0.9, 0.99)]
     half, most, all_but = (times[count - 1] if count <= len(times) else None for count in needed)
     return half, most, all_but
+
+
+# The news of an epoch ------------------------------------------------------------------------------------------------
+
+
+def news_s(job: Job, machine: Machine) -> float:
+    """Return the seconds from the commit of a grow by one place until the last place has entered the new epoch.
+
+    Raises:
+        ModelError: A place heard of it twice, or never.
+    """
+    infos = [m.PlaceInfo(place, "host", 1, "node", 1) for place in range(job.places + 1)]
+    known = Membership(infos[:-1], 0)
+
+    def core_of(place: int) -> MemberCore:
+        """Make one place, as it is before the commit; all of them at once would take the square of the memory."""
+        core = MemberCore(place, infos[:1], 0)
+        core.membership = copy(known)
+        core.membership.members = known.members.copy()
+        core.degree = job.places if job.finish == "home" else DEGREE
+        return core
+
+    heard: set[int] = set()
+    entered_s = 0.0
+    waiting: deque[tuple[float, int, int, m.AnyMessage | None]] = deque([(0.0, 0, 0, None)])
+    while waiting:
+        now, src, place, news = waiting.popleft()
+        core = core_of(place)
+        effects = core.commit_grow((infos[-1],)) if news is None else core.received(src, news, [])
+        if core.epoch != 1 or place in heard:
+            raise ModelError(f"place {place} hears of an epoch twice")
+        heard.add(place)
+        now += job.places * machine.member_s
+        entered_s = max(entered_s, now)
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, m.Members):
+                now += machine.message_s + HEAD_BYTES / machine.bytes_per_s
+                waiting.append((now + machine.latency_s + machine.message_s, place, effect.dst, effect.message))
+    if len(heard) != job.places:
+        raise ModelError(f"{len(heard)} of {job.places} places entered the epoch")
+    return entered_s
 
 
 # A tree of known size that is searched without visiting every node ---------------------------------------------------

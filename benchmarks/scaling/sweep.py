@@ -19,13 +19,12 @@ from ..compare.engine import name_files
 from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile, gather_provenance
 from ..harness.progress import scaled
-from .model import Computation, Finish, Job, Machine, Model
+from .model import Computation, Job, Machine, Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-FINISHES: Final[tuple[Finish, ...]] = ("none", "tree", "home")
 STEALS: Final = (0, 1, 2, 3, 5, 8)
 RADICES: Final = (2, 4, 8, 16, 32)
 MOST_PLACES: Final = 1_000_000
@@ -52,25 +51,20 @@ class Sweep:
         return tuple(sorted(dict.fromkeys((*self.sizes, *self.steals, *self.graphs)), key=lambda job: job.places))
 
 
-def sweep_of(places: Sequence[int], base: Job, at: int, most_reports: int) -> Sweep:
+def sweep_of(places: Sequence[int], base: Job, at: int) -> Sweep:
     """Return the runs for ``places``; w and the graphs are varied ``at`` a number of places.
 
     Args:
         places: Numbers of places.
         base: All but the number of places.
-        at: Places of the runs with another w or graph.
-        most_reports: Above this number of places only the stealing itself is modelled.
+        at: Places of the runs with another w or graph, and the most of those in which all goes to place 0 itself.
     """
     still = replace(base, places=at, finish="none")
     hypercubes = tuple(replace(still, radix=radix) for radix in RADICES if radix <= at)
     others = [replace(still, lifelines="kautz", radix=4), replace(still, lifelines="random", radix=4)]
+    trees = tuple(replace(base, places=count, finish="tree") for count in places)
     return Sweep(
-        sizes=tuple(
-            replace(base, places=count, finish=finish)
-            for finish in FINISHES
-            for count in places
-            if finish == "none" or count <= most_reports
-        ),
+        sizes=(*trees, *(replace(job, finish="home") for job in trees if job.places <= at)),
         steals=tuple(replace(still, random_steals=steals) for steals in STEALS),
         graphs=(*hypercubes, *others, replace(still, lifelines="ring")),
     )
@@ -135,10 +129,9 @@ def _command(
         "16..4096"
     ),
     work: Annotated[float, typer.Option(help="Seconds of work per place.")] = 10.0,
-    at: Annotated[int, typer.Option(help="Places of the runs that vary w and the graph.")] = _AT,
-    most_reports: Annotated[
-        int, typer.Option(help="Above this number of places the messages of the finish are left out.")
-    ] = 16384,
+    at: Annotated[
+        int, typer.Option(help="Places of the runs that vary w and the graph, and the most without trees.")
+    ] = _AT,
     seed: Annotated[int, typer.Option(help="Seed of the choice of victims.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Few places and little work: a look.")] = False,
     json: Annotated[
@@ -158,7 +151,7 @@ def _command(
     display.check_picture(figure)
     counts = parse_places(_QUICK if quick else places)
     base = Job(places=2, work_s=0.5 if quick else work, seed=seed)
-    chosen = sweep_of(counts, base, min(at, counts[-1]), most_reports)
+    chosen = sweep_of(counts, base, min(at, counts[-1]))
     return _run(chosen, base, Machine(), json, figure, quiet)
 
 
@@ -208,11 +201,8 @@ def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
 
 # The table at the end ------------------------------------------------------------------------------------------------
 
-_FINISH: Final = {
-    "home": "reports and results go to place 0 itself",
-    "tree": "reports and results go up trees, as in the runtime",
-    "none": "no reports: the stealing alone",
-}
+_FINISH: Final = {"tree": "all by trees (the runtime)", "home": "all by place 0 itself"}
+"""How reports, results and news travel."""
 
 
 def conditions(machine: Machine, base: Job) -> str:
@@ -229,27 +219,32 @@ def graph_name(job: Job) -> str:
 
 
 def _row(name: str, point: Computation) -> list[str]:
+    alone = point.job.finish == "none"
+    ends = (None, None, None) if alone else (point.end_s, point.collect_s, point.news_s)
     return [
         name,
-        f"{100 * point.efficiency:.1f} %",
+        "-" if alone else f"{100 * point.efficiency:.1f} %",
         f"{100 * point.balance:.1f} %",
         f"{point.steals:.1f}",
         f"{point.messages:.0f}",
         scaled(point.home_messages),
-        "-" if point.spread_s is None else written(point.spread_s, "s"),
-        written(point.end_s, "s"),
+        *("-" if each is None else written(each, "s") for each in (point.spread_s, *ends)),
     ]
 
 
 def sheet_of(sweep: Sweep, points: Mapping[Job, Computation]) -> Sheet:
-    """Return the table: a section per kind of finish, one for w, one for the graphs."""
-    at = f"{sweep.steals[0].places:,} places"
+    """Return the table: a section with trees and one without, one for w, one for the graphs."""
+    at = f"{sweep.steals[0].places:,} places, the stealing alone"
     sections = [
         [[_FINISH[finish]], *(_row(f"{job.places:,}", points[job]) for job in sweep.sizes if job.finish == finish)]
-        for finish in dict.fromkeys(job.finish for job in sweep.sizes)
+        for finish in _FINISH
     ]
-    sections.append([[f"{at}, w ="], *(_row(str(job.random_steals), points[job]) for job in sweep.steals)])
-    sections.append([[f"{at}, lifelines"], *(_row(graph_name(job), points[job]) for job in sweep.graphs)])
+    sections.append(
+        [[f"{at}, the stealing alone, w ="], *(_row(str(job.random_steals), points[job]) for job in sweep.steals)]
+    )
+    sections.append(
+        [[f"{at}, the stealing alone, lifelines"], *(_row(graph_name(job), points[job]) for job in sweep.graphs)]
+    )
     heads = (
         "places",
         "efficiency",
@@ -259,8 +254,10 @@ def sheet_of(sweep: Sweep, points: Mapping[Job, Computation]) -> Sheet:
         "at place 0",
         "spread",
         "end",
+        "collecting",
+        "epoch",
     )
-    return Sheet(heads, "lrrrrrrr", sections)
+    return Sheet(heads, "lrrrrrrrrr", sections)
 
 
 def remarks(machine: Machine, base: Job) -> list[str]:
@@ -268,18 +265,18 @@ def remarks(machine: Machine, base: Job) -> list[str]:
     return [
         f"simulated: {conditions(machine, base)}; w = {base.random_steals}, {graph_name(base)} unless said",
         "spread: until 99 % of the places have had work; end: from the last task to the result on place 0",
+        "collecting: the part of it from the end of the finish on",
+        "epoch: in the same job, from the commit of a grow by one place until all have entered the new epoch",
     ]
 
 
 # The picture of the model: four panels; needs matplotlib -------------------------------------------------------------
 
-_NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree (the runtime)", "home": "reports to place 0"}
-
 
 def draw_figure(sweep: Sweep, points: Mapping[Job, Computation], machine: Machine, base: Job, path: Path) -> None:
     """Draw the runs of ``sweep``; the suffix of ``path`` decides the kind of file."""
     figure, panels = display.new_picture(9.6, 7.0, 2, 2)
-    _balance(panels[0][0], sweep, points)
+    _efficiency(panels[0][0], sweep, points)
     _times(panels[0][1], sweep, points)
     _messages(panels[1][0], sweep, points)
     _choices(panels[1][1], sweep, points)
@@ -296,13 +293,10 @@ def draw_figure(sweep: Sweep, points: Mapping[Job, Computation], machine: Machin
 
 def finding(sweep: Sweep, points: Mapping[Job, Computation]) -> str:
     """Return what the picture says, in one line."""
-    ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
-    alone = ends["none"][-1]
-    text = f"stealing loses {100 * (1 - alone.balance):.1f} % of the compute on {alone.job.places:,} places"
-    if not ends["home"]:
-        return text
-    home = ends["home"][-1]
-    return f"{text}; with reports to place 0, {100 * (1 - home.balance):.0f} % are lost on {home.job.places:,}"
+    trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
+    lost = [f"{100 * (1 - series[-1].efficiency):.1f} %" for series in (trees, homes) if series]
+    text = f"{lost[0]} of the time is lost on {trees[-1].job.places:,} places, the end included"
+    return f"{text}; by place 0 itself {lost[1]} on {homes[-1].job.places:,}" if homes else text
 
 
 def _series(sweep: Sweep, points: Mapping[Job, Computation], finish: str) -> list[Computation]:
@@ -320,55 +314,50 @@ def _short(count: int) -> str:
     return f"{count // 1000}k" if count >= 1000 and count % 1000 == 0 else f"{count:,}"
 
 
-def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
-    for index, (finish, name) in enumerate(_NAMES.items()):
+def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
+    for index, finish in enumerate(_FINISH):
         series = _series(sweep, points, finish)
-        axes.plot(
-            [point.job.places for point in series],
-            [100 * point.balance for point in series],
-            color=display.COLOURS[index],
-            marker=display.MARKERS[index],
-            # the first two nearly coincide
-            linewidth=5 if finish == "none" else 1.5,
-            markersize=9 if finish == "none" else 5,
-            alpha=0.4 if finish == "none" else 1.0,
-        )
-        if series:
-            # the third one leaves them at the right
-            end, beside, side = {"none": (0, 9, "left"), "tree": (0, -11, "left"), "home": (-1, -12, "right")}[finish]
-            point = series[end]
-            _name(axes, name, (point.job.places, 100 * point.balance), (0, beside), index, side)
+        below = (-4, -14) if finish == "tree" else (-8, -4)
+        shares = [100 * point.efficiency for point in series]
+        _line(axes, index, [point.job.places for point in series], shares, _FINISH[finish], below)
     _by_places(axes, sweep)
     axes.set_ylim(0, 112)
-    display.dress_axes(axes, "Compute, of the time up to the last task", "places", "%")
+    display.dress_axes(axes, "Compute, of the time up to the result", "places", "%")
 
 
 def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
-    alone = _series(sweep, points, "none")
-    reached = [point for point in alone if point.spread_s is not None]
-    spread = [1e3 * (point.spread_s or 0.0) for point in reached]
-    _line(axes, 0, [point.job.places for point in reached], spread, "until 99 % have had work", (-4, -28))
-    ends = [1e3 * point.end_s for point in alone]
-    _line(axes, 1, [point.job.places for point in alone], ends, "last task to result", (-10, 0))
+    trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
+    _times_of(axes, 0, trees, [point.spread_s for point in trees], "until 99 % have had work", 12)
+    _times_of(axes, 1, trees, [point.end_s for point in trees], "last task to result", 12)
+    _times_of(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", -12)
+    _times_of(axes, 3, homes, [point.news_s for point in homes], "news, by place 0 itself", 12)
     _by_places(axes, sweep)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
-    title = "Times to spread and to end (stealing alone)"
-    if alone and ends[-1] > 0:
-        title = f"The end takes {_seconds(ends[-1] / 1e3)} on {alone[-1].job.places:,} places"
+    last = trees[-1]
+    title = f"{last.job.places:,} places: the end takes {_seconds(last.end_s)}, an epoch {_seconds(last.news_s or 0.0)}"
     display.dress_axes(axes, title, "places", "ms")
 
 
+def _times_of(
+    axes: Axes, index: int, series: Sequence[Computation], took_s: Sequence[float | None], name: str, beside: float
+) -> None:
+    known = [
+        (point.job.places, 1e3 * each_s) for point, each_s in zip(series, took_s, strict=True) if each_s is not None
+    ]
+    _line(axes, index, [places for places, _ in known], [ms for _, ms in known], name, (-4, beside))
+
+
 def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
-    alone = _series(sweep, points, "none")
-    places = [point.job.places for point in alone]
-    _line(axes, 0, places, [point.messages for point in alone], "messages", (-8, 4))
-    _line(axes, 1, places, [point.steals for point in alone], "steals", (-4, -16))
+    trees = _series(sweep, points, "tree")
+    places = [point.job.places for point in trees]
+    _line(axes, 0, places, [point.messages for point in trees], "messages", (-8, 4))
+    _line(axes, 1, places, [point.steals for point in trees], "steals", (-4, -16))
     _by_places(axes, sweep)
     axes.set_ylim(bottom=0)
-    title = "Messages and steals per place (stealing alone)"
-    if len(alone) > 1 and alone[0].messages:
-        more, wider = alone[-1].messages / alone[0].messages, places[-1] / places[0]
+    title = "Messages and steals per place"
+    if len(trees) > 1 and trees[0].messages:
+        more, wider = trees[-1].messages / trees[0].messages, places[-1] / places[0]
         title = f"{more:.1f} times the messages of a place on {wider:,.0f} times the places"
     display.dress_axes(axes, title, "places", "per place")
 
@@ -378,15 +367,8 @@ def _line(
 ) -> None:
     axes.plot(across, upwards, color=display.COLOURS[index], marker=display.MARKERS[index])
     if across:
-        _name(axes, name, (across[-1], upwards[-1]), beside, index)
-
-
-def _name(
-    axes: Axes, name: str, end: tuple[float, float], beside: tuple[float, float], index: int, side: str = "right"
-) -> None:
-    """Write the name of a line beside one of its ends."""
-    color = display.COLOURS[index]
-    axes.annotate(name, end, beside, textcoords="offset points", ha=side, va="center", fontsize=8.5, color=color)
+        end, color = (across[-1], upwards[-1]), display.COLOURS[index]
+        axes.annotate(name, end, beside, textcoords="offset points", ha="right", va="center", fontsize=8.5, color=color)
 
 
 def _seconds(value_s: float) -> str:
@@ -407,6 +389,6 @@ def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> Non
     axes.set_xlim(0, 1.6 * max(lost))
     places = sweep.steals[0].places
     worst, _ = min(rows, key=lambda _row: _row[1].balance)
-    title = f"Compute lost on {places:,} places: most with {worst}"
+    title = f"Lost to stealing on {places:,} places: most with {worst}"
     display.dress_axes(axes, title, "% of the time up to the last task")
     axes.grid(visible=False)

@@ -8,10 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import planted
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling import sweep
-from benchmarks.scaling.model import Computation, Job, Machine, Model, ModelError, Nodes, TreeBag, children, spread
+from benchmarks.scaling import per_place, sweep
+from benchmarks.scaling.model import (
+    Computation,
+    Job,
+    Machine,
+    Model,
+    ModelError,
+    Nodes,
+    TreeBag,
+    children,
+    news_s,
+    spread,
+)
 from benchmarks.scaling.sweep import parse_places, sweep_of
 from glb import LedgerError
 from glb.testing import check_bag
@@ -116,26 +128,58 @@ def test_numbers_of_places() -> None:
             parse_places(wrong)
 
 
-def test_reports_are_left_out_where_they_are_too_many() -> None:
-    sizes = sweep_of((16, 64), Job(places=2), 16, most_reports=16).sizes
-    assert [(job.places, job.finish) for job in sizes] == [(16, "none"), (64, "none"), (16, "tree"), (16, "home")]
+def test_all_by_place_0_itself_is_left_out_where_that_is_too_much() -> None:
+    sizes = sweep_of((16, 64), Job(places=2), 16).sizes
+    assert [(job.places, job.finish) for job in sizes] == [(16, "tree"), (64, "tree"), (16, "home")]
+
+
+def test_news_and_counts_of_many_places_take_little_by_trees() -> None:
+    few, many = (Job(places=places) for places in (100, 3000))
+    for job in (few, many):
+        home = news_s(replace(job, finish="home"), Machine())
+        assert home > job.places * Machine().message_s > 4 * news_s(job, Machine())
+    assert news_s(many, Machine()) < 3 * news_s(few, Machine())
+    outcomes = {finish: Model(replace(SMALL, places=300, finish=finish)).run() for finish in ("home", "tree")}
+    assert outcomes["home"].collect_s > 5 * outcomes["tree"].collect_s > 0
+    dear = Model(replace(SMALL, places=300), Machine(count_s=1e-3)).run()
+    assert 0.9 < (dear.collect_s - outcomes["tree"].collect_s) / 0.3 < 1.1
+
+
+def test_news_that_do_not_reach_all_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.pass_news_to_all_children_but_one(monkeypatch)
+    with pytest.raises(ModelError, match="of 300 places entered the epoch"):
+        news_s(Job(places=300), Machine())
 
 
 def test_the_title_says_what_the_first_panel_shows() -> None:
     drawing = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
-    made = sweep_of((16, 64), Job(places=2, work_s=0.2), 16, most_reports=16)
+    made = sweep_of((16, 64), Job(places=2, work_s=0.2), 16)
     points = {
-        job: Computation(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 0.5, 1.0)
+        job: Computation(job, 0.75 if job.finish == "home" else 0.875, 0.9, 1.0, 2.0, 3, 0.001, 0.5, 0.5, 1.0, 0.1)
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()
-    sweep._balance(axes, made, points)
+    sweep._efficiency(axes, made, points)
     ends = {line.get_ydata()[-1] for line in axes.lines}
     assert ends == {87.5, 75.0}
     said = sweep.finding(made, points)
-    assert "loses 12.5 % of the compute on 64 places" in said
-    assert "with reports to place 0, 25 % are lost on 16" in said
-    assert {text.get_text() for text in axes.texts} == set(sweep._NAMES.values())
+    assert "12.5 % of the time is lost on 64 places" in said
+    assert "by place 0 itself 25.0 % on 16" in said
+    assert {text.get_text() for text in axes.texts} == set(sweep._FINISH.values())
+
+
+@pytest.mark.parametrize("figure", per_place.FIGURES)
+def test_what_a_place_more_costs_is_measured(figure: str) -> None:
+    measured, _ = per_place.FIGURES[figure]
+    assert 0 < measured(1024) < 1e-3
+    assert hasattr(Machine(), figure)
+
+
+def test_the_command_shows_what_a_place_more_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert per_place.main(["--places", "1024", "--rounds", "1"]) == 0
+    said = capsys.readouterr().out
+    assert all(figure in said for figure in per_place.FIGURES)
+    assert per_place.main(["--places", "1"]) == 2
 
 
 def test_the_command_shows_draws_and_does_not_repeat(

@@ -239,12 +239,8 @@ def sheet_of(sweep: Sweep, points: Mapping[Job, Computation]) -> Sheet:
         [[_FINISH[finish]], *(_row(f"{job.places:,}", points[job]) for job in sweep.sizes if job.finish == finish)]
         for finish in _FINISH
     ]
-    sections.append(
-        [[f"{at}, the stealing alone, w ="], *(_row(str(job.random_steals), points[job]) for job in sweep.steals)]
-    )
-    sections.append(
-        [[f"{at}, the stealing alone, lifelines"], *(_row(graph_name(job), points[job]) for job in sweep.graphs)]
-    )
+    sections.append([[f"{at}, w ="], *(_row(str(job.random_steals), points[job]) for job in sweep.steals)])
+    sections.append([[f"{at}, lifelines"], *(_row(graph_name(job), points[job]) for job in sweep.graphs)])
     heads = (
         "places",
         "efficiency",
@@ -317,9 +313,9 @@ def _short(count: int) -> str:
 def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     for index, finish in enumerate(_FINISH):
         series = _series(sweep, points, finish)
-        below = (-4, -14) if finish == "tree" else (-8, -4)
+        beside = (0, 11) if finish == "tree" else (8, -13)
         shares = [100 * point.efficiency for point in series]
-        _line(axes, index, [point.job.places for point in series], shares, _FINISH[finish], below)
+        _line(axes, index, [point.job.places for point in series], shares, _FINISH[finish], beside)
     _by_places(axes, sweep)
     axes.set_ylim(0, 112)
     display.dress_axes(axes, "Compute, of the time up to the result", "places", "%")
@@ -327,10 +323,10 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> 
 
 def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
-    _times_of(axes, 0, trees, [point.spread_s for point in trees], "until 99 % have had work", 12)
-    _times_of(axes, 1, trees, [point.end_s for point in trees], "last task to result", 12)
-    _times_of(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", -12)
-    _times_of(axes, 3, homes, [point.news_s for point in homes], "news, by place 0 itself", 12)
+    _times_of(axes, 0, trees, [point.spread_s for point in trees], "until 99 % have had work", (0, -13))
+    _times_of(axes, 1, trees, [point.end_s for point in trees], "last task to result", (-10, 2))
+    _times_of(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", (-12, 8))
+    _times_of(axes, 3, homes, [point.news_s for point in homes], "news, by place 0 itself", (-10, 0))
     _by_places(axes, sweep)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -340,12 +336,15 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
 
 
 def _times_of(
-    axes: Axes, index: int, series: Sequence[Computation], took_s: Sequence[float | None], name: str, beside: float
+    axes: Axes,
+    index: int,
+    series: Sequence[Computation],
+    took_s: Sequence[float | None],
+    name: str,
+    beside: tuple[float, float],
 ) -> None:
-    known = [
-        (point.job.places, 1e3 * each_s) for point, each_s in zip(series, took_s, strict=True) if each_s is not None
-    ]
-    _line(axes, index, [places for places, _ in known], [ms for _, ms in known], name, (-4, beside))
+    known = [(point.job.places, each_s) for point, each_s in zip(series, took_s, strict=True) if each_s is not None]
+    _line(axes, index, [places for places, _ in known], [1e3 * each_s for _, each_s in known], name, beside)
 
 
 def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:

@@ -378,7 +378,8 @@ class PlaceCore:
         """Pass news on, and take it: as place 0 its own, elsewhere that of place ``src``, whose child this place is."""
         hearers = self._hearers(news)
         if src != (parent(self.here, 0, hearers, self.degree) if self.here else 0):
-            raise ProtocolError(f"place {src} sent place {self.here} {news}, which another one is to pass on")
+            what = f"{type(news).__name__} of epoch {news.epoch}"
+            raise ProtocolError(f"place {src} sent place {self.here} {what}, which another one is to pass on")
         effects: list[Effect] = [Send(place, news, []) for place in children(self.here, hearers, self.degree)]
         match news:
             case m.Members():

@@ -38,8 +38,8 @@ News
 What place 0 decides about the members (``Members``, ``Leave``, ``StayOn``) is news for all places. It goes down the
 tree of place 0, which so sends it to ``degree`` places and not to all.
 
-    place 0         decides: the news to its children, then takes it itself          Members, Leave, StayOn ---> child
-    any place       takes news, from its parent alone: to its children, then as ever                        ---> child
+    place 0         decides: passes the news on, then takes it itself        Members, Leave, StayOn ---> its children
+    any place       gets news from its parent: passes it on, then takes it   Members, Leave, StayOn ---> its children
 
 *The tree.* It is that of the *hearers*: the members of the epoch in which the news is taken, leavers too, but not those
 that the news removes. Newcomers do not hear the news that adds them: they begin in the epoch that it begins. Claim: all

@@ -82,7 +82,8 @@ class Ledger:
         if strangers or len(once) < len(places):
             twice = strangers or [place for place, times in Counter(places).items() if times > 1]
             raise LedgerError(f"place {twice[0]} hands in a result, but it takes no part: it would count twice")
-        self._present = {place: self._present[place] for place in self._present.keys() - once}
+        for place in once:
+            del self._present[place]
         self._settled.add(Count.of(statistics))
 
     def wave(self, counts: Mapping[int, Statistics]) -> None:

@@ -1,4 +1,4 @@
-"""Sources as tasks, in blocks of eight, and the exact sum of what they contribute.
+"""Sources as tasks, in blocks of sixteen, and the exact sum of what they contribute.
 
 Floating-point sums depend on their order, hence on who computes what. Here what one source contributes to one vertex,
 its dependency, is rounded once to a multiple of 2^-k and summed in 64-bit integers: exactly the same total for any
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .graph import Graph, Instance
     from .kernel import Workspace
 
-BLOCK_SOURCES: Final = 8
+BLOCK_SOURCES: Final = 16
 
 
 def fraction_bits(vertices: int) -> int:
@@ -47,6 +47,10 @@ def factor_of(vertices: int) -> float:
 class Solver:
     """The kernel on one graph; may be called from several threads.
 
+    Attributes:
+        graph: The graph.
+        sources: The vertices that contribute, in the same order on every place.
+
     Args:
         graph: The graph.
         compiled: Whether to use numba; by default, where it is installed.
@@ -54,8 +58,9 @@ class Solver:
 
     def __init__(self, graph: Graph, compiled: bool | None = None) -> None:
         self.graph = graph
+        self.sources = graph.sources()
         self._factor = factor_of(graph.vertices)
-        self._accumulate: Callable[[int, int, NDArray[np.int64]], None] = self._plain
+        self._accumulate: Callable[[NDArray[np.uint32], NDArray[np.int64]], None] = self._plain
         if has_numba() if compiled is None else compiled:
             setup_cache()
             from . import kernel
@@ -72,22 +77,22 @@ class Solver:
         return np.zeros(self.graph.active, np.int64)
 
     def accumulate(self, first: int, last: int, totals: NDArray[np.int64]) -> None:
-        """Add the sources [first, last) to ``totals``; ``first`` is a multiple of eight."""
-        last = min(last, self.graph.active)  # vertices without edges come last and contribute nothing
+        """Add the sources [first, last) of ``sources`` to ``totals``, in blocks that begin with ``first``."""
+        last = min(last, len(self.sources))  # the other vertices contribute nothing
         for start in range(first, last, BLOCK_SOURCES):
-            self._accumulate(start, min(start + BLOCK_SOURCES, last), totals)
+            self._accumulate(self.sources[start : min(start + BLOCK_SOURCES, last)], totals)
 
-    def _plain(self, first: int, last: int, totals: NDArray[np.int64]) -> None:
+    def _plain(self, sources: NDArray[np.uint32], totals: NDArray[np.int64]) -> None:
         from . import reference
 
-        reference.accumulate(self.graph, first, last, self._factor, totals)
+        reference.accumulate(self.graph, sources, self._factor, totals)
 
-    def _fast(self, first: int, last: int, totals: NDArray[np.int64]) -> None:
+    def _fast(self, sources: NDArray[np.uint32], totals: NDArray[np.int64]) -> None:
         try:
             space = self._free.pop()
         except IndexError:
             space = self._kernel.Workspace.of_size(self.graph.active)
-        self._kernel.accumulate(self._links, first, last, self._factor, totals, space)
+        self._kernel.accumulate(self._links, sources, self._factor, totals, space)
         self._free.append(space)
 
 

@@ -22,6 +22,7 @@ EDGES_PER_VERTEX: Final = 8
 MAX_SCALE: Final = 26
 MAX_VERTICES: Final = 2**31 - 1
 _BITS: Final = 53
+_WALK_EDGES: Final = 3
 SSCA2: Final = (0.55, 0.65, 0.75)
 """Bounds of the quadrants: a = 0.55, b = 0.1, c = 0.1, d = 0.25."""
 GRAPH500: Final = (0.57, 0.76, 0.95)
@@ -102,6 +103,19 @@ class Graph:
         """Number of edges; an undirected one counts once."""
         return len(self.out.neighbours) // (1 if self.directed else 2)
 
+    def sources(self) -> NDArray[np.uint32]:
+        """Return the vertices with successors in the order in which they are to be taken as sources.
+
+        Those from which about as many walks of some length begin reach most vertices at the same distances, so that a
+        block of them goes through few levels per vertex.
+        """
+        starts, walks = self.out.starts, np.ones(self.vertices, np.int64)
+        for _ in range(_WALK_EDGES):
+            sums = np.cumsum(walks[self.out.neighbours], dtype=np.int64)
+            walks = np.diff(np.concatenate([np.zeros(1, np.int64), sums])[starts])
+        order = np.argsort(-walks, kind="stable")
+        return order[np.diff(starts)[order] > 0].astype(np.uint32)
+
     def nameless(self) -> Graph:
         """Return what a place needs that only computes."""
         return replace(self, names=np.empty(0, np.int64))
@@ -158,15 +172,13 @@ class PathCountError(ArithmeticError):
     """Vertices at the same distance from a source have numbers of shortest paths that no double holds together.
 
     Args:
-        first: First source of the block.
-        last: End of the block.
+        source: The source, by falling degree.
     """
 
-    def __init__(self, first: int, last: int) -> None:
+    def __init__(self, source: int) -> None:
         super().__init__(
-            f"the numbers of shortest paths from one of the vertices {first} to {last - 1}, counted by falling degree, "
-            "differ by more than a factor of 2^960 within one distance; no such graph (a very large grid, say) can be "
-            "computed"
+            f"the numbers of shortest paths from vertex {source}, counted by falling degree, differ by more than a "
+            "factor of 2^960 within one distance; no such graph (a very large grid, say) can be computed"
         )
 
 

@@ -1,15 +1,19 @@
-"""Multi-source Brandes: eight sources at once, level by level, one lane each.
+"""Multi-source Brandes: sixteen sources at once, level by level, one lane each.
 
 Importing this module compiles the kernel or loads it from numba's cache.
 
-Each vertex has a row of eight numbers (one cache line, one vector register with AVX-512). A level is a list of (vertex,
-mask of the lanes that reached it there), in the order of vertex numbers, so that rows are touched in memory order. Path
-counts flow from a level to the next, then (1 + dependency) / paths flows back.
+First a breadth-first search from all sources, with one bit each, finds the levels: lists of (vertex, mask of the
+lanes that reach it there), in the order of vertex numbers, so that memory is touched in order. Then path counts flow
+from each level to the next, and (1 + dependency) / paths flows back. Each vertex has a row of sixteen numbers for
+either.
 
-Either way there are two ways to go about it: the level that gives scans its edges, or the one that takes. A level of
-few hubs has most edges of the graph, the one behind it nearly all vertices, and what follows has few of either; so the
-side with fewer edges scans. Both add the same numbers in the same order, that of the giving vertices. Source of the
-idea: Beamer et al., "Direction-optimizing breadth-first search", SC 2012.
+A level takes what the one before it gives by pulling: each of its vertices adds up the rows of its neighbours, all of
+them and in all lanes, without a test. That is right because a row is zero in a lane until its level there has its
+numbers. A predecessor of a vertex at distance d is at distance d - 1 or more, a successor at d + 1 or less; so where
+the vertex is in the level that takes, only neighbours in the level that gives are not zero. What comes out in other
+lanes is dropped. Where the level that gives has far fewer edges, it pushes instead: few hubs have most edges of a
+graph. The search has the same choice. Both ways add the same numbers in the same order, that of the giving vertices.
+Source of the idea: Beamer et al., "Direction-optimizing breadth-first search", SC 2012.
 
 Each dependency of a vertex on a source is rounded once, to a multiple of 1 / factor, and summed as a 64-bit integer.
 Nothing depends on timing and fast-math is off, so a source adds the same bits on every place, and whichever sources
@@ -29,86 +33,103 @@ from numpy.typing import NDArray
 
 from .graph import Graph, PathCountError
 from .reference import LARGEST, SMALLEST
+from .rows import LANES, add, choose, divide, fill, load, multiply, rolled, rounded_sum, store, table
 
-LANES: Final = 8
-SPARSE: Final = 32
-"""A level with fewer than 1 / SPARSE of the vertices is sorted; to look for it among all would make a graph of large
-diameter slow."""
-_FULL: Final = np.uint8(255)
+PUSH_COST: Final = 2
+"""What an edge costs that pushes, in edges that pull: it reads and writes a row, and asks whether it may."""
+_FULL: Final = np.uint16(2**LANES - 1)
+_GROUP: Final = 64
+"""Vertices of which it is noted together whether the search may have reached one."""
+_GROUP_BITS: Final = np.uint64(6)
+_FIRST, _NEXT = np.uint32(0), np.uint32(1)
+_IN_WORD: Final = 4
+"""Masks in a word of 64 bits; four vertices that were not reached are passed over at once."""
 
 
 class Links(NamedTuple):
-    """The edges of a graph, from both sides."""
+    """The edges of a graph, from both sides; ``busiest`` is the largest number of edges that lead to a vertex."""
 
-    starts: NDArray[np.int64]
-    heads: NDArray[np.int32]
-    back_starts: NDArray[np.int64]
-    tails: NDArray[np.int32]
+    starts: NDArray[np.uint64]
+    heads: NDArray[np.uint32]
+    back_starts: NDArray[np.uint64]
+    tails: NDArray[np.uint32]
+    busiest: float
 
     @classmethod
     def of(cls, graph: Graph) -> Links:
         """Return the edges of ``graph``."""
-        return cls(graph.out.starts, graph.out.neighbours, graph.into.starts, graph.into.neighbours)
+        busiest = float(np.diff(graph.into.starts).max(initial=0))
+        # an index without a sign spares numba the question whether it counts from the end
+        sides = [(side.starts.view(np.uint64), side.neighbours.view(np.uint32)) for side in (graph.out, graph.into)]
+        return cls(*sides[0], *sides[1], busiest)
 
 
 class Workspace(NamedTuple):
-    """The arrays of one run of the kernel at a time; zero between runs: ``here`` and ``marked``.
+    """The arrays of one run of the kernel at a time; zero between runs: ``fresh``, ``touched``, ``front``, ``marked``.
 
     Attributes:
         entries: Vertices of the levels, one level after the other.
         masks: The lanes of each.
         levels: Where each level begins.
-        out_edges: Edges that leave each level.
-        in_edges: Edges that lead to each level.
-        scales: By what each level was scaled, per lane.
-        paths: Path counts.
-        here: Numbers of the level at hand.
-        below: Numbers of the level before.
+        leaving: Edges that leave each level.
+        leading: Edges that lead to each level.
+        scaled: The lanes in which the path counts of each level were scaled.
         seen: The lanes that have reached each vertex.
+        fresh: The lanes in which the search has come to each vertex from the level at hand.
+        touched: Whether it came to any of a group of vertices.
+        front: The lanes of the level at hand.
         marked: Members of a level.
-        reached: Candidates of a level.
+        paths: Path counts.
+        shares: (1 + dependency) / paths.
+        sums: What a level takes.
     """
 
-    entries: NDArray[np.int32]
-    masks: NDArray[np.uint8]
+    entries: NDArray[np.uint32]
+    masks: NDArray[np.uint16]
     levels: NDArray[np.int64]
-    out_edges: NDArray[np.int64]
-    in_edges: NDArray[np.int64]
-    scales: NDArray[np.float64]
-    paths: NDArray[np.float64]
-    here: NDArray[np.float64]
-    below: NDArray[np.float64]
-    seen: NDArray[np.uint8]
+    leaving: NDArray[np.int64]
+    leading: NDArray[np.int64]
+    scaled: NDArray[np.uint16]
+    seen: NDArray[np.uint16]
+    fresh: NDArray[np.uint16]
+    touched: NDArray[np.uint8]
+    front: NDArray[np.uint16]
     marked: NDArray[np.uint8]
-    reached: NDArray[np.int32]
+    paths: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    sums: NDArray[np.float64]
 
     @classmethod
     def of_size(cls, active: int) -> Workspace:
         """Return the arrays for a graph with ``active`` vertices that have edges."""
         most_levels = active + 2  # a shortest path visits each vertex once
+        groups = -(-active // _GROUP)
         return cls(
-            entries=np.zeros(LANES * active, np.int32),
-            masks=np.zeros(LANES * active, np.uint8),
+            entries=np.zeros(LANES * active + 1, np.uint32),
+            masks=np.zeros(LANES * active + 1, np.uint16),
             levels=np.zeros(most_levels, np.int64),
-            out_edges=np.zeros(most_levels, np.int64),
-            in_edges=np.zeros(most_levels, np.int64),
-            scales=np.ones((most_levels, LANES)),
-            paths=np.zeros((active, LANES)),
-            here=np.zeros((active, LANES)),
-            below=np.zeros((active, LANES)),
-            seen=np.zeros(active, np.uint8),
+            leaving=np.zeros(most_levels, np.int64),
+            leading=np.zeros(most_levels, np.int64),
+            scaled=np.zeros(most_levels, np.uint16),
+            seen=np.zeros(_GROUP * groups, np.uint16),
+            fresh=np.zeros(_GROUP * groups, np.uint16),
+            touched=np.zeros(groups, np.uint8),
+            front=np.zeros(active, np.uint16),
             marked=np.zeros(active, np.uint8),
-            reached=np.zeros(active + 1, np.int32),
+            paths=table(active),
+            shares=table(active),
+            sums=table(active),
         )
 
 
-def accumulate(links: Links, first: int, last: int, factor: float, totals: NDArray[np.int64], space: Workspace) -> None:
-    """Add the dependencies of the sources [first, last) to ``totals``, in units of 1 / ``factor``.
+def accumulate(
+    links: Links, sources: NDArray[np.uint32], factor: float, totals: NDArray[np.int64], space: Workspace
+) -> None:
+    """Add the dependencies of the sources to ``totals``, in units of 1 / ``factor``.
 
     Args:
         links: The graph.
-        first: First source; at most eight sources.
-        last: End of the sources; they have edges.
+        sources: At most sixteen vertices with edges, all different.
         factor: Units per path; a power of two.
         totals: One number per vertex with an edge.
         space: Used by this call alone.
@@ -116,240 +137,219 @@ def accumulate(links: Links, first: int, last: int, factor: float, totals: NDArr
     Raises:
         PathCountError: The numbers of shortest paths to vertices of the same distance are too far apart.
     """
-    count = _forward(first, last, links, space)
-    if count < 0:
-        raise PathCountError(first, last)
-    _backward(count, links, space, factor, totals)
+    failed = _accumulate(links, sources, factor, totals, space)
+    if failed >= 0:
+        raise PathCountError(int(sources[failed]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _forward(first, last, links, space):
-    """Find levels and path counts; return the number of levels, or -1 if the counts are too far apart."""
+def _accumulate(links, sources, factor, totals, space):
+    """Return the lane whose path counts are too far apart, -1 if there is none."""
+    depth = _search(sources, links, space)
+    failed = _count_paths(depth, sources, links, space)
+    if failed < 0:
+        _sum_dependencies(depth, links, space, factor, totals)
+    return failed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _search(sources, links, space):
+    """Find the levels; return how many there are."""
     space.seen[:] = 0
-    tops = np.zeros(LANES)
-    open_edges = links.back_starts[len(space.seen)]
-    filled = 0
-    for source in range(first, last):
-        bit = np.uint8(1 << (source - first))
-        space.entries[filled] = source
-        space.masks[filled] = bit
-        space.seen[source] = bit
-        space.paths[source, source - first] = 1.0
-        filled += 1
-    space.levels[0], space.levels[1] = 0, filled
+    for lane in range(len(sources)):
+        space.fresh[sources[lane]] = 1 << lane
+        space.touched[sources[lane] >> _GROUP_BITS] = 1
+    open_edges = len(links.tails) - _settle(0, links, space)
     depth = 0
     while space.levels[depth + 1] > space.levels[depth]:
-        _count_edges(depth, links, space)
-        if open_edges + len(space.seen) < space.out_edges[depth]:
-            count = _pull_paths(depth, links, space)
+        if open_edges + len(space.marked) < space.leaving[depth]:
+            _look_back(depth, links, space)
         else:
-            count = _push_paths(depth, links, space)
+            _look_ahead(depth, links, space)
         depth += 1
-        begin = filled
-        filled, open_edges = _settle(filled, count, open_edges, links, space, tops)
-        space.levels[depth + 1] = filled
-        for b in range(LANES):
-            space.scales[depth, b] = 1.0
-            if tops[b] > LARGEST:
-                space.scales[depth, b] = SMALLEST
-                if not _scale(begin, filled, b, space):
-                    return -1
+        open_edges -= _settle(depth, links, space)
     return depth
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _count_edges(depth, links, space):
-    """Note how many edges leave the level and lead to it."""
-    leaving, leading = 0, 0
+def _look_ahead(depth, links, space):
+    """Note which lanes of a level come to which of its successors."""
+    starts, heads, fresh, touched = links.starts, links.heads, space.fresh, space.touched
     for i in range(space.levels[depth], space.levels[depth + 1]):
-        v = space.entries[i]
-        leaving += links.starts[v + 1] - links.starts[v]
-        leading += links.back_starts[v + 1] - links.back_starts[v]
-    space.out_edges[depth] = leaving
-    space.in_edges[depth] = leading
+        v, mask = space.entries[i], space.masks[i]
+        for e in range(starts[v], starts[v + _NEXT]):
+            rolled()
+            w = heads[e]
+            fresh[w] |= mask
+            touched[w >> _GROUP_BITS] = 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _push_paths(depth, links, space):
-    """Add the path counts of a level to its successors, and list these in order; return how many there are."""
-    starts, heads, entries, masks = links.starts, links.heads, space.entries, space.masks
-    paths, here, seen, marked, reached = space.paths, space.here, space.seen, space.marked, space.reached
-    lane = np.zeros(LANES)
-    count = 0
-    for i in range(space.levels[depth], space.levels[depth + 1]):
-        w = entries[i]
-        for b in range(LANES):
-            lane[b] = paths[w, b] if (masks[i] >> b) & 1 else 0.0
-        for e in range(starts[w], starts[w + 1]):
-            v = heads[e]
-            if seen[v] != _FULL:
-                reached[count] = v
-                count += 1 - marked[v]
-                marked[v] = 1
-                for b in range(LANES):
-                    here[v, b] += lane[b]
-    if SPARSE * count < len(marked):
-        reached[:count].sort()
-        for i in range(count):
-            marked[reached[i]] = 0
-        return count
-    count = 0
-    for v in range(len(marked)):
-        reached[count] = v
-        count += marked[v]
-        marked[v] = 0
-    return count
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _pull_paths(depth, links, space):
+def _look_back(depth, links, space):
     """Do the same from the side of the vertices that some lane has not reached yet."""
-    starts, tails, entries, masks = links.back_starts, links.tails, space.entries, space.masks
-    paths, here, below, seen, marked = space.paths, space.here, space.below, space.seen, space.marked
+    starts, tails, seen, front = links.back_starts, links.tails, space.seen, space.front
     begin, end = space.levels[depth], space.levels[depth + 1]
     for i in range(begin, end):
-        w = entries[i]
-        marked[w] = 1
-        for b in range(LANES):
-            below[w, b] = paths[w, b] if (masks[i] >> b) & 1 else 0.0
-    lane = np.zeros(LANES)
-    count = 0
-    for v in range(len(seen)):
-        if seen[v] == _FULL:
-            continue
-        lane[:] = 0.0
-        found = False
-        for e in range(starts[v], starts[v + 1]):
-            w = tails[e]
-            if marked[w]:
-                found = True
-                for b in range(LANES):
-                    lane[b] += below[w, b]
-        if found:
-            here[v] = lane
-            space.reached[count] = v
-            count += 1
+        front[space.entries[i]] = space.masks[i]
+    for v in range(_FIRST, _FIRST + np.uint32(len(space.marked))):
+        found = seen[v]
+        if found != _FULL:
+            for e in range(starts[v], starts[v + _NEXT]):
+                rolled()
+                found |= front[tails[e]]
+                if found == _FULL:
+                    break
+            space.fresh[v] = found
+    space.touched[:] = 1
     for i in range(begin, end):
-        marked[entries[i]] = 0
-    return count
+        front[space.entries[i]] = 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _settle(filled, count, open_edges, links, space, tops):
-    """Make the next level of the first ``count`` vertices that were reached, in the lanes that saw them first now.
+def _settle(depth, links, space):
+    """Make a level of the vertices in the lanes that came to them for the first time.
 
-    ``tops`` gets the largest path count of each lane. Return the end of the level, and how many edges lead to vertices
-    that some lane has not reached yet.
+    Return how many edges lead to vertices that all lanes have reached now, and had not before.
     """
-    paths, here, seen = space.paths, space.here, space.seen
-    tops[:] = 0.0
-    for i in range(count):
-        v = space.reached[i]
-        mask = 0
-        for b in range(LANES):
-            x = here[v, b]
-            here[v, b] = 0.0
-            if x > 0.0 and not (seen[v] >> b) & 1:
-                paths[v, b] = x
-                tops[b] = max(tops[b], x)
-                mask |= 1 << b
-        if mask:
-            seen[v] |= np.uint8(mask)
-            space.entries[filled] = v
-            space.masks[filled] = mask
-            filled += 1
-            if seen[v] == _FULL:
-                open_edges -= links.back_starts[v + 1] - links.back_starts[v]
-    return filled, open_edges
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scale(begin, end, b, space):
-    """Scale the path counts of one lane in a level down; False if that is more than the smallest of them bears."""
-    for i in range(begin, end):
-        if (space.masks[i] >> b) & 1:
-            if space.paths[space.entries[i], b] < 1.0:
-                return False
-            space.paths[space.entries[i], b] *= SMALLEST
-    return True
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _backward(count, links, space, factor, totals):
-    """Sum the dependencies from the deepest level up."""
-    here, below = space.here, space.below
-    for level in range(count - 1, -1, -1):
-        begin, end = space.levels[level], space.levels[level + 1]
-        if level + 1 == count:
-            for i in range(begin, end):
-                here[space.entries[i]] = 0.0
-        elif space.out_edges[level] <= space.in_edges[level + 1]:
-            _pull_shares(level, links, space, here, below)
-        else:
-            _push_shares(level, links, space, here, below)
-        unit = factor if level > 0 else 0.0  # a source is no stop on its own paths
-        _round(begin, end, space, here, space.scales[level + 1], unit, totals)
-        here, below = below, here
-    space.here[:] = 0.0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _pull_shares(level, links, space, here, below):
-    """Set the rows of a level to the sums over their successors in the next one."""
-    starts, heads, entries, marked = links.starts, links.heads, space.entries, space.marked
-    begin, end, stop = space.levels[level], space.levels[level + 1], space.levels[level + 2]
-    for i in range(end, stop):
-        marked[entries[i]] = 1
-    lane = np.zeros(LANES)
-    for i in range(begin, end):
+    starts, back_starts, entries, masks = links.starts, links.back_starts, space.entries, space.masks
+    seen, fresh, touched = space.seen, space.fresh, space.touched
+    seen_words, fresh_words = seen.view(np.uint64), fresh.view(np.uint64)
+    begin = filled = space.levels[depth]
+    for group in range(len(touched)):
+        if not touched[group]:
+            continue
+        touched[group] = 0
+        for word in range(group * (_GROUP // _IN_WORD), (group + 1) * (_GROUP // _IN_WORD)):
+            if fresh_words[word] & ~seen_words[word]:
+                for v in range(_IN_WORD * word, _IN_WORD * (word + 1)):
+                    mask = fresh[v] & ~seen[v]
+                    entries[filled] = v
+                    masks[filled] = mask
+                    filled += mask != 0
+                seen_words[word] |= fresh_words[word]
+            fresh_words[word] = 0
+    leaving = leading = closed = np.int64(0)
+    for i in range(begin, filled):
         v = entries[i]
-        lane[:] = 0.0
-        for e in range(starts[v], starts[v + 1]):
-            w = heads[e]
-            if marked[w]:
-                for b in range(LANES):
-                    lane[b] += below[w, b]
-        here[v] = lane
-    for i in range(end, stop):
-        marked[entries[i]] = 0
+        before = np.int64(back_starts[v + _NEXT] - back_starts[v])
+        leaving += np.int64(starts[v + _NEXT] - starts[v])
+        leading += before
+        closed += before if seen[v] == _FULL else np.int64(0)
+    space.levels[depth + 1] = filled
+    space.leaving[depth], space.leading[depth] = leaving, leading
+    return closed
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _push_shares(level, links, space, here, below):
-    """Do the same from the side of the next level."""
-    starts, tails, entries, marked = links.back_starts, links.tails, space.entries, space.marked
-    begin, end, stop = space.levels[level], space.levels[level + 1], space.levels[level + 2]
+def _count_paths(depth, sources, links, space):
+    """Count the paths to each vertex; return the lane where the counts are too far apart, -1 if there is none."""
+    entries, masks, paths, sums = space.entries, space.masks, space.paths, space.sums
+    paths[:] = 0.0
+    for lane in range(len(sources)):
+        paths[sources[lane], lane] = 1.0
+    most = 1.0
+    for level in range(1, depth):
+        pushes = PUSH_COST * space.leaving[level - 1] < space.leading[level]
+        forth, back = (links.starts, links.heads), (links.back_starts, links.tails)
+        _add_up(level - 1, level, paths, forth, back, pushes, space)
+        for i in range(space.levels[level], space.levels[level + 1]):
+            v = entries[i]
+            store(paths, v, choose(masks[i], load(sums, v), load(paths, v)))
+        space.scaled[level] = 0
+        most *= links.busiest
+        if most > LARGEST / 2:  # half of it, for sums are rounded
+            most, failed = _scale(level, len(sources), space)
+            if failed >= 0:
+                return failed
+    space.scaled[depth] = 0
+    return -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _scale(level, lanes, space):
+    """Scale the path counts of a level down in the lanes where they are near the end of the doubles.
+
+    Return the largest of the counts, and the lane where the smallest does not bear it, -1 if there is none.
+    """
+    begin, end = space.levels[level], space.levels[level + 1]
+    most = 0.0
+    for lane in range(lanes):
+        least, top = np.inf, 0.0
+        for i in range(begin, end):
+            if (space.masks[i] >> lane) & 1:
+                least = min(least, space.paths[space.entries[i], lane])
+                top = max(top, space.paths[space.entries[i], lane])
+        if top > LARGEST:
+            if least < 1.0:
+                return most, lane
+            for i in range(begin, end):
+                if (space.masks[i] >> lane) & 1:
+                    space.paths[space.entries[i], lane] *= SMALLEST
+            space.scaled[level] |= 1 << lane
+            top *= SMALLEST
+        most = max(most, top)
+    return most, -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sum_dependencies(depth, links, space, factor, totals):
+    """Sum the dependencies from the deepest level up."""
+    entries, masks, paths, shares, sums = space.entries, space.masks, space.paths, space.shares, space.sums
+    shares[:] = 0.0
+    one, units = fill(1.0), fill(factor)
+    for level in range(depth - 1, 0, -1):  # sources are no stops on their own paths
+        pushes = PUSH_COST * space.leading[level + 1] < space.leaving[level]
+        forth, back = (links.starts, links.heads), (links.back_starts, links.tails)
+        _add_up(level + 1, level, shares, back, forth, pushes, space)
+        scale = choose(space.scaled[level + 1], fill(SMALLEST), one)
+        for i in range(space.levels[level], space.levels[level + 1]):
+            v, mask = entries[i], masks[i]
+            count = load(paths, v)
+            dependency = multiply(multiply(count, load(sums, v)), scale)
+            totals[v] += rounded_sum(mask, multiply(dependency, units))
+            store(shares, v, choose(mask, divide(add(one, dependency), count), load(shares, v)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_up(giver, taker, rows, forth, back, pushes, space):
+    """Add up what each vertex of a level takes from its neighbours in the level that gives.
+
+    Args:
+        giver: The level that gives.
+        taker: The level that takes; ``sums`` is set where it has vertices.
+        rows: What is given.
+        forth: Starts and neighbours of the edges from the one that gives.
+        back: The same from the one that takes.
+        pushes: Whether the level that gives looks for those that take, instead of these for it.
+        space: Where the levels are.
+    """
+    entries, masks, levels, sums, marked = space.entries, space.masks, space.levels, space.sums, space.marked
+    begin, end = levels[taker], levels[taker + 1]
+    nothing = fill(0.0)
+    if not pushes:
+        starts, neighbours = back
+        for i in range(begin, end):
+            v = entries[i]
+            total = nothing
+            for e in range(starts[v], starts[v + _NEXT]):
+                rolled()
+                total = add(total, load(rows, neighbours[e]))
+            store(sums, v, total)
+        return
     for i in range(begin, end):
         marked[entries[i]] = 1
-        here[entries[i]] = 0.0
-    lane = np.zeros(LANES)
-    for i in range(end, stop):
+        store(sums, entries[i], nothing)
+    starts, neighbours = forth
+    for i in range(levels[giver], levels[giver + 1]):
         w = entries[i]
-        lane[:] = below[w]
-        for e in range(starts[w], starts[w + 1]):
-            v = tails[e]
+        given = choose(masks[i], load(rows, w), nothing)
+        for e in range(starts[w], starts[w + _NEXT]):
+            rolled()
+            v = neighbours[e]
             if marked[v]:
-                for b in range(LANES):
-                    here[v, b] += lane[b]
+                store(sums, v, add(load(sums, v), given))
     for i in range(begin, end):
         marked[entries[i]] = 0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _round(begin, end, space, here, scales, unit, totals):
-    """Turn the sums of a level into dependencies, add these to ``totals``, and leave what the level above needs."""
-    paths = space.paths
-    for i in range(begin, end):
-        v, mask = space.entries[i], space.masks[i]
-        total = np.int64(0)
-        for b in range(LANES):
-            through = here[v, b]
-            here[v, b] = 0.0
-            if (mask >> b) & 1:
-                dependency = paths[v, b] * through * scales[b]
-                total += np.int64(dependency * unit + 0.5)
-                here[v, b] = (1.0 + dependency) / paths[v, b]
-        totals[v] += total
 
 
 # 64 breadth-first searches at once, for the check of the sum; they share nothing with the kernel above ---------------
@@ -381,7 +381,7 @@ def search(first, last, starts, heads, seen, front, reached):
     while more:
         for v in range(len(front)):
             if front[v] != _NONE:
-                for e in range(starts[v], starts[v + 1]):
+                for e in range(starts[v], starts[v + _ONE]):
                     reached[heads[e]] |= front[v]
         more = False
         for v in range(len(front)):

@@ -57,7 +57,7 @@ def _scale(paths: NDArray[np.float64], level: NDArray[np.int64], source: int) ->
     if not level.size or paths[level].max() <= LARGEST:
         return 1.0
     if paths[level].min() < 1.0:
-        raise PathCountError(source, source + 1)
+        raise PathCountError(source)
     paths[level] *= SMALLEST
     return SMALLEST
 
@@ -71,7 +71,7 @@ def _edges(adjacency: Adjacency, vertices: NDArray[np.int64]) -> tuple[NDArray[n
     return np.repeat(vertices, counts), adjacency.neighbours[edges]
 
 
-def accumulate(graph: Graph, first: int, last: int, factor: float, totals: NDArray[np.int64]) -> None:
-    """Add the dependencies of the sources [first, last) to ``totals``, each rounded to units of 1 / ``factor``."""
-    for source in range(first, last):
+def accumulate(graph: Graph, sources: NDArray[np.integer], factor: float, totals: NDArray[np.int64]) -> None:
+    """Add the dependencies of the sources to ``totals``, each rounded to units of 1 / ``factor``."""
+    for source in sources.tolist():
         totals += (dependencies(graph, source)[: len(totals)] * factor + 0.5).astype(np.int64)

@@ -1,0 +1,155 @@
+"""Rows of sixteen doubles as values of numba kernels, in vector registers; importing this module needs numba.
+
+A row is a value like a number: a sum of rows that a loop makes stays in registers, where an array of sixteen numbers
+would go through memory at each step. It is two registers of AVX-512, four of AVX2, eight of SSE2 or NEON; LLVM sees to
+that. A mask has one bit a lane.
+
+numba's cache watches the module of a kernel, not this one: after a change here, touch ``kernel.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import models, register_model
+from numpy.typing import NDArray
+
+from ..simd import Builder, Value, intrinsic
+
+LANES: Final = 16
+_NUMBER, _WORD = ir.DoubleType(), ir.IntType(64)
+_ROW = ir.VectorType(_NUMBER, LANES)
+_BYTES: Final = 64
+"""Of a cache line: a row that begins elsewhere than a line costs one access more."""
+
+
+class _Row(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="Row")
+
+
+@register_model(_Row)
+class _RowModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _ROW)  # type: ignore[no-untyped-call]  # has no types
+
+
+_row = _Row()
+
+
+def table(count: int) -> NDArray[np.float64]:
+    """Return ``count`` rows of zeros, each beginning with a cache line."""
+    words = np.zeros(count * LANES + _BYTES // 8)
+    skipped = -words.ctypes.data % _BYTES // 8
+    return words[skipped : skipped + count * LANES].reshape(count, LANES)
+
+
+def _place(context: Any, builder: Builder, signature: Any, rows: Value, index: Value) -> Value:
+    """Return the address of a row in a table."""
+    first = context.make_array(signature.args[0])(context, builder, rows).data
+    word = builder.mul(index, ir.Constant(_WORD, LANES))
+    return builder.bitcast(builder.gep(first, [word]), _ROW.as_pointer())
+
+
+def _choice(builder: Builder, mask: Value) -> Value:
+    return builder.bitcast(mask, ir.VectorType(ir.IntType(1), LANES))
+
+
+def _spread(value: float) -> Value:
+    return ir.Constant(_ROW, [value] * LANES)
+
+
+@intrinsic
+def load(_typing: Any, rows: Any, _index: Any) -> Any:
+    """Return row ``index`` of a table."""
+
+    def emit(context: Any, builder: Builder, signature: Any, arguments: list[Value]) -> Value:
+        return builder.load(_place(context, builder, signature, *arguments), align=8)
+
+    return _row(rows, types.uint64), emit
+
+
+@intrinsic
+def store(_typing: Any, rows: Any, _index: Any, _value: Any) -> Any:
+    """Set row ``index`` of a table."""
+
+    def emit(context: Any, builder: Builder, signature: Any, arguments: list[Value]) -> Value:
+        rows, index, value = arguments
+        builder.store(value, _place(context, builder, signature, rows, index), align=8)
+        return context.get_dummy_value()
+
+    return types.void(rows, types.uint64, _row), emit
+
+
+@intrinsic
+def fill(_typing: Any, _number: Any) -> Any:
+    """Return a row with the number in each lane."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        undefined = ir.Constant(_ROW, ir.Undefined)
+        first = builder.insert_element(undefined, arguments[0], ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
+
+    return _row(types.float64), emit
+
+
+def _of_two(instruction: str) -> Callable[[Any, Any], Any]:
+    """Return the function that does an instruction of LLVM in each lane."""
+
+    @intrinsic
+    def combined(_typing: Any, _left: Any, _right: Any) -> Any:
+        def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+            return getattr(builder, instruction)(*arguments)
+
+        return _row(_row, _row), emit
+
+    function: Callable[[Any, Any], Any] = combined
+    return function
+
+
+add, multiply, divide = _of_two("fadd"), _of_two("fmul"), _of_two("fdiv")
+
+
+@intrinsic
+def choose(_typing: Any, _mask: Any, _chosen: Any, _others: Any) -> Any:
+    """Return the first row in the lanes of the mask, the second one in the others."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        mask, chosen, others = arguments
+        return builder.select(_choice(builder, mask), chosen, others)
+
+    return _row(types.uint16, _row, _row), emit
+
+
+@intrinsic
+def rounded_sum(_typing: Any, _mask: Any, _row_given: Any) -> Any:
+    """Return the sum of the numbers in the lanes of the mask, each rounded half up; they are not negative."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        mask, row = arguments
+        shifted = builder.select(_choice(builder, mask), builder.fadd(row, _spread(0.5)), _spread(0.0))
+        words, count = builder.fptosi(shifted, ir.VectorType(_WORD, LANES)), LANES
+        while count > 1:  # halves onto each other
+            count //= 2
+            kind = ir.VectorType(ir.IntType(32), count)
+            low, high = (ir.Constant(kind, list(range(k, k + count))) for k in (0, count))
+            words = builder.add(builder.shuffle_vector(words, words, low), builder.shuffle_vector(words, words, high))
+        return builder.extract_element(words, ir.Constant(ir.IntType(32), 0))
+
+    return types.int64(types.uint16, _row), emit
+
+
+@intrinsic
+def rolled(_typing: Any) -> Any:
+    """Keep LLVM from unrolling the loop around."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, _arguments: list[Value]) -> Value:
+        empty = ir.InlineAsm(ir.FunctionType(ir.VoidType(), ()), "", "", side_effect=True)
+        builder.call(empty, (), attrs=("convergent", "readnone", "nounwind"))
+        return _context.get_dummy_value()
+
+    return types.void(), emit

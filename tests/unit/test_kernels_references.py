@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.bc.bag import BLOCK_SOURCES, Solver, factor_of
+from benchmarks.bc.graph import rmat
 from benchmarks.kernels import catalogue
 from benchmarks.kernels.catalogue import Absent
 from benchmarks.nqueens.bag import known_solutions
@@ -37,6 +39,22 @@ def test_nqueens_in_c_finds_every_solution(size: int, tmp_path: Path) -> None:
     solve = catalogue.load_c("nqueens", tmp_path).nqueens_solve
     solve.restype = ctypes.c_int64
     assert solve(ctypes.c_int64(size)) == known_solutions(size)
+
+
+@needs_gcc
+def test_centrality_in_c_is_ours_for_the_same_sources(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy", reason="numpy is not installed")
+    graph = rmat(10, 2)
+    solver, sources = Solver(graph), catalogue._same_sources(graph)
+    totals = solver.zeros()
+    for start in catalogue._blocks(graph):
+        solver.accumulate(start, start + BLOCK_SOURCES, totals)
+    theirs = catalogue.add_dependencies(catalogue.load_c("bc", tmp_path), graph, sources)
+    ours = np.zeros(graph.vertices)
+    ours[: graph.active] = totals / factor_of(graph.vertices)
+    assert len(set(sources.tolist())) == BLOCK_SOURCES * len(catalogue._blocks(graph)) > 500
+    assert ours.tolist() == pytest.approx(theirs.tolist(), rel=1e-9, abs=1e-6)
+    assert theirs.max() > 1000
 
 
 def test_the_naive_programs_are_right() -> None:

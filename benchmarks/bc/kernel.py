@@ -11,9 +11,10 @@ A level takes what the one before it gives by pulling: each of its vertices adds
 them and in all lanes, without a test. That is right because a row is zero in a lane until its level there has its
 numbers. A predecessor of a vertex at distance d is at distance d - 1 or more, a successor at d + 1 or less; so where
 the vertex is in the level that takes, only neighbours in the level that gives are not zero. What comes out in other
-lanes is dropped. Where the level that gives has far fewer edges, it pushes instead: few hubs have most edges of a
-graph. The search has the same choice. Both ways add the same numbers in the same order, that of the giving vertices.
-Source of the idea: Beamer et al., "Direction-optimizing breadth-first search", SC 2012.
+lanes is dropped. Where the level that gives has far fewer edges, it pushes instead, to all neighbours and in all
+lanes, which is right for the same reason: few hubs have most edges of a graph. The search has the same choice. Both
+ways add the same numbers in the same order, that of the giving vertices. Source of the idea: Beamer et al.,
+"Direction-optimizing breadth-first search", SC 2012.
 
 Each dependency of a vertex on a source is rounded once, to a multiple of 1 / factor, and summed as a 64-bit integer.
 Nothing depends on timing and fast-math is off, so a source adds the same bits on every place, and whichever sources
@@ -36,7 +37,7 @@ from .reference import LARGEST, SMALLEST
 from .rows import LANES, add, choose, divide, fill, load, multiply, rolled, rounded_sum, store, table
 
 PUSH_COST: Final = 2
-"""What an edge costs that pushes, in edges that pull: it reads and writes a row, and asks whether it may."""
+"""What an edge costs that pushes, in edges that pull: it reads a row and writes it."""
 _FULL: Final = np.uint16(2**LANES - 1)
 _GROUP: Final = 64
 """Vertices of which it is noted together whether the search may have reached one."""
@@ -65,7 +66,7 @@ class Links(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """The arrays of one run of the kernel at a time; zero between runs: ``fresh``, ``touched``, ``front``, ``marked``.
+    """The arrays of one run of the kernel at a time; zero between runs: ``fresh``, ``touched``, ``front``.
 
     Attributes:
         entries: Vertices of the levels, one level after the other.
@@ -78,10 +79,9 @@ class Workspace(NamedTuple):
         fresh: The lanes in which the search has come to each vertex from the level at hand.
         touched: Whether it came to any of a group of vertices.
         front: The lanes of the level at hand.
-        marked: Members of a level.
         paths: Path counts.
         shares: (1 + dependency) / paths.
-        sums: What a level takes.
+        sums: What a level takes; anything for other vertices.
     """
 
     entries: NDArray[np.uint32]
@@ -94,7 +94,6 @@ class Workspace(NamedTuple):
     fresh: NDArray[np.uint16]
     touched: NDArray[np.uint8]
     front: NDArray[np.uint16]
-    marked: NDArray[np.uint8]
     paths: NDArray[np.float64]
     shares: NDArray[np.float64]
     sums: NDArray[np.float64]
@@ -115,7 +114,6 @@ class Workspace(NamedTuple):
             fresh=np.zeros(_GROUP * groups, np.uint16),
             touched=np.zeros(groups, np.uint8),
             front=np.zeros(active, np.uint16),
-            marked=np.zeros(active, np.uint8),
             paths=table(active),
             shares=table(active),
             sums=table(active),
@@ -162,7 +160,7 @@ def _search(sources, links, space):
     open_edges = len(links.tails) - _settle(0, links, space)
     depth = 0
     while space.levels[depth + 1] > space.levels[depth]:
-        if open_edges + len(space.marked) < space.leaving[depth]:
+        if open_edges + len(space.paths) < space.leaving[depth]:
             _look_back(depth, links, space)
         else:
             _look_ahead(depth, links, space)
@@ -191,7 +189,7 @@ def _look_back(depth, links, space):
     begin, end = space.levels[depth], space.levels[depth + 1]
     for i in range(begin, end):
         front[space.entries[i]] = space.masks[i]
-    for v in range(_FIRST, _FIRST + np.uint32(len(space.marked))):
+    for v in range(_FIRST, _FIRST + np.uint32(len(space.paths))):
         found = seen[v]
         if found != _FULL:
             for e in range(starts[v], starts[v + _NEXT]):
@@ -323,7 +321,7 @@ def _add_up(giver, taker, rows, forth, back, pushes, space):
         pushes: Whether the level that gives looks for those that take, instead of these for it.
         space: Where the levels are.
     """
-    entries, masks, levels, sums, marked = space.entries, space.masks, space.levels, space.sums, space.marked
+    entries, levels, sums = space.entries, space.levels, space.sums
     begin, end = levels[taker], levels[taker + 1]
     nothing = fill(0.0)
     if not pushes:
@@ -337,19 +335,14 @@ def _add_up(giver, taker, rows, forth, back, pushes, space):
             store(sums, v, total)
         return
     for i in range(begin, end):
-        marked[entries[i]] = 1
         store(sums, entries[i], nothing)
     starts, neighbours = forth
     for i in range(levels[giver], levels[giver + 1]):
         w = entries[i]
-        given = choose(masks[i], load(rows, w), nothing)
+        given = load(rows, w)
         for e in range(starts[w], starts[w + _NEXT]):
             rolled()
-            v = neighbours[e]
-            if marked[v]:
-                store(sums, v, add(load(sums, v), given))
-    for i in range(begin, end):
-        marked[entries[i]] = 0
+            store(sums, neighbours[e], add(load(sums, neighbours[e]), given))
 
 
 # 64 breadth-first searches at once, for the check of the sum; they share nothing with the kernel above ---------------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MANY_SOURCES = 1024
-"""From this number on, eight sources are a call of ``process``; on smaller graphs they take no time."""
+"""From this number on, a block of sources is a call of ``process``; on smaller graphs it takes no time."""
 
 
 def sequential(instance: Instance) -> Centrality:

@@ -16,14 +16,13 @@ with extras_named():
     import typer
 
     from scheduler_bridge.core import COMPILED
-    from scheduler_bridge.experiments.real_workloads.cells import THETA_FILE
 
     from ..compare import command_line
     from ..compare.display import Sheet
     from ..compare.engine import Comparison, Stage, carry_out
     from ..harness.errors import BadUsage
     from . import process
-    from .catalogue import SUITES, Case, Figures, goal, measure
+    from .catalogue import LOGS, SUITES, Case, Figures, goal, measure
 
 _FIGURES: Final = ("JOBS", "NODES", "CPU s", "JOBS/s", "EVENTS/s", "BATCHES/s", "p50 us", "p99 us", "MAX us", "MB")
 _HEADS: Final = ("POLICY AND WORKLOAD", *_FIGURES, "GOAL")
@@ -37,7 +36,7 @@ def _command(
     ] = None,
     most_jobs: Annotated[int, typer.Option(metavar="N", help="Leave larger workloads out.")] = 200_000,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Reference data, for theta.", envvar="MALLEABLE_DATA")
+        Path | None, typer.Option(metavar="DIR", help="Reference data, for logs.", envvar="MALLEABLE_DATA")
     ] = None,
     json: command_line.Json = None,
     quiet: command_line.Quiet = False,
@@ -49,8 +48,9 @@ def _command(
     for suite in suites or []:
         if suite not in _EVERY:
             raise BadUsage(suite, f"no suite {suite!r}", f"there are {', '.join(_EVERY)}")
-    if "theta" in (suites or []) and (data is None or not (data / THETA_FILE).exists()):
-        raise BadUsage("theta", f"it needs {THETA_FILE} of the reference data", "give their folder with --data")
+        for file in (LOGS[case.generator][1] for case in SUITES.get(suite, ()) if case.generator in LOGS):
+            if data is None or not (data / file).exists():
+                raise BadUsage(suite, f"it needs {file} of the reference data", "give their folder with --data")
     return carry_out(Simulator(suites=suites or ["growth"], most_jobs=most_jobs, data=data), json, quiet)
 
 

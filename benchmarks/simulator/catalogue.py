@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.real_workloads.cells import theta
+from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, cori, theta
 from scheduler_bridge.model import ClusterView
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import Around, stands_until
@@ -23,7 +23,9 @@ from scheduler_bridge.workloads import Workload, convert
 from scheduler_bridge.workloads.generate import generate
 
 THETA: Final = "theta"
-"""28 days of a log that comes with the reference data; the other workloads are drawn."""
+KNL: Final = "knl"
+LOGS: Final = {THETA: ("Theta, 28 real days", THETA_FILE), KNL: ("Cori KNL, 5 real days", CORI_FILES[KNL])}
+"""The workloads that are logs, of the reference data: what they are, and their files; the others are drawn."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Case:
     """One simulation.
 
     Attributes:
-        generator: A generator of workloads, or ``THETA``, which is real.
+        generator: A generator of workloads, or one of ``LOGS``.
         policy: Who decides.
         jobs: How many jobs; 0: as many as the generator makes.
         malleable: Share of malleable jobs.
@@ -57,12 +59,12 @@ class Case:
         """The case in words."""
         load = f", load {self.load:g}" if self.load else ""
         share = f", {self.malleable:.0%} malleable" if self.malleable else ""
-        what = "Theta, 28 real days" if self.generator == THETA else f"{self.generator} (synthetic)"
+        what = LOGS[self.generator][0] if self.generator in LOGS else f"{self.generator} (synthetic)"
         return f"{self.policy}: {what}{load}{share}"
 
 
-def _twin(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
-    """A machine's twin under a rigid policy, one that resizes, one that reserves for all, and one that shares nodes."""
+def _four(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
+    """A machine under a rigid policy, one that resizes, one that reserves for all, and one that shares nodes."""
     return (
         Case(generator, "easy", most_s=most_s),
         Case(generator, "avg", malleable=0.6, most_s=most_s),
@@ -72,7 +74,7 @@ def _twin(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, 
 
 
 def _every(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
-    """A machine's twin under every policy that there is, as it is by default."""
+    """A machine under every policy that there is, as it is by default."""
     names = policies.names()
     return tuple(
         Case(generator, name, malleable=0.6, most_s=most_s, cores_per_node=cores_per_node if name == "sd-policy" else 1)
@@ -99,9 +101,9 @@ SUITES: Final[dict[str, tuple[Case, ...]]] = {
         Case(THETA, policy, malleable=0.6, most_s=3)
         for policy in ("malleable", "min", "pref", "avg", "keep-pref", "mebf", "best-use")
     ),
-    "knl": _twin("knl", most_s=30, cores_per_node=68),
-    "eagle": _twin("eagle", most_s=60, cores_per_node=36),
-    "every-knl": _every("knl", most_s=30, cores_per_node=68),
+    "knl": _four(KNL, most_s=30, cores_per_node=68),
+    "eagle": _four("eagle", most_s=60, cores_per_node=36),
+    "every-knl": _every(KNL, most_s=30, cores_per_node=68),
     "every-eagle": _every("eagle", most_s=60, cores_per_node=36),
 }
 """The suites by name. Memory is to stay below ``MOST_MB`` in all of them."""
@@ -198,9 +200,9 @@ def run(case: Case, data: Path | None = None) -> Figures:
 
 
 def _workload(case: Case, data: Path | None) -> Workload:
-    if case.generator == THETA:
+    if case.generator in LOGS:
         assert data is not None, "asked for by the command line"
-        workload = theta(data)
+        workload = theta(data) if case.generator == THETA else cori(data, case.generator)
     else:
         options: dict[str, Any] = {}
         if case.jobs:

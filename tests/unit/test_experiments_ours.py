@@ -123,10 +123,19 @@ def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert names == ["which-policy", "against", "ablation", "means"]
     assert len(report.tables[1].rows) == len(OTHERS)
     assert len(report.tables[2].rows) == len(WITHOUT)
-    assert any("Theta is left out" in remark for remark in report.remarks)
+    assert any("Theta, Cori Haswell, Cori KNL" in remark for remark in report.remarks)
     assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
     monkeypatch.setattr(study, "simulated", lambda *_: pytest.fail("again"))
     assert run(None, how, grid=grid, workloads=[TINY]).tables == report.tables
+
+
+def test_logs_are_among_the_workloads_where_they_are_at_hand(data_folder: Path) -> None:
+    found = {trace.name: trace for trace in cells.traces("small", data_folder)}
+    assert len(found["cori-knl-400"].make(1, 50)) == 400
+    assert (found["cori-knl-400"].tuned, found["theta"].tuned) == (False, True)
+    found = {trace.name: trace for trace in cells.traces("full", data_folder)}
+    assert len(found["cori-knl"].make(1, 50)) == 41_524
+    assert [trace.name for trace in cells.traces("small", None)][:2] == ["eagle-twin", "ricc-twin"]
 
 
 def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

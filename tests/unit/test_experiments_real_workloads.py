@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,54 @@ JOBS = tuple(TraceJob(number, submit, 100.0, 125.0, 4) for number, submit in ((1
 FOUR = Trace("four", "haswell", "Four nodes", lambda: Workload("four", 4, JOBS), 5.0)
 
 
-def test_figures_count_the_jobs_after_the_warm_up() -> None:
-    found = simulated(FOUR, Cell("four", "easy", 0, 0))
+def test_figures_count_the_jobs_after_the_warm_up_that_end_before_the_last_submission() -> None:
+    last = TraceJob(4, 320.0, 100.0, 125.0, 4)
+    found = simulated(replace(FOUR, make=lambda: Workload("four", 4, (*JOBS, last))), Cell("four", "easy", 0, 0))
     assert (found["jobs"], found["malleable_jobs"], found["killed"]) == (2, 0, 0)
     assert (found["wait_s"], found["runtime_s"], found["turnaround_s"]) == pytest.approx((135, 100, 235))
     assert (found["wait_s_q25"], found["wait_s_q75"]) == pytest.approx((112.5, 157.5))
-    assert found["utilization"] == pytest.approx(100)
-    assert found["expands"] is None
+    assert found["utilization"] == pytest.approx(100 * 295 / 315)
+    assert (found["rigid_wait_s"], found["rigid_turnaround_s"]) == pytest.approx((135, 235))
+    assert found["expands"] is found["malleable_wait_s"] is None
     assert set(found) == set(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("part", "jobs", "policy", "counts"),
+    [
+        ("knl", 41_524, "easy", 34_905),
+        ("knl", 41_524, "easy-clock-compat", 34_908),
+        ("haswell", 28_243, "easy", 26_431),
+        ("haswell", 28_243, "easy-clock-compat", 26_431),
+    ],
+)
+def test_the_logs_of_cori_stand_for_its_parts(
+    data_folder: Path, part: str, jobs: int, policy: str, counts: int
+) -> None:
+    (trace,) = (trace for trace in cells.traces("full", data_folder) if trace.paper == part)
+    workload = trace.make()
+    assert (len(workload), workload.synthetic, trace.warmup_s) == (jobs, False, 12 * 3600)
+    found = simulated(trace, Cell(trace.name, policy, 0, 0))
+    assert found["jobs"] == counts
+    if (part, policy) == ("knl", "easy-clock-compat"):
+        assert found["turnaround_s"] == pytest.approx(CLAIMS["rigid"]["knl"]["turnaround_s"], abs=2)
+
+
+def test_at_small_scale_logs_are_cut_and_what_is_not_there_is_left_out(data_folder: Path, tmp_path: Path) -> None:
+    found = cells.traces("small", data_folder)
+    assert [(trace.name, trace.paper) for trace in found] == [
+        ("theta", "theta"),
+        ("cori-haswell-5000", "haswell"),
+        ("cori-knl-12000", "knl"),
+        ("eagle-twin-4000", "eagle"),
+    ]
+    assert [len(trace.make()) for trace in found] == [1617, 5000, 12_000, 4000]
+    assert cells.left_out(trace.name for trace in found) is None
+    (tmp_path / "traces").mkdir()
+    (tmp_path / cells.CORI_FILES["knl"]).touch()
+    names = [trace.name for trace in cells.traces("full", tmp_path)]
+    assert names == ["cori-knl", "eagle-twin"]
+    assert str(cells.left_out(names)).endswith(": Theta, Cori Haswell.")
 
 
 def test_nobody_is_killed_on_fewer_nodes_than_it_asked_for() -> None:
@@ -37,9 +78,10 @@ def test_nobody_is_killed_on_fewer_nodes_than_it_asked_for() -> None:
         TraceJob(n, 0.0, 100.0, 100.0, 64, min_nodes=1, max_nodes=64, job_class="malleable", speedup="amdahl:0.99")
         for n in (1, 2)
     )
-    trace = Trace("two", "haswell", "Two", lambda: Workload("two", 64, jobs), 0.0)
+    last = TraceJob(3, 10_000.0, 100.0, 100.0, 64)  # what runs beyond the last submission does not count
+    trace = Trace("two", "haswell", "Two", lambda: Workload("two", 64, (*jobs, last)), 0.0)
     found = simulated(trace, Cell("two", "min", 0, 0))
-    assert found["killed"] == 0
+    assert (found["jobs"], found["killed"]) == (2, 0)
     assert (found["runtime_s"] or 0) > 100
 
 
@@ -177,15 +219,20 @@ def test_most_of_the_gain_comes_early_or_late() -> None:
     trace = Trace("real", "knl", "Real", FOUR.make, 5.0)
     text = "KNL: gains are substantial even at 20 % malleable, most of what turnaround gains"
 
-    def judged_on(at_20: float, at_100: float) -> tuple[str, object]:
+    def judged_on(at_20: float, at_100: float) -> tuple[str, object, object]:
         rows = [_on("real", "easy", 0, turnaround_s=100.0), _on("real", "min", 20, turnaround_s=at_20)]
         rows.append(_on("real", "avg", 100, turnaround_s=at_100))
-        verdict = {verdict.text: verdict for verdict in judged(Shares(rows), [trace])}[text]
-        return verdict.word, verdict.found
+        rows.append(_on("real", "easy-clock-compat", 0, turnaround_s=80.0))
+        verdict, published = (
+            {verdict.text: verdict for verdict in judged(Shares(rows), [trace], easy)}[text]
+            for easy in ("easy", "easy-clock-compat")
+        )
+        assert verdict.beside == published.beside == (published.found,)
+        return verdict.word, verdict.found, published.found
 
-    assert judged_on(60.0, 40.0) == ("held", "67 % (-40.0 of -60.0 %)")
-    assert judged_on(80.0, 40.0) == ("differs", "33 % (-20.0 of -60.0 %)")
-    assert judged_on(110.0, 105.0) == ("not judged", "-")
+    assert judged_on(60.0, 40.0) == ("held", "67 % (-40.0 of -60.0 %)", "50 % (-25.0 of -50.0 %)")
+    assert judged_on(80.0, 40.0) == ("differs", "33 % (-20.0 of -60.0 %)", "-0 % (+0.0 of -50.0 %)")
+    assert judged_on(110.0, 105.0) == ("not judged", "-", "-")
 
 
 def test_changes_are_shown_from_the_correct_and_from_the_published_baseline() -> None:
@@ -203,7 +250,7 @@ def test_changes_are_shown_from_the_correct_and_from_the_published_baseline() ->
 
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "SMALL_JOBS", {"haswell": 60, "knl": 60, "eagle": 60})
+    monkeypatch.setitem(cells.SMALL_JOBS, "eagle", 60)
     grid, how = Grid((100,), (1,)), Sweeping("small", tmp_path)
     report = run(None, how, grid=grid)
     monkeypatch.setattr(
@@ -213,13 +260,13 @@ def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pyte
     assert again.tables == report.tables
     assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
     assert "(synthetic)" in (tmp_path / "report.html").read_text()
-    assert any("Theta is left out" in remark for remark in report.remarks)
+    assert any("Theta, Cori Haswell, Cori KNL" in remark for remark in report.remarks)
 
 
 def test_the_command_goes_on_and_explains_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cells, "SMALL_JOBS", {"haswell": 40, "knl": 40, "eagle": 40})
+    monkeypatch.setitem(cells.SMALL_JOBS, "eagle", 40)
     monkeypatch.setitem(cells.GRIDS, "small", Grid((100,), (1,)))
     monkeypatch.delenv("MALLEABLE_DATA", raising=False)
     out = tmp_path / "out"

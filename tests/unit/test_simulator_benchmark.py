@@ -10,7 +10,7 @@ import pytest
 from benchmarks.simulator import process
 from benchmarks.simulator.__main__ import form, main
 from benchmarks.simulator.bare import easy
-from benchmarks.simulator.catalogue import THETA, Case, goal, quantile, run
+from benchmarks.simulator.catalogue import KNL, THETA, Case, goal, quantile, run
 from benchmarks.simulator.process import measure
 from scheduler_bridge.workloads.generate import generate
 
@@ -56,8 +56,9 @@ def test_an_unknown_suite_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_real_workload_needs_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["theta", "--data", str(tmp_path)]) == 2
-    assert "give their folder with --data" in capsys.readouterr().err
+    for suite in ("theta", "every-knl"):
+        assert main([suite, "--data", str(tmp_path)]) == 2
+        assert "give their folder with --data" in capsys.readouterr().err
 
 
 def test_passes_that_the_policy_leaves_out_are_not_measured() -> None:
@@ -71,7 +72,8 @@ def test_a_real_workload_is_measured(data_folder: Path) -> None:
 
 
 def test_drawn_workloads_are_called_synthetic() -> None:
-    assert Case("knl", "easy").label == "easy: knl (synthetic)"
+    assert Case("eagle", "easy").label == "easy: eagle (synthetic)"
+    assert Case(KNL, "easy").label == "easy: Cori KNL, 5 real days"
     assert Case(THETA, "avg", malleable=0.6).label == "avg: Theta, 28 real days, 60% malleable"
 
 

@@ -73,27 +73,6 @@ def test_a_load_is_what_was_asked_for() -> None:
     assert all(job.walltime_s == job.runtime_s for job in exact.jobs)
 
 
-def test_the_twin_of_haswell_has_what_is_printed() -> None:
-    workload = generate("haswell", 5)
-    assert (len(workload), workload.nodes) == (28_259, 2388)
-    assert share(workload, 1) == pytest.approx(0.50, abs=0.005)
-    assert share(workload, 32) == pytest.approx(0.978, abs=0.002)
-    assert short(workload, 1000) == pytest.approx(0.75, abs=0.005)
-    assert offered(workload, 5 * 86_400) == pytest.approx(0.7233, rel=0.02)
-    in_burst = sum(300_000 - 3600 <= job.submit_s < 303_600 for job in workload.jobs)
-    assert in_burst > 0.04 * len(workload)
-
-
-def test_the_twin_of_knl_has_what_is_printed() -> None:
-    workload = generate("knl", 5)
-    assert (len(workload), workload.nodes) == (41_524, 9688)
-    assert sum(job.nodes == 4 for job in workload.jobs) / len(workload) == pytest.approx(0.63, abs=0.005)
-    assert share(workload, 32) == pytest.approx(0.944, abs=0.002)
-    assert short(workload, 1000) == pytest.approx(0.80, abs=0.005)
-    assert short(workload, 800) - short(workload, 600) > 0.3
-    assert offered(workload, 5 * 86_400) == pytest.approx(0.855, rel=0.02)
-
-
 @pytest.mark.slow
 def test_the_twin_of_eagle_has_what_is_printed() -> None:
     workload = generate("eagle", 5)

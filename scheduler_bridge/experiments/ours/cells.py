@@ -65,7 +65,7 @@ class Grid:
 
     Attributes:
         shares: Malleable jobs in percent.
-        seeds: Each draws a workload, or (Theta) which of its jobs are malleable.
+        seeds: Each draws a workload, or, of a log, which of its jobs are malleable.
     """
 
     shares: tuple[int, ...]
@@ -128,7 +128,7 @@ def _waits(records: Sequence[SimRecord]) -> dict[str, float | None]:
     return {"wait_p95_s": float(np.percentile(waits, 95)), "wait_max_s": max(waits)}
 
 
-# The workloads: real days of Theta where they are at hand, twins of other machines, and generators -------------------
+# The workloads: logs where they are at hand, twins of other machines, and generators ----------------------------------
 
 _MEBF_RULE: Final = mebf_rule("medium", overheads=None)
 _FIRST_BATCH: Final = 41
@@ -164,27 +164,19 @@ class Trace:
 
 SIZES: Final[dict[Scale, dict[str, int]]] = {
     "small": {"haswell": 400, "knl": 400, "eagle": 400, "ricc": 300, "kit": 250, "lublin": 250, "cirne": 200},
-    "full": {"haswell": 3000, "knl": 3000, "eagle": 3000, "ricc": 1500, "kit": 1000, "lublin": 1500, "cirne": 1000},
+    "full": {"eagle": 3000, "ricc": 1500, "kit": 1000, "lublin": 1500, "cirne": 1000},
 }
-"""How many jobs are drawn."""
-_CROWDED: Final = 0.4
-"""Submissions of Haswell's and KNL's first days come so much faster, or their machines would not be full before the
-end."""
+"""How many jobs are drawn, or are taken of a log; else it is taken as it is."""
 
 
 def traces(scale: Scale, data: Path | None) -> list[Trace]:
-    """The workloads; Theta only where the data are."""
-    found = [_real(trace) for trace in cells.traces(scale, data) if trace.paper == "theta"]
+    """The workloads; logs only where the data are."""
     jobs = SIZES[scale]
-    for name, what, arrivals in (
-        ("haswell", "Haswell", _CROWDED),
-        ("knl", "KNL", _CROWDED),
-        ("eagle", "Eagle", 1.0),
-        ("ricc", "RICC", 1.0),
-    ):
-        label = f"{what} twin{', crowded' if arrivals < 1 else ''} (synthetic)"
-        make = partial(_twin, name, jobs[name], arrivals=arrivals)
-        found.append(Trace(f"{name}-twin", label, make, tuned=name == "haswell"))
+    found = [_real(trace) for trace in cells.traces(scale, data) if trace.paper == "theta"]
+    if data is not None:
+        found += [_real(cells.cori_trace(part, data, jobs.get(part), None)) for part in cells.cori_parts(data)]
+    for name, what in (("eagle", "Eagle"), ("ricc", "RICC")):
+        found.append(Trace(f"{name}-twin", f"{what} twin (synthetic)", partial(_twin, name, jobs[name])))
     kit = partial(_twin, "kit", jobs["kit"], arrivals=0.75, rule=_MEBF_RULE)
     found.append(Trace("kit-twin", "KIT twin, intensive, resizes cost (synthetic)", kit, "mebf:10", tuned=True))
     label = "Lublin-Feitelson, 100 nodes, load 0.9 (synthetic)"
@@ -196,7 +188,7 @@ def traces(scale: Scale, data: Path | None) -> list[Trace]:
 
 
 def _real(trace: cells.Trace) -> Trace:
-    return Trace(trace.name, trace.label, partial(_converted, trace.make), tuned=True)
+    return Trace(trace.name, trace.label, partial(_converted, trace.make), tuned=trace.paper != "knl")
 
 
 def _converted(make: Callable[[], Workload], seed: int, share: int, rule: Rule = amdahl_rule) -> Workload:
@@ -208,7 +200,7 @@ def _drawn_twin(name: str, jobs: int, arrivals: float, seed: int) -> Workload:
     return twin(PORTRAITS[name], seed=seed, jobs=jobs, arrival_factor=arrivals)
 
 
-def _twin(name: str, jobs: int, seed: int, share: int, *, arrivals: float, rule: Rule = amdahl_rule) -> Workload:
+def _twin(name: str, jobs: int, seed: int, share: int, *, arrivals: float = 1.0, rule: Rule = amdahl_rule) -> Workload:
     return _converted(partial(_drawn_twin, name, jobs, arrivals, seed), seed, share, rule)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,12 @@ from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
     GRIDS,
-    NO_THETA,
     PUBLISHED,
     RIGID,
     STRATEGIES,
     Grid,
     Trace,
+    left_out,
     simulated,
     timeline,
     traces,
@@ -45,9 +45,20 @@ if TYPE_CHECKING:
 
 NAME: Final = "real-workloads"
 CLAIMS: Final = study.claims_file(__package__)
-_TWINS: Final = (
-    "Haswell, KNL and Eagle are statistical twins, drawn from what the paper prints of them: synthetic, not the logs. "
-    "How much of the machine they use and how long rigid jobs wait was made to be of the printed size."
+_TWIN: Final = (
+    "Eagle is a statistical twin, drawn from what the paper prints of it: synthetic, not the log. How much of the "
+    "machine it uses and how long rigid jobs wait was made to be of the printed size."
+)
+_REAL: Final = {
+    "theta": "Theta is the public trace of the same 28 days: it has 1,617 of the paper's 2,550 jobs, mostly the small "
+    "ones are missing, and 4,360 of its 4,392 nodes.",
+    "haswell": "Cori Haswell is the public log of the same five days, cleaned: 28,243 jobs, the paper has 28,259.",
+    "knl": "Cori KNL is the public log of the same five days, cleaned: the paper's 41,524 jobs.",
+}
+"""By what the paper calls it, what a log is."""
+_COUNTED: Final = (
+    "What counts: jobs that were submitted after the warm-up and ended before the last submission, and what nodes did "
+    "between. So long jobs that run beyond are in no mean, and there are more of them without malleable jobs than with."
 )
 _MODEL: Final = (
     "Decisions follow events, without the paper's tick of 1 or 10 s. Resizes cost nothing. No job is killed: requested "
@@ -76,8 +87,8 @@ def run(
     """Simulate what is not known yet and compare.
 
     Args:
-        data: The folder with the traces; without it, Theta is left out.
-        how: How the sweep is run; at scale ``small`` there are Theta and short twins, three shares, one seed; ``full``
+        data: The folder with the logs; those that are not there are left out.
+        how: How the sweep is run; at scale ``small`` there are Theta and short cuts, three shares, one seed; ``full``
             is as in the paper.
         grid: Other shares and seeds.
         workloads: Other workloads.
@@ -103,7 +114,7 @@ def run(
         NAME,
         "The 2025 paper: real workloads with malleable jobs",
         f"{study.counted(verdict.word for verdict in verdicts)}.",
-        _remarks(found, how.scale, grid),
+        _remarks(found, how.scale, grid, judged(means, found, PUBLISHED)),
         (_beside(means, found), study.claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
         figures,
         passed=study.agree(verdicts),
@@ -111,20 +122,19 @@ def run(
     )
 
 
-def _remarks(found: Sequence[Trace], scale: Scale, grid: Grid) -> tuple[str, ...]:
-    remarks = [study.HOW_JUDGED, _TWINS, _MODEL, _EASY, _BASELINES, _SPREAD]
-    if any(trace.paper == "theta" for trace in found):
-        remarks.append(
-            "Theta is the public trace of the same 28 days: it has 1,617 of the paper's 2,550 jobs, mostly the small "
-            "ones are missing, and 4,360 of its 4,392 nodes."
-        )
-    else:
-        remarks.append(NO_THETA)
+def _remarks(
+    found: Sequence[Trace], scale: Scale, grid: Grid, published: Sequence[study.ClaimVerdict]
+) -> tuple[str, ...]:
+    from_published = f"From it, {study.counted(verdict.word for verdict in published)}."
+    remarks = [study.HOW_JUDGED, _TWIN, *(_REAL[paper] for paper in _REAL if any(t.paper == paper for t in found))]
+    if (missing := left_out(trace.name for trace in found)) is not None:
+        remarks.append(missing)
+    remarks += [_COUNTED, _MODEL, _EASY, f"{_BASELINES} {from_published}", _SPREAD]
     if scale == "small":
         shares = ", ".join(map(str, grid.shares))
         remarks.append(
-            f"Small scale: {len(grid.seeds)} seed instead of 10, {shares} % malleable; the twins are cut to their "
-            "first hours, with the first tenth as warm-up: their machines are not full yet and hardly anybody waits."
+            f"Small scale: {len(grid.seeds)} seed instead of 10, {shares} % malleable; all but Theta are cut to about "
+            "their first day, with the first tenth as warm-up: their machines are filling up, and few jobs wait."
         )
     return tuple(remarks)
 
@@ -176,75 +186,95 @@ _CLAIM_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def judged(means: Shares, traces: Sequence[Trace]) -> list[study.ClaimVerdict]:
-    """Judge all claims on all workloads that stand for the paper's; two forms of a workload count once."""
+def judged(means: Shares, traces: Sequence[Trace], easy: str = RIGID) -> list[study.ClaimVerdict]:
+    """Judge all claims on all workloads that stand for the paper's; two forms of a workload count once.
+
+    Args:
+        means: What was simulated.
+        traces: The workloads.
+        easy: The policy of the rigid jobs that changes are from.
+    """
     forms: dict[str, list[list[study.ClaimVerdict]]] = {}
     for trace in traces:
-        forms.setdefault(trace.paper, []).append(_judged_on(trace, means))
+        forms.setdefault(trace.paper, []).append(_judged_on(trace, means, easy))
     return [study.together(each) for of_one in forms.values() for each in zip(*of_one, strict=True)]
 
 
-def _judged_on(trace: Trace, means: Shares) -> list[study.ClaimVerdict]:
-    def changes(claim: study.Claim, easy: str = RIGID) -> study.Judged:
+def _judged_on(trace: Trace, means: Shares, easy: str) -> list[study.ClaimVerdict]:
+    kinds, published = (_Baseline(means, trace, each).kinds() for each in (easy, PUBLISHED))
+    claims = {
+        kind: [{**claim, "kind": kind} for claim in CLAIMS[kind] if claim["trace"] == trace.paper] for kind in kinds
+    }
+    return study.judge(
+        claims,
+        kinds,
+        lambda claim: _reason(claim, trace, means),
+        where=lambda claim: (claim["where"], trace.label),
+        beside=lambda claim: (published[claim["kind"]](claim).found if claim["kind"] in _CHANGES else None,),
+    )
+
+
+_CHANGES: Final = ("change", "only", "slightly", "early")
+"""The kinds of claims that are about changes from rigid jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """Judges the claims on a workload, with changes from rigid jobs under one of both EASYs."""
+
+    means: Shares
+    trace: Trace
+    easy: str
+
+    def kinds(self) -> dict[str, Callable[[study.Claim], study.Judged]]:
+        """What judges the claims of a kind."""
+        return {
+            "change": self.changes,
+            "limit": self.limits,
+            "order": self.orders,
+            "only": self.only,
+            "slightly": self.slightly,
+            "early": self.early,
+            "fewest": self.fewest,
+            "count": self.counts,
+            "twice": self.twice,
+            "fewer": self.fewer,
+        }
+
+    def changes(self, claim: study.Claim) -> study.Judged:
+        """A mean changes as printed."""
         (policy, share), measure = claim["after"], claim["measure"]
-        rigid, after = means.rigid(trace.name, measure, easy), means.choose(trace.name, policy, share, measure)
+        rigid, after = self._rigid(measure), self.means.choose(self.trace.name, policy, share, measure)
         if rigid is None or after is None:
             return study.changed(None, claim)
         if (found := study.change(rigid, after[2])) is None:
             return study.changed(None, claim)._replace(found="no job waits")
         return study.changed(found, claim, f" ({after[0]}, {after[1]} %)")
 
-    def limits(claim: study.Claim) -> study.Judged:
+    def limits(self, claim: study.Claim) -> study.Judged:
         """The best strategy stays below a limit at all shares from one on."""
-        measure, below = claim["measure"], claim["below"]
-        shares = [share for share in means.shares(trace.name) if share >= claim["from"]]
-        best = [means.choose(trace.name, "best", str(share), measure) for share in shares]
+        measure, below, name = claim["measure"], claim["below"], self.trace.name
+        shares = [share for share in self.means.shares(name) if share >= claim["from"]]
+        best = [self.means.choose(name, "best", str(share), measure) for share in shares]
         values = [one[2] for one in best if one is not None]
         text = f"< {below:g} s"
         if not values:
             return study.Judged(text, "-", "not judged")
-        if (rigid := means.rigid(trace.name, measure)) is not None and rigid < below:
+        if (rigid := self._rigid(measure)) is not None and rigid < below:
             return study.Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
         return study.Judged(text, f"{max(values):.1f} s", "held" if max(values) < below else "differs")
 
-    def orders(claim: study.Claim) -> study.Judged:
+    def orders(self, claim: study.Claim) -> study.Judged:
         """A strategy is the extreme one of all."""
-        values = {name: means.get(trace.name, name, claim["measure"], claim["share"]) for name in STRATEGIES}
+        measure, share = claim["measure"], claim["share"]
+        values = {policy: self.means.get(self.trace.name, policy, measure, share) for policy in STRATEGIES}
         return study.first(values, claim.get("most", claim.get("least")), "{:,.1f}", highest="most" in claim)
 
-    by = _Shared(means, trace)
-    kinds = {
-        "change": changes,
-        "limit": limits,
-        "order": orders,
-        "only": by.only,
-        "slightly": by.slightly,
-        "early": by.early,
-        "fewest": by.fewest,
-        "count": by.counts,
-        "twice": by.twice,
-        "fewer": by.fewer,
-    }
-    claims = {kind: [claim for claim in CLAIMS[kind] if claim["trace"] == trace.paper] for kind in kinds}
-    return study.judge(
-        claims,
-        kinds,
-        lambda claim: _reason(claim, trace, means),
-        where=lambda claim: (claim["where"], trace.label),
-        beside=lambda claim: (changes(claim, PUBLISHED).found if "after" in claim else None,),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """Judges the claims on the changes of several policies or shares at once."""
-
-    means: Shares
-    trace: Trace
+    def _rigid(self, measure: str) -> float | None:
+        return self.means.rigid(self.trace.name, measure, self.easy)
 
     def _against_rigid(self, measure: str, policy: str, share: int) -> float | None:
-        means, name = self.means, self.trace.name
-        return study.change(means.rigid(name, measure), means.get(name, policy, measure, share))
+        return study.change(self._rigid(measure), self.means.get(self.trace.name, policy, measure, share))
 
     def only(self, claim: study.Claim) -> study.Judged:
         """One strategy lowers a mean, and none of the others does."""
@@ -270,7 +300,7 @@ class _Shared:
     def early(self, claim: study.Claim) -> study.Judged:
         """The best strategy gains at one share more than half of what it gains at most."""
         measure, name = claim["measure"], self.trace.name
-        rigid = self.means.rigid(name, measure)
+        rigid = self._rigid(measure)
         ends = (self.means.choose(name, "best", share, measure) for share in (str(claim["share"]), "any"))
         then, most = (study.change(rigid, None if best is None else best[2]) for best in ends)
         if then is None or most is None or most >= 0:

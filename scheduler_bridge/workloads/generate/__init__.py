@@ -55,8 +55,6 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         {"jobs": 5000, "nodes": 1024, "largest": 0, "load": 8.0, "exact": False},
         lambda **options: cirne(**{**options, "largest": options.get("largest") or None}),
     ),
-    "haswell": Recipe("5 days of Cori Haswell, 28,259 jobs", *_of_twin("haswell")),
-    "knl": Recipe("5 days of Cori KNL, 41,524 jobs", *_of_twin("knl")),
     "eagle": Recipe("28 days of Eagle, 143,829 jobs", *_of_twin("eagle")),
     "kit": Recipe("ForHLR II, 5,000 jobs on 500 nodes", *_of_twin("kit")),
     "ricc": Recipe("RICC, 10,000 jobs on 1,024 nodes", *_of_twin("ricc")),

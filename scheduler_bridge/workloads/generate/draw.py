@@ -50,10 +50,14 @@ def arrivals(rng: np.random.Generator, count: int, intensity: Sequence[float], s
     return times
 
 
-def day_cycle(days: int, *, depth: float = 0.6) -> Floats:
+_DEPTH: Final = 0.6
+"""By how much more, in shares of the mean, is submitted at the busiest hour than on average [D]."""
+
+
+def day_cycle(days: int) -> Floats:
     """Rates by hour: more by day than by night, a cosine with its peak at 14 h."""
     hours = np.arange(24 * days)
-    result: Floats = 1 + depth * np.cos((hours % 24 + 0.5 - 14) * np.pi / 12)
+    result: Floats = 1 + _DEPTH * np.cos((hours % 24 + 0.5 - 14) * np.pi / 12)
     return result
 
 

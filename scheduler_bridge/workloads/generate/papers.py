@@ -237,7 +237,6 @@ class Portrait:
         mean_nodes: Mean size.
         bursts: (seconds, share of the jobs) submitted within an hour from then on.
         users: Number of users [D].
-        cycle: By how much more, in shares of the mean, is submitted at the busiest hour than on average [D].
     """
 
     name: str
@@ -253,7 +252,6 @@ class Portrait:
     mean_nodes: float
     bursts: tuple[tuple[float, float], ...] = ()
     users: int = 300
-    cycle: float = 0.6
 
 
 PORTRAITS: Final = read_table("scheduler_bridge.workloads.generate", "portraits.toml", Portrait)
@@ -278,7 +276,7 @@ def twin(portrait: Portrait, *, seed: int, jobs: int | None = None, arrival_fact
     rng = np.random.default_rng(seed)
     sizes = _twin_sizes(portrait, spread(rng, count), spread(rng, count))
     runtime_s = _paired(rng, sizes, np.rint(_twin_runtimes(portrait, spread(rng, count))), portrait)
-    intensity = day_cycle(portrait.days, depth=portrait.cycle)
+    intensity = day_cycle(portrait.days)
     for at_s, share in portrait.bursts:
         intensity[int(at_s // HOUR_S)] += share / (1 - share) * intensity.sum()
     submit_s = arrivals(rng, count, intensity.tolist(), HOUR_S)

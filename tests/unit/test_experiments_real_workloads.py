@@ -12,11 +12,13 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.real_workloads import cells
-from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Grid, Trace, simulated, timeline
+from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Grid, Trace, figures_of, simulated, timeline
 from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, _beside, judged, printed, run
 from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.study_report import write_report
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping, default_form
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.workloads import TraceJob, Workload
 
 JOBS = tuple(TraceJob(number, submit, 100.0, 125.0, 4) for number, submit in ((1, 0.0), (2, 10.0), (3, 20.0)))
@@ -83,6 +85,15 @@ def test_nobody_is_killed_on_fewer_nodes_than_it_asked_for() -> None:
     found = simulated(trace, Cell("two", "min", 0, 0))
     assert (found["jobs"], found["killed"]) == (2, 0)
     assert (found["runtime_s"] or 0) > 100
+
+
+def test_resizes_count_over_malleable_jobs_and_over_those_that_have_any() -> None:
+    spec = JobSpec(1, "", "", "malleable", 2, 1, 4, 100.0, 0.0)
+    counts = ((0, 0), (2, 0), (4, 9))
+    found = figures_of([SimRecord(spec, 0.0, 50.0, grows=up, shrinks=down) for up, down in counts])
+    assert (found["expands"], found["shrinks"]) == (2, 3)
+    assert (found["expands_of_expanded"], found["shrinks_of_shrunk"]) == (3, 9)
+    assert figures_of([SimRecord(spec, 0.0, 50.0)])["shrinks_of_shrunk"] is None
 
 
 def test_the_machine_over_time() -> None:
@@ -213,6 +224,12 @@ def test_pref_has_to_resize_least_at_every_share() -> None:
     verdict = least["Haswell: pref resizes least, consistently"]
     assert verdict.word == "differs"
     assert str(verdict.found).startswith("at 1 of 2 shares; at 20 %: pref 2.0, ")
+    rows.append(_on("real", "keep-pref", 20, shrinks=1.0, shrinks_of_shrunk=24.0))
+    at_20 = {verdict.text: verdict for verdict in judged(Shares(rows), [trace])}[
+        "all strategies shrink a job about 25 times at 20 % malleable"
+    ]
+    assert at_20.word == "differs"
+    assert at_20.reason.endswith("over those alone that have any: keep-pref 24.0 shrinks")
 
 
 def test_most_of_the_gain_comes_early_or_late() -> None:

@@ -21,8 +21,10 @@ STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
 RIGID: Final = "easy"
 PUBLISHED: Final = "easy-clock-compat"
 """EASY as the authors published it later, which protects no job once the clock is past the first one's walltime."""
-PER_JOB: Final = ("turnaround_s", "runtime_s", "wait_s", "expands", "shrinks")
-"""Means over jobs, with quartiles; the last two over malleable jobs."""
+OF_RESIZED: Final = {"expands": "expands_of_expanded", "shrinks": "shrinks_of_shrunk"}
+"""Means over malleable jobs, and the same over those alone that were expanded, or shrunk, at all."""
+PER_JOB: Final = ("turnaround_s", "runtime_s", "wait_s", *OF_RESIZED, *OF_RESIZED.values())
+"""Means over jobs, with quartiles."""
 COLUMNS: Final = (
     "jobs",
     "malleable_jobs",
@@ -103,6 +105,7 @@ def figures_of(records: Sequence[SimRecord]) -> dict[str, float | None]:
         "expands": [float(record.grows) for record in malleable],
         "shrinks": [float(record.shrinks) for record in malleable],
     }
+    values |= {of: [count for count in values[kind] if count] for kind, of in OF_RESIZED.items()}
     found: dict[str, float | None] = {
         "jobs": len(records),
         "malleable_jobs": len(malleable),

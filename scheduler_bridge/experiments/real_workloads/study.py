@@ -13,6 +13,7 @@ from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
     GRIDS,
+    OF_RESIZED,
     PUBLISHED,
     RIGID,
     STRATEGIES,
@@ -176,10 +177,7 @@ class Shares(study.Means):
 _FAR: Final = 10.0
 """In percent: a rigid workload whose mean is farther away from the printed one is called another workload."""
 _THETA_AXIS_S: Final = 4500
-_RESIZES_TRIED: Final = (
-    "why jobs are resized less often is not known; tried on Theta: decisions at ticks of 10 and 60 s besides those at "
-    "events, and submissions on ticks of 10 s, which changes next to nothing"
-)
+_OF_RESIZED: Final = "the paper does not say over which jobs it counts; over those alone that have any"
 _CLAIM_COLUMNS: Final = (
     "claim", "where", "workload", "printed", "found", "from the published EASY", "verdict",
     "what is known of the reason",
@@ -317,7 +315,7 @@ class _Baseline:
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
-    def _mean_events(self, claim: study.Claim, policies: Sequence[str]) -> dict[str, float | None]:
+    def mean_events(self, claim: study.Claim, policies: Sequence[str]) -> dict[str, float | None]:
         """Those at the share of the claim, or means over all shares."""
         shares = [claim["share"]] if "share" in claim else self.means.shares(self.trace.name)
         found: dict[str, float | None] = {}
@@ -344,11 +342,11 @@ class _Baseline:
 
     def counts(self, claim: study.Claim) -> study.Judged:
         """A number of expands, shrinks or both for each malleable job."""
-        return study.amounts(self._mean_events(claim, claim["policies"]), claim["printed"])
+        return study.amounts(self.mean_events(claim, claim["policies"]), claim["printed"])
 
     def twice(self, claim: study.Claim) -> study.Judged:
         """Each of some strategies has more than twice as many as each of the others."""
-        found = self._mean_events(claim, STRATEGIES)
+        found = self.mean_events(claim, STRATEGIES)
         known = {name: value for name, value in found.items() if value is not None}
         text = "> 2 times"
         if len(known) < len(found):
@@ -360,7 +358,7 @@ class _Baseline:
 
     def fewer(self, claim: study.Claim) -> study.Judged:
         """A strategy has fewer than the others have on average, by a percentage."""
-        found = self._mean_events(claim, STRATEGIES)
+        found = self.mean_events(claim, STRATEGIES)
         others = [value for name, value in found.items() if name != claim["policy"] and value is not None]
         mean = fmean(others) if len(others) == len(STRATEGIES) - 1 else None
         return study.changed(study.change(mean, found[claim["policy"]]), claim)
@@ -378,8 +376,21 @@ def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
     if trace.warmup_s is None:
         far.append("a short cut, on which the machine is filling up")
     if claim["measure"] in ("expands", "shrinks", "resizes"):
-        far.append(_RESIZES_TRIED)
+        far += _of_resized(claim, trace, means)
     return "; ".join(far) or "not known"
+
+
+def _of_resized(claim: study.Claim, trace: Trace, means: Shares) -> list[str]:
+    """The numbers of resizes if only the jobs count that were resized in this way."""
+    by = _Baseline(means, trace, RIGID)
+    found = [
+        f"{name} {value:.1f} {kind}"
+        for kind, of in OF_RESIZED.items()
+        if claim["measure"] in (kind, "resizes")
+        for name, value in by.mean_events({**claim, "measure": of}, claim.get("policies", STRATEGIES)).items()
+        if value is not None
+    ]
+    return [f"{_OF_RESIZED}: {', '.join(found)}"] if found else []
 
 
 def _theta(trace: Trace, means: Shares) -> list[str]:

@@ -103,11 +103,12 @@ def test_the_machine_over_time() -> None:
     assert [used for _, used, _ in points[:-1]] == [100] * 6
 
 
-def test_an_interrupted_plan_has_the_first_seed_first_and_rigid_jobs_once() -> None:
+def test_an_interrupted_plan_has_the_first_seed_first_and_once_what_no_seed_changes() -> None:
     wanted = Grid((50, 100), (1, 2)).cells([FOUR])
     assert wanted[:2] == [Cell("four", "easy", 0, 0), Cell("four", "easy-clock-compat", 0, 0)]
-    assert len(wanted) == len(set(wanted)) == 2 + 2 * 2 * 5
-    assert [cell.seed for cell in wanted[2:]] == [1] * 10 + [2] * 10
+    assert len(wanted) == len(set(wanted)) == 2 + 3 * 5
+    assert [cell.seed for cell in wanted[2:]] == [1] * 10 + [2] * 5
+    assert {cell.share for cell in wanted if cell.seed == 2} == {50}
 
 
 def _row(policy: str, share: int, seed: int = 1, **figures: float) -> Row:

@@ -51,12 +51,16 @@ class Grid:
     seeds: tuple[int, ...]
 
     def cells(self, traces: Iterable[Trace]) -> list[Cell]:
-        """All simulations, those of the first seed first; without malleable jobs a trace has one under either EASY."""
+        """All simulations, those of the first seed first.
+
+        Without malleable jobs a trace has one under either EASY; where all are malleable, one seed is enough.
+        """
         names = [trace.name for trace in traces]
         found = [Cell(name, policy, 0, 0) for name in names for policy in (RIGID, PUBLISHED)]
         for seed in self.seeds:
+            shares = [share for share in self.shares if share < 100 or seed == self.seeds[0]]
             for name in names:
-                found += [Cell(name, policy, share, seed) for share in self.shares for policy in (RIGID, *STRATEGIES)]
+                found += [Cell(name, policy, share, seed) for share in shares for policy in (RIGID, *STRATEGIES)]
         return found
 
 

@@ -701,7 +701,8 @@ def _resize_answers(
     if grows:
         run.growing = (now, order.count)
     if dynamics.cost is not None:
-        done_s += dynamics.cost(before, after, run.job.overhead)
+        # one that was measured is negative where a job has carried an order out before all of it computed
+        done_s = max(now, done_s + dynamics.cost(before, after, run.job.overhead))
         if dynamics.cost.stops and done_s > begin_s:
             yield begin_s, Change(order.job_id, 0)
     if fails:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tarfile
+from pathlib import Path
 
 import pytest
 from support import ROOT
@@ -11,15 +12,19 @@ from support import ROOT
 from scheduler_bridge.experiments.real_runs import study
 from scheduler_bridge.experiments.study_report import StudyReport
 
-RECORDS = ROOT / "docs" / "results" / "data" / "real-runs-small.tar.xz"
+DATA = ROOT / "docs" / "results" / "data"
 WITHIN_PERCENT = 5.0
+
+
+def extracted(name: str, folder: Path) -> Path:
+    with tarfile.open(DATA / name) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
-    folder = tmp_path_factory.mktemp("runs")
-    with tarfile.open(RECORDS) as archive:
-        archive.extractall(folder, filter="data")
+    folder = extracted("real-runs-small.tar.xz", tmp_path_factory.mktemp("runs"))
     return study.report(folder, study.Asked(scale="small"))
 
 
@@ -51,3 +56,19 @@ def test_with_measured_durations_the_simulator_decides_as_the_live_scheduler_did
     others = [str(row[0]) for row in table.rows if row[1] != row[2]]
     # There a job took no orders any more 0.1 s before its record says that it had computed.
     assert others == ["malleable, 100 % malleable, seed 43, resizes as slow as the paper's"]
+
+
+def test_the_papers_own_rigid_batches_go_here_as_they_went_there(data_folder: Path, tmp_path: Path) -> None:
+    """Under the policies that the paper's programs had right; the others differ, and so do ours."""
+    folder = extracted("real-runs-published.tar.xz", tmp_path)
+    found = study.report(folder, study.Asked(scale="small", data=data_folder, published=True, second_s=0.3))
+    assert found.passed, found.verdict
+    (table,) = (table for table in found.tables if table.name == "beside")
+    columns = list(table.columns)
+    away = [position for position, column in enumerate(columns) if column == "difference %"]
+    rows = {tuple(row[:3]): [row[position] for position in away] for row in table.rows}
+    assert len(rows) >= 24
+    for policy in ("fcfs", "backfilling"):
+        for difference in rows[policy, 0, 42]:
+            assert isinstance(difference, float)
+            assert abs(difference) < WITHIN_PERCENT

@@ -39,6 +39,8 @@ TIME: Final = 0.08
 """Seconds here for a second there: a batch of 20 minutes takes some 90 s."""
 START_UP_S: Final = 15.0
 """Added to every walltime: starting processes is not scaled."""
+COMPAT_POLICIES: Final = ("easy-compat", "malleable-compat")
+"""Those of the paper as its programs were."""
 INJECTED_POLICY: Final = "malleable"
 
 
@@ -107,10 +109,12 @@ class Campaign:
         """Return the same with the batches that the paper has published.
 
         Under all of its policies a batch of a share and a seed has the same jobs, submitted within a tenth of a second
-        of the same times. Where one policy has no run of them, another one has.
+        of the same times. Where one policy has no run of them, another one has. The paper's programs of EASY and the
+        malleable algorithm had faults: the policies that repeat these are run, too.
         """
         found = {(key.share, key.seed): runs.jobs for key, runs in sorted(reference.runs.items(), reverse=True)}
-        return replace(self, published={key: tuple(map(_asked_for, jobs)) for key, jobs in found.items()})
+        published = {key: tuple(map(_asked_for, jobs)) for key, jobs in found.items()}
+        return replace(self, policies=(*self.policies, *COMPAT_POLICIES), published=published)
 
     def at(self, site: Site) -> Campaign:
         """Return the same on the nodes of ``site``; if they are not paced, at the paper's size and in its time.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_bridge.core.settings import settings_for
-from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, measured
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Costs, Reference, measured
+from scheduler_bridge.experiments.published_runs.cells import RunKey as PublishedKey
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.study_report import DataTable, Value
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
@@ -79,6 +80,31 @@ def published(reference: Reference | None, time: float) -> dict[tuple[str, int],
             found_means["utilization"] = percent
         means[ours[strategy], share] = found_means
     return means
+
+
+def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time: float) -> DataTable:
+    """Each of the paper's own batches as it went here, beside the published run of it, whose seconds are scaled."""
+    costs = Costs()
+    names = [name for name in MEASURES if name in _SCALED]
+    strategies = {ours: theirs for table in (COMPAT, CORRECT) for theirs, ours in table.items()}
+    rows: list[tuple[Value, ...]] = []
+    for key, record in records.items():
+        theirs = reference.runs.get(PublishedKey(strategies.get(key.policy, ""), key.share, key.seed, 0))
+        if theirs is None or key.kind != "batch":
+            continue
+        here, there = measures(record), measured(theirs.jobs, costs)
+        row: list[Value] = [key.policy, key.share, key.seed]
+        for name in names:
+            scaled = getattr(there, name) * time
+            row += [here[name], scaled, 100 * (here[name] / scaled - 1)]
+        rows.append((*row, here["utilization"], there.utilization))
+    columns = [column for name in names for column in (MEASURES[name], "paper, scaled", "difference %")]
+    return DataTable(
+        "beside",
+        "The paper's own batches, run by run",
+        ("policy", "malleable %", "seed", *columns, MEASURES["utilization"], "paper"),
+        tuple(rows),
+    )
 
 
 def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]]) -> DataTable:

@@ -283,6 +283,8 @@ def _tables_and_figures(
         findings.costs_table(list(batches.values())),
         findings.orders_table(batches, paper_orders),
     ]
+    if campaign.published and beside is not None:
+        found.insert(1, findings.beside_table(batches, beside, campaign.time))
     drawn: dict[str, Picture] = {}
     if batches:
         drawn["means"] = figures.draw_means(batches, paper, note)

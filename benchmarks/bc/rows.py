@@ -4,6 +4,8 @@ A row is a value like a number: a sum of rows that a loop makes stays in registe
 would go through memory at each step. It is two registers of AVX-512, four of AVX2, eight of SSE2 or NEON; LLVM sees to
 that. A mask has one bit a lane.
 
+With ``NUMBA_DISABLE_JIT=1``, which is for looking into kernels, rows are arrays of NumPy.
+
 numba's cache watches the module of a kernel, not this one: after a change here, touch ``kernel.py``.
 """
 
@@ -15,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import config
 from numba.extending import models, register_model
 from numpy.typing import NDArray
 
@@ -48,6 +51,12 @@ def table(count: int) -> NDArray[np.float64]:
     return words[skipped : skipped + count * LANES].reshape(count, LANES)
 
 
+def _or_plain(plain: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return the decorator of a function that emits code, for which ``plain`` stands in where nothing is compiled."""
+    compiles: Any = config  # has no types
+    return (lambda _emitter: plain) if compiles.DISABLE_JIT else intrinsic
+
+
 def _place(context: Any, builder: Builder, signature: Any, rows: Value, index: Value) -> Value:
     """Return the address of a row in a table."""
     first = context.make_array(signature.args[0])(context, builder, rows).data
@@ -63,7 +72,7 @@ def _spread(value: float) -> Value:
     return ir.Constant(_ROW, [value] * LANES)
 
 
-@intrinsic
+@_or_plain(lambda rows, index: rows[index].copy())
 def load(_typing: Any, rows: Any, _index: Any) -> Any:
     """Return row ``index`` of a table."""
 
@@ -73,7 +82,7 @@ def load(_typing: Any, rows: Any, _index: Any) -> Any:
     return _row(rows, types.uint64), emit
 
 
-@intrinsic
+@_or_plain(lambda rows, index, value: np.copyto(rows[index], value))
 def store(_typing: Any, rows: Any, _index: Any, _value: Any) -> Any:
     """Set row ``index`` of a table."""
 
@@ -85,7 +94,7 @@ def store(_typing: Any, rows: Any, _index: Any, _value: Any) -> Any:
     return types.void(rows, types.uint64, _row), emit
 
 
-@intrinsic
+@_or_plain(lambda number: np.full(LANES, number))
 def fill(_typing: Any, _number: Any) -> Any:
     """Return a row with the number in each lane."""
 
@@ -97,10 +106,10 @@ def fill(_typing: Any, _number: Any) -> Any:
     return _row(types.float64), emit
 
 
-def _of_two(instruction: str) -> Callable[[Any, Any], Any]:
+def _of_two(instruction: str, plain: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Return the function that does an instruction of LLVM in each lane."""
 
-    @intrinsic
+    @_or_plain(np.errstate(all="ignore")(plain))
     def combined(_typing: Any, _left: Any, _right: Any) -> Any:
         def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
             return getattr(builder, instruction)(*arguments)
@@ -111,10 +120,17 @@ def _of_two(instruction: str) -> Callable[[Any, Any], Any]:
     return function
 
 
-add, multiply, divide = _of_two("fadd"), _of_two("fmul"), _of_two("fdiv")
+add = _of_two("fadd", lambda left, right: left + right)
+multiply = _of_two("fmul", lambda left, right: left * right)
+divide = _of_two("fdiv", lambda left, right: left / right)
 
 
-@intrinsic
+def _lanes(mask: int) -> NDArray[np.bool_]:
+    lanes: NDArray[np.bool_] = (int(mask) >> np.arange(LANES)) & 1 == 1
+    return lanes
+
+
+@_or_plain(lambda mask, chosen, others: np.where(_lanes(mask), chosen, others))
 def choose(_typing: Any, _mask: Any, _chosen: Any, _others: Any) -> Any:
     """Return the first row in the lanes of the mask, the second one in the others."""
 
@@ -125,7 +141,7 @@ def choose(_typing: Any, _mask: Any, _chosen: Any, _others: Any) -> Any:
     return _row(types.uint16, _row, _row), emit
 
 
-@intrinsic
+@_or_plain(lambda mask, row: int(np.where(_lanes(mask), row + 0.5, 0.0).astype(np.int64).sum()))
 def rounded_sum(_typing: Any, _mask: Any, _row_given: Any) -> Any:
     """Return the sum of the numbers in the lanes of the mask, each rounded half up; they are not negative."""
 
@@ -143,7 +159,7 @@ def rounded_sum(_typing: Any, _mask: Any, _row_given: Any) -> Any:
     return types.int64(types.uint16, _row), emit
 
 
-@intrinsic
+@_or_plain(lambda: None)
 def rolled(_typing: Any) -> Any:
     """Keep LLVM from unrolling the loop around."""
 

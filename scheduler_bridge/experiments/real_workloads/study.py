@@ -75,7 +75,10 @@ _BASELINES: Final = (
     "the authors published it later, in which every job that fits overtakes the first blocked one once the clock is "
     "past that job's walltime. The paper's baseline may have been that one."
 )
-_SPREAD: Final = "Quartiles are over jobs (of utilization: over seeds); expands and shrinks are per malleable job."
+_SPREAD: Final = (
+    "Quartiles are over jobs (of utilization: over seeds); expands and shrinks are per malleable job, and beside that "
+    "per job that has any."
+)
 
 
 def run(
@@ -481,14 +484,14 @@ _STYLES: Final = dict(zip(_POLICIES, zip((INK, *LINE_COLORS), MARKERS, strict=Fa
 
 def draw_means(means: Shares, trace: str, label: str, paper: str) -> Picture:
     """Four panels: means over jobs and seeds by share of malleable jobs; diamonds are what ``paper`` has."""
-    best = means.choose(trace, "best", "any", "turnaround_s")
-    gained = study.change(means.rigid(trace, "turnaround_s"), None if best is None else best[2])
-    finding = f"{label}: means by share of malleable jobs"
-    if best is not None and gained is not None:
-        way = "shortens" if gained < 0 else "lengthens"
-        finding = f"{label}: {best[0]} with {best[1]} % malleable jobs {way} turnaround by {abs(gained):.0f} %"
-    theirs = [each["printed"] for each in CLAIMS["change"] if _is_best(each, paper)]
-    finding += f" (paper: {abs(theirs[0]):.0f} %)" if theirs and gained is not None and theirs[0] * gained > 0 else ""
+    best, finding = means.choose(trace, "best", "any", "turnaround_s"), f"{label}: means by share of malleable jobs"
+    if best is not None:
+        gains = {
+            f"from {easy}": study.change(means.rigid(trace, "turnaround_s", easy), best[2])
+            for easy in (RIGID, PUBLISHED)
+        } | {"paper": next((each["printed"] for each in CLAIMS["change"] if _is_best(each, paper)), None)}
+        listed = ", ".join(f"{whose} {value:+.0f} %" for whose, value in gains.items() if value is not None)
+        finding = f"{label}: turnaround by {best[0]} with {best[1]} % malleable jobs: {listed}"
     return _panels(means, trace, paper, _MEANS, finding)
 
 
@@ -513,7 +516,7 @@ def _panels(means: Shares, trace: str, paper: str, measures: Mapping[str, str], 
     figure = sheet(3.6 * (len(measures) // 2) + 0.8)
     shares = means.shares(trace)
     named: dict[Axes, list[Curve]] = {}
-    any_printed = False
+    any_printed, crosses = False, ""
     for axes, (measure, title) in zip(figure.subplots(len(measures) // 2, 2).flat, measures.items(), strict=True):
         named[axes] = _curves(means, trace, measure)
         draw_curves(axes, named[axes])
@@ -522,11 +525,14 @@ def _panels(means: Shares, trace: str, paper: str, measures: Mapping[str, str], 
             mark_printed(axes, share, value, f"paper{whose}: {value:,.0f}")
             axes.set_ylim(top=max(axes.get_ylim()[1], 1.08 * value))
             any_printed = True
+        if (as_published := means.rigid(trace, measure, PUBLISHED)) is not None and measure not in _RESIZES:
+            axes.plot(0, as_published, "x", color=INK, markersize=9, zorder=4)
+            crosses = f" Crosses: rigid jobs under {PUBLISHED}."
         axes.set_xticks([0, *shares])
         axes.set(xlabel="malleable jobs, %", ylabel=title)
     name_ends(figure, named)
     seeds = words.plural(means.most_seeds(trace), "seed")
-    note = f"Means over jobs and {seeds}; easy starts malleable jobs on what is free."
+    note = f"Means over jobs and {seeds}; easy starts malleable jobs on what is free.{crosses}"
     if any_printed:
         note += (
             " Diamonds: what the paper prints; changes from the rigid mean that is printed or else ours, "

@@ -88,7 +88,7 @@ ADDED = {
     "companion jobs of Slurm that end by themselves, their books and status, limits by name": (1, 570),
     "benchmarks.scaling cores, on the cores of a machine beside copies": (1, 225),
     "an empty finish over 256 places, beside a tree of bare processes": (0, 100),
-    "the 2024 paper's own batches as real jobs": (0, 120),
+    "the 2024 paper's own batches as real jobs": (0, 150),
     "benchmarks.bc.rows, sixteen sources at once, and centrality measured on a directed graph": (1, 230),
     "one rule for the claims of all papers, orders of all policies, resizes and early gains": (0, 260),
     "Cori's logs in the studies, jobs that end in the window, claims from both baselines": (0, 75),

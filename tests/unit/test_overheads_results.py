@@ -126,7 +126,7 @@ def test_the_plan_is_what_the_options_say() -> None:
     assert [measure.name for measure in plan(5, "", "pool").measures] == usual
     chosen = plan(2, " echo, rtt,echo", "")
     assert [measure.name for measure in chosen.measures] == ["echo", "rtt"]
-    assert chosen.contenders == ("ours", "socket", "mpi")
+    assert chosen.contenders == ("ours", "socket", "mpi", "tree")
     assert chosen.rounds == 2
 
 

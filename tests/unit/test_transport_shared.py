@@ -295,7 +295,8 @@ def test_memory_goes_back_and_forth_without_growing() -> None:
             pair.recorders[0].wait_frames(number)
         lender = pair.ends[0]._outgoing[1].channel._lender
         assert lender is not None
-        assert len(lender._segments) <= 3
+        # one or two as a rule; a thread that waits for a core may still hold the last frames. Without return: 59
+        assert len(lender._segments) <= 10
 
 
 def test_a_transport_leaves_no_memory_and_no_files_behind() -> None:

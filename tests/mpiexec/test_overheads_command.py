@@ -102,3 +102,19 @@ def test_help_measures_nothing() -> None:
     assert "Example: python -m benchmarks.overheads" in job.out
     for option in ("--rounds", "--measures", "--peers", "--load", "--json", "--quiet"):
         assert option in job.out
+
+
+def test_the_bare_tree_reaches_its_processes_and_ends_them(leftovers: Leftovers) -> None:
+    program = """
+import os
+from benchmarks.overheads import floors
+below = floors._plant(0, 40, [])
+for count in (2, 17, 40):
+    floors._down_and_up(below, count)
+for _, child in below:
+    child.close()
+print(len([os.wait() for _ in below]))
+"""
+    done = python_run(["-c", program])
+    assert (done.rc, done.out) == (0, "16\n"), done.err
+    leftovers.check(done.mark)

@@ -176,8 +176,8 @@ class Processes:
     def _start(self, start: Start) -> None:
         self._stores.append(start.store)
         self._inform_keeper(start.store)
-        _skip_unequal_numbers(len(start.processes))
         try:
+            _skip_unequal_numbers(len(start.processes))
             for process in start.processes:
                 self._start_one(process)
         except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -320,19 +320,16 @@ def pass_a_commit_on_among_the_new_members(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def let_the_end_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    def received(self: PlaceCore, src: int, message: AnyMessage, payload: Payload) -> list[Effect]:
-        if isinstance(message, End) and message.epoch > self.epoch:
-            self._held.append((src, message, payload))
-            return []
-        return original(self, src, message, payload)
-
-    original = PlaceCore.received
-    monkeypatch.setattr(PlaceCore, "received", received)
+    _hold(monkeypatch, lambda core, message: isinstance(message, End) and message.epoch > core.epoch)
 
 
 def let_news_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    _hold(monkeypatch, lambda core, message: isinstance(message, Members) and not core.over)
+
+
+def _hold(monkeypatch: pytest.MonkeyPatch, wrongly: Callable[[PlaceCore, AnyMessage], bool]) -> None:
     def received(self: PlaceCore, src: int, message: AnyMessage, payload: Payload) -> list[Effect]:
-        if isinstance(message, Members) and not self.over:
+        if wrongly(self, message):
             self._held.append((src, message, payload))
             return []
         return original(self, src, message, payload)

@@ -12,8 +12,8 @@ from benchmarks.harness.errors import BadUsage
 from benchmarks.scaling import catalogue
 from benchmarks.scaling.__main__ import main, parse_nodes
 from benchmarks.scaling.catalogue import PROGRAMS, Published, one_node_s
+from benchmarks.scaling.cores import OnCores, on_cores
 from benchmarks.scaling.emulated import Resize, Scaling, Series
-from benchmarks.scaling.real import OnCores, on_cores
 
 CSV = "program,size,nodes,runs,median_s,min_s,max_s\nUTS,18,1,16,200,1,2\nUTS,18,4,3,60,1,2\nUTS,20,8,3,400,1,2\n"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import PATIENCE_S
+from support.orders import wait_for
 from support.transport_conformance import Recorder
 
 from apgas.errors import ProtocolError
@@ -293,10 +294,12 @@ def test_memory_goes_back_and_forth_without_growing() -> None:
             del frame
             pair.ends[1].send(0, b"back")
             pair.recorders[0].wait_frames(number)
-        lender = pair.ends[0]._outgoing[1].channel._lender
-        assert lender is not None
-        # one or two as a rule; a thread that waits for a core may still hold the last frames. Without return: 59
-        assert len(lender._segments) <= 10
+            lender = pair.ends[0]._outgoing[1].channel._lender
+            assert lender is not None
+            segments = lender._segments
+            # a thread may hold the last frame until it gets a core for the next; the one before has to be back
+            wait_for(lambda: sum(not segment.free for segment in segments) <= 1)  # noqa: B023 - waited for at once
+            assert len(segments) <= 3
 
 
 def test_a_transport_leaves_no_memory_and_no_files_behind() -> None:

@@ -27,8 +27,8 @@ with extras_named():
         find_published,
         read_published,
     )
+    from .cores import OnCores, on_cores
     from .emulated import Scaling
-    from .real import OnCores, on_cores
 
 _MOST_NODES: Final = 64
 

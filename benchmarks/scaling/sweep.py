@@ -323,7 +323,7 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> 
 
 def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
-    _times_of(axes, 0, trees, [point.spread_s for point in trees], "until 99 % have had work", (0, -13))
+    _times_of(axes, 0, trees, [point.spread_s for point in trees], "99 % have worked", (-38, 3))
     _times_of(axes, 1, trees, [point.end_s for point in trees], "last task to result", (-10, 2))
     _times_of(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", (-12, 8))
     _times_of(axes, 3, homes, [point.news_s for point in homes], "news, by place 0 itself", (-10, 0))

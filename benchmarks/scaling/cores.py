@@ -17,7 +17,6 @@ from ..compare import display
 from ..compare.display import Sheet, written
 from ..compare.engine import OURS, Stage, Turn
 from ..harness.progress import scaled
-from .catalogue import ON_CORES
 from .emulated import Jobs, Scaling, Series
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ class OnCores(Scaling):
     def _measure(self, stage: Stage, series: Series, jobs: Jobs) -> None:
         name = series.program.name
         if not self.quick:
-            series.problem = ON_CORES[name].problem
-        smaller = [] if self.quick else ON_CORES[name].of_a_copy
+            series.problem = series.program.on_cores
+        smaller = [] if self.quick else series.program.of_a_copy
 
         def together(nodes: int) -> Mapping[str, object]:
             (result,) = jobs(1, nodes, [], _LIMIT_S)

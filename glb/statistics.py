@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Final
 
 _MOST: Final = ("kept_bytes", "worst_lag_s")
@@ -101,12 +102,13 @@ def places_in(rows: bytes) -> list[int]:
 
 
 def added_up(rows: bytes) -> Statistics:
-    """Return what the places have counted together, as ``Statistics.merge`` would."""
+    """Return what the places have counted together, as ``Statistics.merge`` would to the last bit."""
     total = Statistics()
     whole, real = memoryview(rows).cast("q"), memoryview(rows).cast("d")
     for at, (name, kind) in enumerate(_FIELDS if rows else (), 1):
         column = (whole if kind is int else real)[at::_WIDTH].tolist()
-        setattr(total, name, max(column) if name in _MOST else sum(column))
+        # not ``sum``: from Python 3.12 on it compensates what additions one by one round off
+        setattr(total, name, max(column) if name in _MOST else reduce(add, column))
     return total
 
 

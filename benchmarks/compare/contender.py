@@ -89,11 +89,6 @@ def memory() -> dict[str, float]:
     return found
 
 
-def load_numba() -> None:
-    """Load Numba, as a place does that computes."""
-    __import__("numba")
-
-
 # Timing, alike for all contenders ------------------------------------------------------------------------------------
 
 

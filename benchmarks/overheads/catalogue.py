@@ -70,6 +70,7 @@ class Measure:
         rounds: The most rounds; None: as many as asked for.
         note: What the reader of the table should know.
         environment: What the contenders find in their environment beside everything else.
+        launched: Whether our places start under apgas.launch; else under mpiexec.
         asked_for: Whether it is measured only where it is named.
     """
 
@@ -81,6 +82,7 @@ class Measure:
     rounds: int | None = None
     note: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    launched: bool = False
     asked_for: bool = False
 
     @property
@@ -206,11 +208,27 @@ _GROW: Final = Measure(
     note="grow: from the order to the commit; shrink: from the order to the end of the processes; both beside a bare "
     "spawn of as many",
 )
+_REGROW: Final = Measure(
+    "regrow",
+    tuple(
+        Case(
+            {"measure": "resize", "n": n, "loads": "numpy"},
+            (OURS, MPI),
+            (
+                Quantity("grow_s", f"grow by {n} again", "s", ours_only=True),
+                Quantity("loaded_s", f"grow by {n} again, until NumPy is loaded", "s", (Goal("<=", 0.5, MPI),)),
+            ),
+        )
+        for n in (1, 2, 4, 8)
+    ),
+    launched=True,
+    note="again: under apgas.launch, on a host on which places have started before",
+)
 _NUMBA: Final = Measure(
     "numba",
     tuple(
         Case(
-            {"measure": "resize", "n": n, "numba": True},
+            {"measure": "resize", "n": n, "loads": "numba"},
             (OURS, MPI),
             (Quantity("loaded_s", f"grow by {n}, until Numba is loaded", "s"),),
         )
@@ -287,6 +305,7 @@ MEASURES: Final = {
         _ECHO,
         _START,
         _GROW,
+        _REGROW,
         _NUMBA,
         _LOST,
         _IDLE,
@@ -334,7 +353,7 @@ def start_command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[st
     """Return the command line that starts a contender for a measure; ``cpus``: the cores that may be pinned to."""
     config = Config(measure.places, cpus if measure.pinned else ())
     program = ["-m", f"{__package__}.start", _PROGRAMS[name], json.dumps(config)]
-    if name == OURS and measure is _BARRIER:  # mpiexec takes twice as long to start so many
+    if name == OURS and measure.launched:
         return [sys.executable, "-m", "apgas.launch", "-n", str(measure.places), sys.executable, *program]
     return _launched(name, _processes(name, measure), program)
 

@@ -179,8 +179,8 @@ def mpi(config: Config, channel: Channel) -> None:
 
 def _spawn(library: Any, command: Command) -> Answer:
     """Time a spawn; it stands beside a grow as well as beside a shrink."""
-    numba = bool(command.get("numba"))
-    program = SPAWNED.format(then="import numba; " if numba else "")
+    module = command.get("loads")
+    program = SPAWNED.format(then=f"import {module}; " if module else "")
     before_s = time.perf_counter()
     children = library.COMM_SELF.Spawn(sys.executable, ["-c", program], maxprocs=command["n"])
     pids = children.recv(source=0)
@@ -188,7 +188,7 @@ def _spawn(library: Any, command: Command) -> Answer:
     with Ends(pids) as ends:
         children.Disconnect()
         ends.wait(GONE_S)
-    return {"loaded_s": spawn_s} if numba else {"grow_s": spawn_s, "shrink_s": spawn_s}
+    return {"loaded_s": spawn_s} if module else {"grow_s": spawn_s, "shrink_s": spawn_s}
 
 
 def _memory_of_mpi(world: Any, command: Command) -> Answer:

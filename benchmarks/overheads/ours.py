@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Final, Literal
 
 import apgas
@@ -23,7 +24,6 @@ from ..compare.contender import (
     call_rate,
     call_times,
     echo_rate,
-    load_numba,
     memory_with_numpy,
     noop,
     of_samples,
@@ -189,12 +189,13 @@ class Resizer:
         self._handler: _Handler | None = None
 
     def cycle(self, command: Command) -> Answer:
-        """Grow by ``n`` and shrink by as many; ``numba``: the newcomers load it in between."""
+        """Grow by ``n`` and shrink by as many; the newcomers load the module ``loads`` in between."""
         grow_s = self.grow(command["n"])
         answered_s = grow_s + self._run_on_newcomers(os.getpid)
         loaded_s = answered_s
-        if command.get("numba"):
-            loaded_s += self._run_on_newcomers(load_numba)
+        if module := command.get("loads"):
+            import_module(module)  # as a place does that computes
+            loaded_s += self._run_on_newcomers(partial(import_module, module))
         return {"grow_s": grow_s, "answered_s": answered_s, "loaded_s": loaded_s, "shrink_s": self.shrink(command["n"])}
 
     def grow(self, n: int) -> float:

@@ -41,7 +41,7 @@ import signal
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -88,7 +88,8 @@ class Restarts(msgspec.Struct, frozen=True):
 class Process(msgspec.Struct, frozen=True):
     """A process that is to be started; an empty folder is the launcher's own.
 
-    Its number within the job none had before; rank and size are those within its world.
+    Its number within the job none had before; rank and size are those within its world. If a fork of a Python may do
+    instead, ``loads`` says what that has to have loaded, in the words of ``apgas.runtime.forkserver``.
     """
 
     number: int
@@ -98,6 +99,7 @@ class Process(msgspec.Struct, frozen=True):
     rank: int
     size: int
     spawned: bool
+    loads: str = ""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -135,6 +137,15 @@ class Say(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = Start | Send | Signal | Say
+
+
+class _Asked(NamedTuple):
+    """A process that is asked for; see ``Process``."""
+
+    words: tuple[str, ...]
+    node: str
+    folder: str = ""
+    loads: str = ""
 
 
 class _World:
@@ -240,7 +251,7 @@ class LaunchedJob:
     def begin(self, words: tuple[str, ...], nodes: Sequence[str]) -> list[Effect]:
         """Begin with a world of a process for each of ``nodes``, which execute ``words``."""
         self._words = words
-        return self._new_world([(words, node, "") for node in nodes], None, {})
+        return self._new_world([_Asked(words, node) for node in nodes], None, {})
 
     def started(self, world: int, node: str) -> list[Effect]:
         """The processes of a world that belong on ``node`` run."""
@@ -455,7 +466,7 @@ class LaunchedJob:
         self._names.clear()
         self._unheard.clear()
         self._next_number, self._first_code, self._failed = FIRST, None, 0
-        return self._new_world([(self._words, node, "") for node in nodes], None, {})
+        return self._new_world([_Asked(self._words, node) for node in nodes], None, {})
 
     def _leave_out(self, node: str) -> None:
         """No process can begin on a node."""
@@ -464,19 +475,17 @@ class LaunchedJob:
 
     # Worlds ----------------------------------------------------------------------------------------------------------
 
-    def _new_world(
-        self, asked: Sequence[tuple[tuple[str, ...], str, str]], by: int | None, preput: dict[str, str]
-    ) -> list[Effect]:
-        """Begin a world of processes with these words, nodes and folders."""
+    def _new_world(self, asked: Sequence[_Asked], by: int | None, preput: dict[str, str]) -> list[Effect]:
+        """Begin a world of processes."""
         members = range(self._next_number, self._next_number + len(asked))
         self._next_number += len(asked)
-        nodes = [node for _, node, _ in asked]
+        nodes = [each.node for each in asked]
         world = self._worlds[self._next_world] = _World(self._next_world, members, nodes, by)
         self._next_world += 1
         world.store.update(preput)
         processes = tuple(
-            Process(number, words, node, folder, rank, len(asked), by is not None)
-            for rank, (number, (words, node, folder)) in enumerate(zip(members, asked, strict=True))
+            Process(number, each.words, each.node, each.folder, rank, len(asked), by is not None, each.loads)
+            for rank, (number, each) in enumerate(zip(members, asked, strict=True))
         )
         self._running.update((process.number, _Member(world, process)) for process in processes)
         store = self._store_name(world.number)
@@ -629,7 +638,8 @@ class LaunchedJob:
 
     def _spawn(self, number: int, member: _Member, request: str) -> list[Effect]:
         preput: dict[str, str] = {}
-        asked: list[tuple[tuple[str, ...], str, str]] = []
+        asked: list[_Asked] = []
+        loads = ""
         for command in request.split("\nendcmd\n")[:-1]:
             words = dict(line.partition("=")[::2] for line in command.split("\n"))
             preput.update(_pairs(words, "preput_num", "preput_key_", "preput_val_"))
@@ -639,7 +649,9 @@ class LaunchedJob:
             count = int(_word(words, "nprocs"))
             if not 0 < count <= _MOST_SPAWNED:
                 raise ValueError(f"a spawn of {count} processes")
-            asked += [(program, hints.get("host") or member.process.node, hints.get("wdir", ""))] * count
+            node, folder = hints.get("host") or member.process.node, hints.get("wdir", "")
+            loads = hints.get("apgas_loads", loads)  # of all processes; the first says it
+            asked += [_Asked(program, node, folder, loads)] * count
         return self._new_world(asked, number, preput)
 
     def _answer(self, number: int, command: str, **words: object) -> list[Effect]:

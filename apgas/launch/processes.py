@@ -18,6 +18,7 @@ import msgspec
 
 from apgas.core.launching import FIRST, Process, Send, Signal, Start
 from apgas.runtime import environment
+from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
 
 _PR_SET_PDEATHSIG: Final = 1
 READ_BYTES: Final = 1 << 16
@@ -61,7 +62,7 @@ Report: TypeAlias = Started | NotStarted | Received | Ended
 class _Child:
     """A process that runs, and our end of the stream to it."""
 
-    def __init__(self, process: Process, popen: subprocess.Popen[bytes], stream: socket.socket) -> None:
+    def __init__(self, process: Process, popen: subprocess.Popen[bytes] | Forked, stream: socket.socket) -> None:
         self.number = process.number
         self.popen = popen
         self.stream = stream
@@ -89,6 +90,7 @@ class Processes:
         self._keeper = _keeper()
         self._children: dict[int, _Child] = {}
         self._stores: list[str] = []
+        self._forks = ForkServer(self._start_server, lambda pid: self._inform_keeper(-pid), tied=True)
 
     def carry_out(self, effect: Start | Send | Signal) -> None:
         """Do what the job wants."""
@@ -171,15 +173,22 @@ class Processes:
 
     def close(self) -> None:
         """Remove what processes that have ended have left."""
+        self._forks.close()
         environment.unlink_segments_of_worlds(self._stores)
 
     def _start(self, start: Start) -> None:
         self._stores.append(start.store)
         self._inform_keeper(start.store)
         try:
-            _skip_unequal_numbers(len(start.processes))
-            for process in start.processes:
-                self._start_one(process)
+            first = start.processes[0]
+            if first.loads:
+                with self._forks.forking(first.words[0], Loads.parse(first.loads), len(start.processes)) as possible:
+                    for process in start.processes:
+                        self._start_one(process, fork=possible)
+            else:
+                _skip_unequal_numbers(len(start.processes))
+                for process in start.processes:
+                    self._start_one(process)
         except OSError as error:
             numbers = {process.number for process in start.processes}
             for child in [child for child in self._children.values() if child.number in numbers]:
@@ -191,28 +200,46 @@ class Processes:
         else:
             self._report(Started(start.node, start.world))
 
-    def _start_one(self, process: Process) -> None:
-        first = process.number == FIRST
-        reading, output, errors = self._streams
+    def _start_one(self, process: Process, *, fork: bool = False) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            popen = subprocess.Popen(
-                process.words,
-                stdin=reading if first else subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                cwd=process.folder or None,
-                env=_environment(process, theirs),
-                pass_fds=[theirs.fileno()],
-                # One that reads from a terminal has to stay in the foreground. The others have sessions of their own:
-                # among those Linux divides cores that are short, and a job that is all in one takes long to spawn.
-                start_new_session=not (first and reading is None and os.isatty(0)),
-                preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509 - no threads are here
-            )
+            popen = (self._forked(process, theirs) if fork else None) or self._executed(process, theirs)
         self._inform_keeper(popen.pid)
         child = self._children[process.number] = _Child(process, popen, ours)
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._read(child))
+
+    def _forked(self, process: Process, theirs: socket.socket) -> Forked | None:
+        """Fork it; None: that is not possible, and may be to execute it."""
+        _, code = process.words[1:]
+        environ = _environment(process, theirs) | {"PMI_FD": str(STREAM)}
+        _, output, errors = self._streams
+        streams = (1 if output is None else output, 2 if errors is None else errors, theirs.fileno())
+        with suppress(OSError):
+            return Forked(self._forks.fork(code, environ, process.folder or str(Path.cwd()), streams))
+        return None
+
+    def _executed(self, process: Process, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        first = process.number == FIRST
+        reading, output, errors = self._streams
+        return subprocess.Popen(
+            process.words,
+            stdin=reading if first else subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            cwd=process.folder or None,
+            env=_environment(process, theirs),
+            pass_fds=[theirs.fileno()],
+            # One that reads from a terminal has to stay in the foreground. The others have sessions of their own:
+            # among those Linux divides cores that are short, and a job that is all in one takes long to spawn.
+            start_new_session=not (first and reading is None and os.isatty(0)),
+            preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509 - no threads are here
+        )
+
+    def _start_server(self, words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
+        _, output, errors = self._streams
+        how = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": errors, "pass_fds": [descriptor]}
+        return self.run_tied(words, **how)
 
 
 _LAST_NUMBER: Final = Path("/proc/sys/kernel/ns_last_pid")

@@ -20,13 +20,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedRWPair
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from apgas.errors import ApgasError
 from apgas.runtime import environment
+from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
 
 if TYPE_CHECKING:
     from apgas.runtime.joining import PlaceReport
@@ -34,14 +36,15 @@ if TYPE_CHECKING:
 REPORT_S: Final = 300.0
 """How long a child may take to report."""
 
-Child: TypeAlias = tuple[subprocess.Popen[bytes], BufferedRWPair]
+_Process: TypeAlias = subprocess.Popen[bytes] | Forked
+Child: TypeAlias = tuple[_Process, BufferedRWPair]
 """With our end of the stream to it."""
 
 _PROGRAM: Final = "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.joining import main; main({descriptor})"
 
 _ready: list[Child] = []
 """Those that have been started before they are wanted."""
-_arriving: set[subprocess.Popen[bytes]] = set()
+_arriving: set[_Process] = set()
 """Those of which no other place knows."""
 
 
@@ -51,8 +54,7 @@ def prestart(count: int) -> None:
     Raises:
         OSError: None can be started.
     """
-    while len(_ready) < count:
-        _ready.append(_start(""))
+    _ready.extend(_start("", count - len(_ready), {}))
 
 
 def discard() -> None:
@@ -62,33 +64,65 @@ def discard() -> None:
     dismiss(unwanted)
 
 
-def start(node: str) -> Child:
-    """Start a child on a node; empty: that of this process.
+def start(node: str, count: int, changed: Mapping[str, str | None]) -> Iterator[Child]:
+    """Start children on a node; empty: that of this process.
+
+    Args:
+        node: Its name.
+        count: How many.
+        changed: What the program has changed in its environment.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: One cannot be started.
     """
-    return _ready.pop(0) if _ready and node in ("", environment.node_name()) else _start(node)
+    while count and _ready and node in ("", environment.node_name()):
+        count -= 1
+        yield _ready.pop(0)
+    yield from _start(node, count, changed)
 
 
-def _start(node: str) -> Child:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.settimeout(REPORT_S)
-        path = __file__.rpartition("/apgas/runtime/")[0]
-        child = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM.format(path=path, descriptor=theirs.fileno())],
-            env={**os.environ, "PMI_HOSTNAME": node} if node else None,
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C means this process
-        )
-        _arriving.add(child)
-        _keep(child.pid)
-        return child, ours.makefile("rwb")
+def _start(node: str, count: int, changed: Mapping[str, str | None]) -> Iterator[Child]:
+    if count <= 0:
+        return
+    environ = {**os.environ, "PMI_HOSTNAME": node} if node else dict(os.environ)
+    with _forks.forking(sys.executable, Loads.here(changed), count) as possible:
+        for _ in range(count):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                ours.settimeout(REPORT_S)
+                child = (_forked(environ, theirs) if possible else None) or _executed(environ, theirs)
+                _arriving.add(child)
+                _keep(child.pid)
+                yield child, ours.makefile("rwb")
 
 
-def report(child: subprocess.Popen[bytes], stream: BufferedRWPair) -> PlaceReport | str:
+def _forked(environ: Mapping[str, str], theirs: socket.socket) -> Forked | None:
+    with suppress(OSError):  # then it may be possible to execute it
+        return Forked(_forks.fork(_program(STREAM), environ, str(Path.cwd()), (1, 2, theirs.fileno())))
+    return None
+
+
+def _executed(environ: Mapping[str, str], theirs: socket.socket) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _program(theirs.fileno())],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,  # Ctrl-C means this process
+    )
+
+
+def _program(descriptor: int) -> str:
+    return _PROGRAM.format(path=__file__.rpartition("/apgas/runtime/")[0], descriptor=descriptor)
+
+
+def _start_server(words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
+    server = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[descriptor], start_new_session=True)
+    _keep(server.pid)
+    return server
+
+
+def report(child: _Process, stream: BufferedRWPair) -> PlaceReport | str:
     """Wait for what a child reports.
 
     Raises:
@@ -117,12 +151,12 @@ def dismiss(children: Iterable[Child]) -> None:
         accept([(child, stream)])
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: _Process) -> None:
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def _attend(child: subprocess.Popen[bytes]) -> None:
+def _attend(child: _Process) -> None:
     """Wait for the end of a child; what a lost one has started must not outlive it."""
     with suppress(OSError):  # the program has waited for it, as for any child; or none of its group is left
         # as long as it has not been waited for, its number is that of no other process or group
@@ -190,17 +224,25 @@ def _keep(pid: int) -> None:
 
 
 def _let_go(pid: int) -> None:
-    """Let the keeper know of a child that has ended; without children there is none."""
+    """Let the keeper know of a child that has ended; without children there is none, and no fork server."""
     global _keeper
     with _starting:
         _kept.discard(pid)
         _say(f"-{pid}")
-        if _kept or _keeper < 0:
-            return
-        os.close(_keeper)
-        _keeper, ending = -1, _keeper_pid
-    with suppress(ChildProcessError):  # the program has waited for it
-        os.waitpid(ending, 0)
+        useless = _kept == {_forks.pid}
+        if not _kept and _keeper >= 0:
+            os.close(_keeper)
+            _keeper, ending = -1, _keeper_pid
+        else:
+            ending = 0
+    if useless:
+        _forks.close_if_idle()
+    if ending:
+        with suppress(ChildProcessError):  # the program has waited for it
+            os.waitpid(ending, 0)
+
+
+_forks: Final = ForkServer(_start_server, _let_go)
 
 
 def _say(word: str) -> None:
@@ -211,15 +253,17 @@ def _say(word: str) -> None:
 def _part() -> None:
     """This process ends by itself, and so do the children, but those that it has not heard of."""
     if _keeper >= 0:  # else this is a forked child
+        _forks.close()
         for child in [*_arriving, *(child for child, _ in _ready)]:
             _kill(child)
         _say("bye")
 
 
 def _forget() -> None:
-    """(forked child) Let the keeper see the end of the place alone."""
+    """(forked child) Let the keeper, and the fork server, see the end of the place alone."""
     global _keeper  # noqa: PLW0603 - as above
     if _keeper >= 0:
         with suppress(OSError):  # closed by what the child is for
             os.close(_keeper)
         _keeper = -1
+    _forks.close(forked=True)

@@ -80,10 +80,13 @@ class Line:
             self.tell(number, everyone)
         return everyone
 
-    def spawn(self, words: Sequence[str], nodes: Sequence[str], folder: str) -> range | None:
-        """Start a process for each of ``nodes``; return their numbers, None if the launcher cannot: it has said why."""
+    def spawn(self, words: Sequence[str], nodes: Sequence[str], folder: str, loads: str) -> range | None:
+        """Start a process for each of ``nodes``; return their numbers, None if the launcher cannot: it has said why.
+
+        What a fork server has to load, to do what ``words`` say, is in ``loads``.
+        """
         for place, node in enumerate(nodes, start=1):
-            hints = {"wdir": folder} | ({"host": node} if node else {})
+            hints = {"wdir": folder} | ({"host": node} if node else {}) | ({"apgas_loads": loads} if place == 1 else {})
             lines = ["mcmd=spawn", "nprocs=1", f"execname={words[0]}"]
             lines += [f"totspawns={len(nodes)}", f"spawnssofar={place}"]
             lines += [f"arg{index}={word}" for index, word in enumerate(words[1:], start=1)]

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
-from apgas.runtime import environment, joining, launched, logs, main_module, process, resilience
+from apgas.runtime import environment, forkserver, joining, launched, logs, main_module, process, resilience
 from apgas.runtime.children import Child, accept, dismiss, report, start
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
@@ -307,7 +307,7 @@ class LaunchSpawner(_SpawnerOnHosts):
         unanswered: list[int] = []
         with _staying():
             try:
-                started = line.spawn(words, nodes, str(Path.cwd()))
+                started = line.spawn(words, nodes, str(Path.cwd()), forkserver.Loads.here(changed | _chosen()).text())
                 if started is None:
                     raise ApgasError(f"apgas.launch could not start places on {', '.join(dict.fromkeys(nodes))}")
                 unanswered.extend(started)
@@ -354,7 +354,7 @@ class ChildSpawner:
         begun: list[Child] = []
         try:
             for node in dict.fromkeys(nodes):
-                begun.extend(start(node) for _ in range(nodes.count(node)))
+                begun.extend(start(node, nodes.count(node), changed))
             note("spawn")
             for _, stream in begun:
                 pickle.dump((self._token, "", inheritance), stream)

@@ -63,6 +63,7 @@ ADDED = {
     "apgas.futures.progress, how far a map of it is": (1, 155),
     "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_055),
     "apgas.runtime.children, places of plain Python without MPI": (1, 250),
+    "apgas.runtime.forkserver, newcomers that are forks": (1, 490),
     "apgas.arrays, arrays whose rows follow the places": (6, 1_520),
     "benchmarks.arrays, programs with arrays beside rigid twins": (3, 330),
     "glb.core.backup, computations that survive the loss of places": (1, 725),

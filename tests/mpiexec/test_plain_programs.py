@@ -80,3 +80,11 @@ def test_a_kill_takes_along_what_hears_of_nothing(leftovers: Leftovers) -> None:
         assert set(living(job.mark)) == {forked}  # a process of the program's own, which is its affair
         os.kill(forked, signal.SIGKILL)
     leftovers.check(job.mark)
+
+
+@pytest.mark.parametrize("launcher", [[], ["-m", "apgas.launch", "-n", "1"]], ids=["plain", "launched"])
+def test_later_newcomers_are_forks_and_like_the_first(launcher: list[str], leftovers: Leftovers) -> None:
+    job = python_run([*launcher, PROGRAMS / "regrown.py"], env={"REMOVED": "1"})
+    assert (job.rc, job.err) == (0, "")
+    assert job.out.split() == ["--", "--f", "--fff", "--", "--f"]
+    leftovers.check(job.mark)

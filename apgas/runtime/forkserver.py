@@ -1,0 +1,378 @@
+"""A fork server: a Python process that has loaded what newcomers load, and becomes them by forking.
+
+Who asks it, ``ForkServer``, is the launcher, its agent on another host, or place 0 of a program that no launcher has
+started. The server forks twice and ends the process in between, whereupon the kernel makes the newcomer a child of who
+has asked (a *subreaper*). So it is waited for as any other child, and the server may die without harm to it: the next
+newcomers begin as programs of their own then.
+
+To load NumPy takes more than a place's other beginnings. So the server loads what place 0 has loaded, of the packages
+in ``LOADABLE``. A fork has only the thread that forked, and what other threads held stays locked in it: of those
+packages it is known that they begin no threads, or mend them after a fork (OpenBLAS).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apgas.runtime import at_once
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+LOADABLE: Final = ("apgas", "glb", "benchmarks", "msgspec", "cloudpickle", "numpy", "scipy", "numba", "llvmlite")
+"""Packages that a server may load. mpi4py is none of them: to load it is to initialize MPI."""
+STREAM: Final = 3
+"""The descriptor of a newcomer's stream."""
+ANSWER_S: Final = 30.0
+"""How long a server may take to fork."""
+
+_PROGRAM: Final = (
+    "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.forkserver import serve; exec(serve({fd}))"
+)
+_MOST_BYTES: Final = 1 << 20
+_SUBREAPER, _WAS_SUBREAPER, _PDEATHSIG = 36, 37, 1  # of prctl(2)
+_SIGKILL: Final = 9
+
+
+class Loads(NamedTuple):
+    """What newcomers of a program load.
+
+    Attributes:
+        environ: What the program has changed in its environment, which modules may read as they are loaded; None: it
+            has removed the variable.
+        path: Where modules are looked for.
+        modules: Their names, those that others need first.
+    """
+
+    environ: Mapping[str, str | None]
+    path: Sequence[str]
+    modules: Sequence[str]
+
+    @classmethod
+    def here(cls, environ: Mapping[str, str | None]) -> Loads:
+        """What this process has loaded, and newcomers will."""
+        found = [name for name in list(sys.modules) if name.partition(".")[0] in LOADABLE and "__main__" not in name]
+        # and what a newcomer needs to join
+        return cls(environ, sys.path, [*found, "apgas.runtime.joining", "apgas.runtime.process"])
+
+    def text(self) -> str:
+        """As a line, for ``parse``."""
+        import json
+
+        return json.dumps(self)
+
+    @classmethod
+    def parse(cls, text: str) -> Loads:
+        """What ``text`` has returned."""
+        import json
+
+        return cls(*json.loads(text))
+
+
+class Fork(NamedTuple):
+    """A newcomer that is wanted.
+
+    Attributes:
+        code: What it executes, as by ``python -c``.
+        environ: All of its environment.
+        folder: Where it begins.
+        cores: Those that it may use.
+        parent: Whose child it becomes.
+        tied: Whether it is killed as soon as its parent ends.
+    """
+
+    code: str
+    environ: Mapping[str, str]
+    folder: str
+    cores: frozenset[int]
+    parent: int
+    tied: bool
+
+
+class ForkServer:
+    """A fork server, as who asks it sees it. Its process is there if it pays. One thread at a time can fork.
+
+    Args:
+        start: Starts a process that has the given descriptor, in a session of its own.
+        ended: Is called with the id of such a process that has ended.
+        tied: Whether newcomers are killed as soon as this process ends.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Sequence[str], int], subprocess.Popen[bytes]],
+        ended: Callable[[int], None],
+        *,
+        tied: bool = False,
+    ) -> None:
+        self._start = start
+        self._ended = ended
+        self._tied = tied
+        self._forking = threading.Lock()
+        self._used = False
+        self._kind: tuple[str, Mapping[str, str | None], Sequence[str]] | None = None
+        """The interpreter, environment and path of the process."""
+        self._loaded: set[str] = set()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    @contextmanager
+    def forking(self, python: str, loads: Loads, count: int) -> Iterator[bool]:
+        """Within the block ``fork`` can be called ``count`` times, if it pays.
+
+        The first newcomers of a host, if they are no more than its cores, begin as programs of their own at the same
+        time, and no server is needed if no others follow, as where each place has a host of its own. Of the next ones,
+        few do not wait until the server has loaded all.
+        """
+        with self._forking:
+            used, self._used = self._used, True
+            many = count > len(os.sched_getaffinity(0))
+            possible = (used or many) and self._opened(python, loads, load=many)
+            yield possible
+            if possible:
+                with suppress(OSError):
+                    self._load(loads)
+
+    def fork(self, code: str, environ: Mapping[str, str], folder: str, streams: tuple[int, int, int]) -> int:
+        """Return the process id of a new child of this process.
+
+        Args:
+            code: What it executes, as by ``python -c``.
+            environ: All of its environment.
+            folder: Where it begins.
+            streams: Descriptors of its output, its errors, and what it finds at ``STREAM``.
+
+        Raises:
+            OSError: The server cannot do that, or has ended.
+        """
+        cores = frozenset(os.sched_getaffinity(0))
+        with _adopting():
+            self._ask(Fork(code, dict(environ), folder, cores, os.getpid(), self._tied), streams)
+            answer = self._answer()
+        if answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return answer
+
+    @property
+    def pid(self) -> int:
+        """Of its process; 0: there is none."""
+        return 0 if self._process is None else self._process.pid
+
+    def close(self, *, forked: bool = False) -> None:
+        """End its process; those that it has forked go on. In a ``forked`` child it stays that of the parent."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if forked:
+            self._process = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._ended(self._process.pid)
+            self._process = None
+
+    def close_if_idle(self) -> None:
+        """End its process, unless another thread is about to fork."""
+        if self._forking.acquire(blocking=False):
+            self.close()
+            self._forking.release()
+
+    def _opened(self, python: str, loads: Loads, *, load: bool) -> bool:
+        """Whether there is a server for these newcomers, which has loaded what they load if ``load`` is set."""
+        try:
+            self._open(python, loads)
+            if load:
+                self._load(loads)
+        except OSError:
+            self.close()
+            return False
+        return True
+
+    def _open(self, python: str, loads: Loads) -> None:
+        kind = python, loads.environ, list(loads.path)
+        if self._socket is not None and self._kind == kind:
+            return
+        self.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(ANSWER_S)
+        self._socket, self._kind, self._loaded = ours, kind, set()
+        with theirs:
+            path = __file__.rpartition("/apgas/runtime/")[0]
+            program = _PROGRAM.format(path=path, fd=theirs.fileno())
+            self._process = self._start([python, "-c", program], theirs.fileno())
+
+    def _load(self, loads: Loads) -> None:
+        modules = [name for name in loads.modules if name not in self._loaded]
+        if modules:
+            self._ask(loads._replace(modules=modules))
+            self._loaded.update(modules)
+
+    def _ask(self, what: Loads | Fork, streams: Sequence[int] = ()) -> None:
+        if self._socket is None:
+            raise OSError("there is no fork server")
+        socket.send_fds(self._socket, [pickle.dumps(what)], streams)
+
+    def _answer(self) -> int:
+        assert self._socket is not None
+        try:
+            return int(self._socket.recv(_MOST_BYTES))
+        except (OSError, ValueError):  # it has ended, or hangs
+            self.close()
+            raise OSError("the fork server has ended") from None
+
+
+class Forked:
+    """A child that a fork server has made: what ``subprocess.Popen`` is for those that it has started."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        """Its exit code, or negative signal; None: it runs."""
+        return self._look(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Wait for its exit code, or negative signal."""
+        with suppress(ChildProcessError):  # as below
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        code = self._look(0)
+        assert code is not None
+        return code
+
+    def _look(self, how: int) -> int | None:
+        with self._lock:
+            if self.returncode is None:
+                try:
+                    pid, status = os.waitpid(self.pid, how)
+                except ChildProcessError:  # the program has waited for it, as for any child
+                    self.returncode = 0
+                else:
+                    self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+            return self.returncode
+
+
+def _prctl(what: int, value: Any) -> None:
+    import ctypes
+
+    if ctypes.CDLL(None).prctl(what, value, 0, 0, 0):
+        raise OSError("prctl failed")
+
+
+@contextmanager
+def _adopting() -> Iterator[None]:
+    """Become the parent of processes below this one that lose theirs."""
+    import ctypes
+
+    was = ctypes.c_int()
+    _prctl(_WAS_SUBREAPER, ctypes.byref(was))
+    _prctl(_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        _prctl(_SUBREAPER, was.value)
+
+
+# The server's end ----------------------------------------------------------------------------------------------------
+
+
+def serve(fd: int) -> CodeType:
+    """Fork as long as somebody asks for it; returns in each newcomer, with what it executes."""
+    with socket.socket(fileno=fd) as ours:
+        while True:
+            request, streams, _, _ = socket.recv_fds(ours, _MOST_BYTES, 3)
+            if not request:
+                sys.exit()
+            wanted: Loads | Fork = pickle.loads(request)
+            if isinstance(wanted, Loads):
+                _load(wanted)
+                continue
+            answer = _fork_in(wanted.folder)
+            if not answer:
+                break
+            for stream in streams:
+                os.close(stream)
+            ours.send(b"%d" % answer)
+    _become(wanted, streams)
+    return compile(wanted.code, "<string>", "exec")
+
+
+def _load(loads: Loads) -> None:
+    import gc
+    from importlib import import_module
+
+    for name, value in loads.environ.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    sys.path[:] = loads.path
+    sys.modules["mpi4py.MPI"] = None  # type: ignore[assignment]  # what wants it now cannot be loaded here
+    with at_once():
+        for name in loads.modules:
+            with suppress(Exception):  # newcomers that need it will say what is wrong
+                import_module(name)
+    del sys.modules["mpi4py.MPI"]
+    gc.freeze()  # a fork's collector would copy the memory of what it looks at
+
+
+def _fork_in(folder: str) -> int:
+    """Fork twice; returns the newcomer's process id, the negative number of an error, or 0 in the newcomer."""
+    import warnings
+
+    reading, writing = os.pipe()
+    try:
+        os.chdir(folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which are OpenBLAS's
+            if between := os.fork():
+                os.waitpid(between, 0)
+                os.set_blocking(reading, False)
+                return int(os.read(reading, 64))
+            between = os.getpid()
+            try:
+                answer = os.fork()
+            except OSError as error:
+                answer = -(error.errno or 1)
+            if answer:
+                os.write(writing, b"%d" % answer)
+                os._exit(0)
+            while os.getppid() == between:
+                os.sched_yield()
+            return 0
+    except OSError as error:
+        return -(error.errno or 1)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _become(wanted: Fork, streams: Sequence[int]) -> None:
+    """(newcomer) Have what a process has that ``subprocess`` starts."""
+    os.setsid()
+    if wanted.tied:
+        _prctl(_PDEATHSIG, _SIGKILL)
+        if os.getppid() != wanted.parent:
+            os._exit(1)  # it has ended already
+    for stream, number in zip(streams, (1, 2, STREAM), strict=True):
+        os.dup2(stream, number)
+    for stream in streams:
+        if stream > STREAM:
+            os.close(stream)
+    os.environ.clear()
+    os.environ.update(wanted.environ)
+    if os.sched_getaffinity(0) != wanted.cores:
+        os.sched_setaffinity(0, wanted.cores)
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]
+    if (numpy_random := sys.modules.get("numpy.random")) is not None:
+        numpy_random.seed()  # else all have the same

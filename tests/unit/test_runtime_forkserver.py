@@ -1,0 +1,183 @@
+"""The fork server: its newcomers are like processes that ``subprocess`` starts, and children of who asks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
+
+HERE = Loads.here({})
+CORES = len(os.sched_getaffinity(0))
+
+
+def started(words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[descriptor], start_new_session=True)
+
+
+@pytest.fixture
+def ended() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def server(ended: list[int]) -> Iterator[ForkServer]:
+    one = ForkServer(started, ended.append)
+    yield one
+    one.close()
+
+
+def run(server: ForkServer, code: str, folder: Path, loads: Loads = HERE, **environ: str) -> tuple[int, str, str]:
+    """What a newcomer that executes ``code`` ends with, prints, and writes to its stream."""
+    reading, writing = os.pipe()
+    output = folder / "output"
+    with server.forking(sys.executable, loads, CORES + 1) as possible, output.open("w") as file:
+        assert possible
+        newcomer = Forked(server.fork(code, environ, str(folder), (file.fileno(), 2, writing)))
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as stream:
+        written = stream.read()
+    return newcomer.wait(), output.read_text(), written
+
+
+def test_a_newcomer_executes_its_code_as_python_does(server: ForkServer, tmp_path: Path) -> None:
+    code = f"import os, sys; print(sys.argv, __name__); os.write({STREAM}, b'hello'); sys.exit(7)"
+    assert run(server, code, tmp_path) == (7, "['-c'] __main__\n", "hello")
+    assert run(server, "1 / 0", tmp_path)[0] == 1
+    assert run(server, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", tmp_path)[0] == -signal.SIGKILL
+
+
+def test_what_it_was_to_print_and_do_at_its_end_happens(server: ForkServer, tmp_path: Path) -> None:
+    assert run(server, "import atexit; atexit.register(print, 'last'); print('first')", tmp_path)[1] == "first\nlast\n"
+
+
+def test_it_is_a_child_with_a_session_of_its_own(server: ForkServer, tmp_path: Path) -> None:
+    _, said, _ = run(server, "import os; print(os.getppid(), os.getpid() - os.getsid(0))", tmp_path)
+    assert said.split() == [str(os.getpid()), "0"]
+
+
+def test_it_has_its_environment_folder_cores_and_no_other_descriptors(server: ForkServer, tmp_path: Path) -> None:
+    code = "import os; print(dict(os.environ), os.getcwd(), *os.listdir('/proc/self/fd'), len(os.sched_getaffinity(0)))"
+    chosen = {min(os.sched_getaffinity(0))}
+    run(server, "", tmp_path)
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, chosen)
+    try:
+        _, said, _ = run(server, code, tmp_path, ONE="1")
+    finally:
+        os.sched_setaffinity(0, before)
+    # the fourth of them is that of the listing
+    assert said == f"{{'ONE': '1'}} {tmp_path} 0 1 2 3 4 1\n"
+
+
+def test_what_is_to_be_loaded_is_loaded(server: ForkServer, tmp_path: Path) -> None:
+    (tmp_path / "numba.py").write_text("import os; found = os.environ.get('CHOSEN')\nimport msgspec\n")
+    (tmp_path / "scipy.py").write_text("import mpi4py.MPI\n")
+    loads = Loads({"CHOSEN": "early", "HOME": None}, [str(tmp_path), *sys.path], ["numba", "scipy", "numpy.nowhere"])
+    code = "import sys; print(sys.modules['numba'].found, [name in sys.modules for name in ('scipy', 'mpi4py.MPI')])"
+    assert run(server, code, tmp_path, loads)[1] == "early [False, False]\n"
+
+
+def test_another_path_needs_another_server(server: ForkServer, ended: list[int], tmp_path: Path) -> None:
+    run(server, "", tmp_path)
+    first = server.pid
+    run(server, "", tmp_path)
+    assert server.pid == first
+    run(server, "", tmp_path, HERE._replace(path=["/elsewhere", *sys.path]))
+    assert server.pid != first
+    assert ended == [first]
+
+
+def test_only_what_the_library_knows_to_be_safe_is_loaded() -> None:
+    names = Loads.here({}).modules
+    assert "apgas.runtime.process" in names
+    assert not [name for name in names if name.startswith(("pytest", "_pytest", "mpi4py", "os"))]
+    assert Loads.parse(HERE.text()) == HERE._replace(path=list(sys.path))
+
+
+def test_newcomers_do_not_draw_the_same_numbers(server: ForkServer, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    loads = HERE._replace(modules=["numpy", "numpy.random", "random"])
+    code = "import random, sys; print(random.random(), sys.modules['numpy.random'].random())"
+    numbers = [word for _ in range(2) for word in run(server, code, tmp_path, loads)[1].split()]
+    assert len(set(numbers)) == 4
+
+
+def test_the_first_newcomers_of_a_host_need_no_server(ended: list[int]) -> None:
+    server = ForkServer(started, ended.append)
+    with server.forking(sys.executable, HERE, CORES) as possible:
+        assert not possible
+    assert not server.pid
+    with server.forking(sys.executable, HERE, 1) as possible:
+        assert possible
+    server.close()
+
+
+def test_a_server_that_is_gone_says_so_and_its_newcomers_go_on(server: ForkServer, tmp_path: Path) -> None:
+    with server.forking(sys.executable, HERE, CORES + 1), Path(os.devnull).open("w") as nothing:
+        streams = (nothing.fileno(), 2, nothing.fileno())
+        newcomer = Forked(server.fork("import time; time.sleep(60)", {}, str(tmp_path), streams))
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(OSError, match=r"ended|pipe"):
+            server.fork("", {}, str(tmp_path), streams)
+        with pytest.raises(OSError, match="there is no fork server"):
+            server.fork("", {}, str(tmp_path), streams)
+    assert newcomer.poll() is None
+    os.kill(newcomer.pid, signal.SIGTERM)
+    assert newcomer.wait() == -signal.SIGTERM
+    assert run(server, "print('again')", tmp_path)[1] == "again\n"
+
+
+def test_a_folder_that_is_not_there_is_an_error(server: ForkServer, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run(server, "", tmp_path / "nowhere")
+
+
+def test_what_is_forked_becomes_nobody_elses_child_afterwards(server: ForkServer, tmp_path: Path) -> None:
+    run(server, "", tmp_path)
+    orphan = "import os, time; os.fork() and os._exit(0); time.sleep(0.2); print(os.getppid())"
+    words = [sys.executable, "-c", orphan]
+    found = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    assert int(found.stdout) != os.getpid()
+
+
+PARENT = """
+import os, subprocess, sys, time
+from apgas.runtime.forkserver import ForkServer, Loads
+def started(words, descriptor):
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[descriptor], start_new_session=True)
+server = ForkServer(started, print, tied={tied})
+with server.forking(sys.executable, Loads.here({{}}), 1000) as possible:
+    code = "import time; print('runs', flush=True); time.sleep(300)"
+    print(server.fork(code, {{}}, "/", (1, 2, 2)), server.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_what_is_left_when_the_parent_is_killed(tied: bool) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT.format(tied=tied)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        first, second = sorted([parent.stdout.readline(), parent.stdout.readline()])
+        assert second == b"runs\n"
+        newcomer, server = map(int, first.split())
+        parent.kill()
+    wait_for_end(server)
+    if tied:
+        wait_for_end(newcomer)
+    else:
+        os.kill(newcomer, signal.SIGKILL)
+
+
+def wait_for_end(pid: int) -> None:
+    deadline_s = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text():
+        assert time.monotonic() < deadline_s, f"process {pid} goes on"
+        time.sleep(0.01)

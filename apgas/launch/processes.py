@@ -189,6 +189,7 @@ class Processes:
                 _skip_unequal_numbers(len(start.processes))
                 for process in start.processes:
                     self._start_one(process)
+                self._forks.used = True
         except OSError as error:
             numbers = {process.number for process in start.processes}
             for child in [child for child in self._children.values() if child.number in numbers]:

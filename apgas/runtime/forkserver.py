@@ -116,8 +116,9 @@ class ForkServer:
         self._start = start
         self._ended = ended
         self._tied = tied
+        self.used = False
+        """Whether places have started on this host before."""
         self._forking = threading.Lock()
-        self._used = False
         self._kind: tuple[str, Mapping[str, str | None], Sequence[str]] | None = None
         """The interpreter, environment and path of the process."""
         self._loaded: set[str] = set()
@@ -128,18 +129,17 @@ class ForkServer:
     def forking(self, python: str, loads: Loads, count: int) -> Iterator[bool]:
         """Within the block ``fork`` can be called ``count`` times, if it pays.
 
-        The first newcomers of a host, if they are no more than its cores, begin as programs of their own at the same
-        time, and no server is needed if no others follow, as where each place has a host of its own. Of the next ones,
-        few do not wait until the server has loaded all.
+        Newcomers of a host, if they are no more than its cores, load what they need at the same time: they do not wait
+        for a server to do so first, but later ones have one. There is none where no others have started before, as
+        where each place has a host of its own.
         """
         with self._forking:
-            used, self._used = self._used, True
+            used, self.used = self.used, True
             many = count > len(os.sched_getaffinity(0))
-            possible = (used or many) and self._opened(python, loads, load=many)
+            possible = self._prepared(python, loads) if many else self._fits(python, loads)
             yield possible
-            if possible:
-                with suppress(OSError):
-                    self._load(loads)
+            if used or possible:
+                self._prepared(python, loads)
 
     def fork(self, code: str, environ: Mapping[str, str], folder: str, streams: tuple[int, int, int]) -> int:
         """Return the process id of a new child of this process.
@@ -185,25 +185,25 @@ class ForkServer:
             self.close()
             self._forking.release()
 
-    def _opened(self, python: str, loads: Loads, *, load: bool) -> bool:
-        """Whether there is a server for these newcomers, which has loaded what they load if ``load`` is set."""
+    def _prepared(self, python: str, loads: Loads) -> bool:
+        """Whether there is a server that loads this, as it has just been asked to, before it forks."""
         try:
-            self._open(python, loads)
-            if load:
-                self._load(loads)
+            if not self._fits(python, loads):
+                self._open(python, loads)
+            self._load(loads)
         except OSError:
             self.close()
             return False
         return True
 
+    def _fits(self, python: str, loads: Loads) -> bool:
+        return self._socket is not None and self._kind == (python, loads.environ, list(loads.path))
+
     def _open(self, python: str, loads: Loads) -> None:
-        kind = python, loads.environ, list(loads.path)
-        if self._socket is not None and self._kind == kind:
-            return
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(ANSWER_S)
-        self._socket, self._kind, self._loaded = ours, kind, set()
+        self._socket, self._kind, self._loaded = ours, (python, loads.environ, list(loads.path)), set()
         with theirs:
             path = __file__.rpartition("/apgas/runtime/")[0]
             program = _PROGRAM.format(path=path, fd=theirs.fileno())

@@ -110,14 +110,14 @@ def test_newcomers_do_not_draw_the_same_numbers(server: ForkServer, tmp_path: Pa
     assert len(set(numbers)) == 4
 
 
-def test_the_first_newcomers_of_a_host_need_no_server(ended: list[int]) -> None:
+def test_there_is_a_server_for_a_host_on_which_newcomers_start_again(ended: list[int]) -> None:
     server = ForkServer(started, ended.append)
-    with server.forking(sys.executable, HERE, CORES) as possible:
-        assert not possible
-    assert not server.pid
-    with server.forking(sys.executable, HERE, 1) as possible:
-        assert possible
+    found = []
+    for count in (CORES, CORES, 1):
+        with server.forking(sys.executable, HERE, count) as possible:
+            found.append((possible, server.pid > 0))
     server.close()
+    assert found == [(False, False), (False, False), (True, True)]
 
 
 def test_a_server_that_is_gone_says_so_and_its_newcomers_go_on(server: ForkServer, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ started. The server forks twice and ends the process in between, whereupon the k
 has asked (a *subreaper*). So it is waited for as any other child, and the server may die without harm to it: the next
 newcomers begin as programs of their own then.
 
-To load NumPy takes more than a place's other beginnings. So the server loads what place 0 has loaded, of the packages
+To load NumPy takes more than a place's other beginnings. So the server loads what place 0 has loaded of the packages
 in ``LOADABLE``. A fork has only the thread that forked, and what other threads held stays locked in it: of those
 packages it is known that they begin no threads, or mend them after a fork (OpenBLAS).
 """
@@ -27,8 +27,10 @@ from apgas.runtime import at_once
 if TYPE_CHECKING:
     from types import CodeType
 
-LOADABLE: Final = ("apgas", "glb", "benchmarks", "msgspec", "cloudpickle", "numpy", "scipy", "numba", "llvmlite")
-"""Packages that a server may load. mpi4py is none of them: to load it is to initialize MPI."""
+LOADABLE: Final = ("glb", "benchmarks", "msgspec", "cloudpickle", "numpy", "scipy", "numba", "llvmlite")
+"""Packages of which a server loads what place 0 has loaded. mpi4py is none of them: to load it is to initialize MPI."""
+NEEDED: Final = ("apgas.runtime.joining", "apgas.runtime.process")
+"""What each newcomer loads of ``apgas``; most of the rest is for place 0."""
 STREAM: Final = 3
 """The descriptor of a newcomer's stream."""
 ANSWER_S: Final = 30.0
@@ -60,8 +62,7 @@ class Loads(NamedTuple):
     def here(cls, environ: Mapping[str, str | None]) -> Loads:
         """What this process has loaded, and newcomers will."""
         found = [name for name in list(sys.modules) if name.partition(".")[0] in LOADABLE and "__main__" not in name]
-        # and what a newcomer needs to join
-        return cls(environ, sys.path, [*found, "apgas.runtime.joining", "apgas.runtime.process"])
+        return cls(environ, sys.path, [*NEEDED, *found])
 
     def text(self) -> str:
         """As a line, for ``parse``."""

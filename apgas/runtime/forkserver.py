@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import socket
 import subprocess
 import sys
@@ -33,8 +34,8 @@ NEEDED: Final = ("apgas.runtime.joining", "apgas.runtime.process")
 """What each newcomer loads of ``apgas``; most of the rest is for place 0."""
 STREAM: Final = 3
 """The descriptor of a newcomer's stream."""
-ANSWER_S: Final = 30.0
-"""How long a server may take to fork."""
+ANSWER_S = 3.0
+"""How long a server may take to answer. A launcher that waits longer for it might be taken for lost by its agents."""
 
 _PROGRAM: Final = (
     "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.forkserver import serve; exec(serve({fd}))"
@@ -123,6 +124,8 @@ class ForkServer:
         self._kind: tuple[str, Mapping[str, str | None], Sequence[str]] | None = None
         """The interpreter, environment and path of the process."""
         self._loaded: set[str] = set()
+        self._loading = 0
+        """How often it has been asked to load something and has not answered."""
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -137,7 +140,8 @@ class ForkServer:
         with self._forking:
             used, self.used = self.used, True
             many = count > len(os.sched_getaffinity(0))
-            possible = self._prepared(python, loads) if many else self._fits(python, loads)
+            there = self._prepared(python, loads) if many else self._fits(python, loads)
+            possible = there and self._has_loaded(wait=many)
             yield possible
             if used or possible:
                 self._prepared(python, loads)
@@ -156,8 +160,12 @@ class ForkServer:
         """
         cores = frozenset(os.sched_getaffinity(0))
         with _adopting():
-            self._ask(Fork(code, dict(environ), folder, cores, os.getpid(), self._tied), streams)
-            answer = self._answer()
+            try:
+                self._ask(Fork(code, dict(environ), folder, cores, os.getpid(), self._tied), streams)
+                answer = self._hear()
+            except OSError:  # it has ended, or hangs
+                self.close()
+                raise
         if answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer
@@ -197,6 +205,22 @@ class ForkServer:
             return False
         return True
 
+    def _has_loaded(self, *, wait: bool) -> bool:
+        """Whether it has loaded all that it was asked to; files may come slowly."""
+        while self._loading:
+            assert self._socket is not None
+            try:
+                if not wait and not select.select([self._socket], [], [], 0)[0]:
+                    return False
+                self._hear()
+            except TimeoutError:
+                return False
+            except OSError:
+                self.close()
+                return False
+            self._loading -= 1
+        return True
+
     def _fits(self, python: str, loads: Loads) -> bool:
         return self._socket is not None and self._kind == (python, loads.environ, list(loads.path))
 
@@ -205,6 +229,7 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(ANSWER_S)
         self._socket, self._kind, self._loaded = ours, (python, loads.environ, list(loads.path)), set()
+        self._loading = 0
         with theirs:
             path = __file__.rpartition("/apgas/runtime/")[0]
             program = _PROGRAM.format(path=path, fd=theirs.fileno())
@@ -215,19 +240,19 @@ class ForkServer:
         if modules:
             self._ask(loads._replace(modules=modules))
             self._loaded.update(modules)
+            self._loading += 1
 
     def _ask(self, what: Loads | Fork, streams: Sequence[int] = ()) -> None:
         if self._socket is None:
             raise OSError("there is no fork server")
         socket.send_fds(self._socket, [pickle.dumps(what)], streams)
 
-    def _answer(self) -> int:
+    def _hear(self) -> int:
         assert self._socket is not None
-        try:
-            return int(self._socket.recv(_MOST_BYTES))
-        except (OSError, ValueError):  # it has ended, or hangs
-            self.close()
-            raise OSError("the fork server has ended") from None
+        heard = self._socket.recv(_MOST_BYTES)
+        if not heard:
+            raise OSError("the fork server has ended")
+        return int(heard)
 
 
 class Forked:
@@ -296,6 +321,7 @@ def serve(fd: int) -> CodeType:
             wanted: Loads | Fork = pickle.loads(request)
             if isinstance(wanted, Loads):
                 _load(wanted)
+                ours.send(b"0")
                 continue
             answer = _fork_in(wanted.folder)
             if not answer:

@@ -82,18 +82,8 @@ def test_a_kill_takes_along_what_hears_of_nothing(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
-@pytest.mark.parametrize(
-    ("launcher", "forks"),
-    [
-        ([], ["--", "---", "---ff", "--", "--f"]),
-        (["-m", "apgas.launch", "-n", "1"], ["--", "--f", "--fff", "--", "--f"]),
-    ],
-    ids=["plain", "launched"],
-)
-def test_later_newcomers_are_forks_and_like_the_first(
-    launcher: list[str], forks: list[str], leftovers: Leftovers
-) -> None:
+@pytest.mark.parametrize("launcher", [[], ["-m", "apgas.launch", "-n", "1"]], ids=["plain", "launched"])
+def test_later_newcomers_are_forks_and_like_the_first(launcher: list[str], leftovers: Leftovers) -> None:
     job = python_run([*launcher, PROGRAMS / "regrown.py"], env={"REMOVED": "1"})
-    assert (job.rc, job.err) == (0, "")
-    assert job.out.split() == forks
+    assert (job.rc, job.out, job.err) == (0, "fine\n", "")
     leftovers.check(job.mark)

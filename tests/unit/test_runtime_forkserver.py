@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from apgas.runtime import forkserver
 from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
 
 HERE = Loads.here({})
@@ -113,11 +114,11 @@ def test_newcomers_do_not_draw_the_same_numbers(server: ForkServer, tmp_path: Pa
 def test_there_is_a_server_for_a_host_on_which_newcomers_start_again(ended: list[int]) -> None:
     server = ForkServer(started, ended.append)
     found = []
-    for count in (CORES, CORES, 1):
+    for count in (CORES, CORES, CORES + 1, 1):
         with server.forking(sys.executable, HERE, count) as possible:
             found.append((possible, server.pid > 0))
     server.close()
-    assert found == [(False, False), (False, False), (True, True)]
+    assert found == [(False, False), (False, False), (True, True), (True, True)]
 
 
 def test_a_server_that_is_gone_says_so_and_its_newcomers_go_on(server: ForkServer, tmp_path: Path) -> None:
@@ -125,14 +126,40 @@ def test_a_server_that_is_gone_says_so_and_its_newcomers_go_on(server: ForkServe
         streams = (nothing.fileno(), 2, nothing.fileno())
         newcomer = Forked(server.fork("import time; time.sleep(60)", {}, str(tmp_path), streams))
         os.kill(server.pid, signal.SIGKILL)
-        with pytest.raises(OSError, match=r"ended|pipe"):
+        with pytest.raises(OSError, match=r"ended|pipe|reset"):
             server.fork("", {}, str(tmp_path), streams)
+        assert not server.pid
         with pytest.raises(OSError, match="there is no fork server"):
             server.fork("", {}, str(tmp_path), streams)
     assert newcomer.poll() is None
     os.kill(newcomer.pid, signal.SIGTERM)
     assert newcomer.wait() == -signal.SIGTERM
     assert run(server, "print('again')", tmp_path)[1] == "again\n"
+
+
+def test_a_server_that_hangs_is_not_waited_for(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forkserver, "ANSWER_S", 0.2)
+    run(server, "", tmp_path)
+    hanging = server.pid
+    os.kill(hanging, signal.SIGSTOP)
+    with server.forking(sys.executable, HERE, 1) as possible:
+        assert possible
+        with pytest.raises(TimeoutError):
+            server.fork("", {}, str(tmp_path), (2, 2, 2))
+    assert server.pid not in (0, hanging)
+
+
+def test_few_newcomers_do_not_wait_until_a_server_has_loaded_all(server: ForkServer, tmp_path: Path) -> None:
+    (tmp_path / "numba.py").write_text("import time\ntime.sleep(1)")
+    slow = Loads({}, [str(tmp_path), *sys.path], ["numba"])
+    server.used = True
+    found = []
+    for count in (1, 1, CORES + 1, 1):
+        with server.forking(sys.executable, slow, count) as possible:
+            found.append(possible)
+    assert found == [False, False, True, True]
 
 
 def test_a_folder_that_is_not_there_is_an_error(server: ForkServer, tmp_path: Path) -> None:
@@ -150,6 +177,7 @@ def test_what_is_forked_becomes_nobody_elses_child_afterwards(server: ForkServer
 
 PARENT = """
 import os, subprocess, sys, time
+from apgas.runtime import forkserver
 from apgas.runtime.forkserver import ForkServer, Loads
 def started(words, descriptor):
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[descriptor], start_new_session=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,16 @@ PROGRAM = Path(__file__).parent / "programs" / "glb_mortal.py"
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Running]:
+def nodes() -> int:
+    return 3
+
+
+@pytest.fixture
+def serving(tmp_path: Path, nodes: int) -> Iterator[Running]:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "lives").mkdir()
-    command = [*MALLEABLE, "serve", "--policy", "malleable", "--nodes", "3", "--state", str(tmp_path / "state")]
+    command = [*MALLEABLE, "serve", "--policy", "malleable", "--nodes", str(nodes)]
+    command += ["--state", str(tmp_path / "state")]
     with start_job(command, {"TMPDIR": str(tmp_path / "tmp")}, tmp_path) as daemon:
         daemon.expect("ready")
         yield daemon
@@ -161,3 +168,161 @@ def test_a_job_without_books_ends_as_before(serving: Running, tmp_path: Path, le
     assert (job["state"], job["restarts_s"]) == ("failed", [])
     assert "place 0" in job["reason"]
     end(serving, tmp_path, leftovers)
+
+
+# What comes at the moment when the program is started again: place 0 is dead already, or has only just begun anew. In a
+# job each the walltime ends, the user cancels it, something is killed again, and the scheduler is shut down.
+
+WALLTIME_S = 8.0
+
+
+class Job:
+    """One whose place 0 dies when that is asked for; the next one then waits before it computes."""
+
+    def __init__(self, serving: Running, folder: Path, name: str, *options: str) -> None:
+        self._serving = serving
+        self._state = folder / "state"
+        self._folder = folder
+        self.lives = folder / name
+        self.lives.mkdir()
+        program = (sys.executable, str(PROGRAM), "asked", str(self.lives))
+        words = ("submit", "--name", name, "--resilient", "--env", "APGAS_PLACES_PER_NODE=2", *options, "--", *program)
+        self.id = int(malleable(folder, *words))
+
+    @property
+    def keeps_books(self) -> bool:
+        return any(path.name.isdecimal() for path in self._state.glob(f"books-{self.id}/*"))
+
+    @property
+    def is_to_end(self) -> bool:
+        """Whether its end has been ordered."""
+        return f"job {self.id} is ended: " in self._serving.text(self._serving.err)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return next(job for job in report(self._folder) if job["job_id"] == self.id)
+
+    @property
+    def is_over(self) -> bool:
+        return self.row["end_s"] is not None
+
+    def has_ended(self, attempt: int = 1) -> bool:
+        """Whether its runner says so."""
+        return (self._state / "runs" / f"{self.id}.{attempt}.end").is_symlink()
+
+    def runner(self, attempt: int = 1) -> int:
+        """The process that sees to it; 0: there is none yet."""
+        claim = self._state / "runs" / f"{self.id}.{attempt}.claim"
+        return int(str(claim.readlink()).partition(".")[0]) if claim.is_symlink() else 0
+
+    def place_0(self, life: int) -> int:
+        """Its process; 0: there is none yet."""
+        file = self.lives / f"life{life}"
+        return int(file.read_text(encoding="utf-8") or 0) if file.exists() else 0
+
+    def is_to_be_started_again(self) -> bool:
+        """Whether its launcher has said so, before it ends."""
+        return (self._state / f"books-{self.id}" / "restarts").exists()
+
+    def die(self) -> None:
+        (self.lives / "die").touch()
+
+    def go(self) -> None:
+        (self.lives / "go").touch()
+
+
+def begin(serving: Running, folder: Path) -> list[Job]:
+    """Four of them, which have books to go on with; on a slow machine the time of the first one may be over."""
+    jobs = [Job(serving, folder, "late", "--walltime", str(WALLTIME_S))]
+    jobs += [Job(serving, folder, name) for name in ("cancelled", "killed", "ended")]
+    until("all compute", lambda: all(job.keeps_books or job.is_to_end for job in jobs))
+    return jobs
+
+
+@contextmanager
+def stopped(*pids: int) -> Iterator[None]:
+    """Have processes stand still meanwhile."""
+    with ExitStack() as going_on:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+            going_on.callback(go_on, pid)
+        yield
+
+
+def go_on(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it was killed
+        os.kill(pid, signal.SIGCONT)
+
+
+def check(serving: Running, folder: Path, leftovers: Leftovers, killed: str) -> None:
+    """See that the scheduler ends, what has become of the jobs, and that nothing is left."""
+    assert serving.wait(PATIENCE_S).rc == 0
+    expected = {"late": "timeout", "cancelled": "cancelled", "killed": killed, "ended": "cancelled"}
+    assert {job["name"]: job["state"] for job in report(folder)} == expected
+    leftovers.check(serving.mark)
+    assert not list((folder / "tmp").iterdir())
+    names = {path.name for path in (folder / "state").iterdir()}
+    assert not [name for name in names if name.startswith(("books-", "result-"))]
+    assert not names & {"control.sock", "endpoint.json", "lock", "runs", "secret"}
+
+
+@pytest.mark.parametrize("nodes", [4])
+def test_much_happens_as_its_launcher_ends(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    """Before the scheduler hears that it is to be started again; then it is not. Without its runner it is lost."""
+    jobs = late, cancelled, killed, ended = begin(serving, tmp_path)
+    with stopped(*(job.runner() for job in jobs if not job.is_to_end)):
+        for job in jobs:
+            job.die()
+        until("the launchers end", lambda: all(job.is_to_be_started_again() or job.is_to_end for job in jobs))
+        malleable(tmp_path, "cancel", str(cancelled.id))
+        os.kill(killed.runner(), signal.SIGKILL)
+        until("its walltime is over", lambda: late.is_to_end)
+        until("it is lost", lambda: killed.is_over)
+        serving.process.send_signal(signal.SIGTERM)
+        until("the scheduler ends its jobs", lambda: ended.is_to_end)
+    check(serving, tmp_path, leftovers, "lost")
+    assert not [job.lives.name for job in jobs if job.place_0(1)]
+
+
+@pytest.mark.parametrize("nodes", [4])
+def test_much_happens_as_it_is_started_again(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    """The scheduler hears that it is to be, and of the rest, at once."""
+    *jobs, ended = begin(serving, tmp_path)
+    late, cancelled, killed = jobs
+    began_s = time.monotonic()
+    with stopped(serving.process.pid):
+        for job in jobs:
+            job.die()
+        until("the runners end", lambda: all(job.has_ended() or job.is_to_end for job in jobs))
+        cancelling = [*MALLEABLE, "cancel", "--state", str(tmp_path / "state"), str(cancelled.id)]
+        asks = subprocess.Popen(cancelling, stdout=subprocess.DEVNULL)
+        time.sleep(max(1.0, began_s + WALLTIME_S - time.monotonic()))
+    until("the next runner", lambda: killed.runner(2))
+    os.kill(killed.runner(2), signal.SIGKILL)
+    assert asks.wait(PATIENCE_S) == 0
+    until("all of them end", lambda: all(job.is_over for job in jobs))
+    with stopped(serving.process.pid):
+        ended.die()
+        until("its runner ends", ended.has_ended)
+        serving.process.send_signal(signal.SIGTERM)
+    check(serving, tmp_path, leftovers, "lost")
+
+
+@pytest.mark.parametrize("nodes", [4])
+def test_much_happens_as_it_begins_again(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    """Before it has come to its computation; one whose place 0 is killed again goes on in a third life."""
+    jobs = late, cancelled, killed, ended = begin(serving, tmp_path)
+    for job in jobs:
+        job.die()
+    until("the second lives", lambda: all(job.place_0(1) or job.is_to_end for job in jobs))
+    malleable(tmp_path, "cancel", str(cancelled.id))
+    os.kill(killed.place_0(1), signal.SIGKILL)
+    until("its third life", lambda: killed.place_0(2))
+    killed.go()
+    until("all of them end", lambda: all(job.is_over for job in (late, cancelled, killed)))
+    assert said(tmp_path, killed.id).splitlines()[-1] == "True after 3 lives on 2"
+    assert len(killed.row["restarts_s"]) == 2
+    assert not ended.is_to_end
+    serving.process.send_signal(signal.SIGTERM)
+    check(serving, tmp_path, leftovers, "completed")
+    assert not [job.lives.name for job in (late, cancelled, ended) if job.place_0(2)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from scheduler_bridge.backends.slurm import Harvest, JobInfo
+from scheduler_bridge.backends.slurm import Harvest, JobInfo, harvester
 from scheduler_bridge.backends.slurm.harvest import Loan, Regrowth, summary
+from scheduler_bridge.backends.slurm.harvester import UNUSED_S, Harvester
 
 HARVEST = Harvest("spare", every_s=1.0)
 
@@ -74,3 +78,80 @@ def test_the_books_in_words() -> None:
         "5 loans so far, 1 of them now, 1.58 node-hours; taken back 3 nodes, 1 of them left within 0.4 s, 2 lost"
     )
     assert [loan.lost for loan in (kept, back, left, late, lost)] == [False, False, False, True, True]
+
+
+class Lent:
+    """A scheduler, and the allocation that lends it a node, whose jobs use none."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.nodes: list[str] = []
+        self.recalled = 0
+        self._change = asyncio.Event()
+
+    @property
+    def idle_lent(self) -> list[str]:
+        return self.nodes
+
+    @property
+    def holdings(self) -> Lent:
+        return self
+
+    @property
+    def companions(self) -> list[str]:
+        return self.nodes
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def listen(self, *_: object) -> None:
+        pass
+
+    def leave(self, node: str) -> None:
+        pass
+
+    def lend(self, names: tuple[str, ...], words: str) -> None:
+        self.nodes = [*names]
+        self.stir()
+
+    def recall(self, node: str, words: str) -> None:
+        self.recalled += 1
+        self.nodes = []
+        self.stir()
+
+    async def changed(self) -> None:
+        await self._change.wait()
+
+    def stir(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_node_that_comes_back_is_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was given back because it was not used; it is not given back for that again as soon as it comes."""
+    lent: Any = Lent()
+    monkeypatch.setattr(harvester, "time", lent)
+
+    async def play() -> None:
+        task = asyncio.create_task(Harvester(lent, lent, Harvest("spare"), lambda: 0).run())
+        lent.lend(("a",), "")
+        await settle()
+        lent.now_s = UNUSED_S
+        lent.stir()
+        await settle()
+        assert lent.recalled == 1
+        lent.lend(("a",), "")
+        await settle()
+        assert lent.recalled == 1
+        lent.now_s *= 2
+        lent.stir()
+        await settle()
+        assert lent.recalled == 2
+        task.cancel()
+
+    asyncio.run(play())

@@ -188,6 +188,7 @@ class Harvester:
             now_s = time.monotonic()
             since_s = {node: since_s.get(node, now_s) for node in self._scheduler.idle_lent}
             for node in [node for node, idle_s in since_s.items() if now_s - idle_s >= UNUSED_S]:
+                del since_s[node]  # it may be lent again before the next look
                 self._regrowth.in_vain(now_s)
                 self._recall(node, "no job uses it", wanted=False)
             with suppress(TimeoutError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -168,10 +170,16 @@ def test_a_node_whose_slurmd_is_dead_is_lost_when_slurm_says_so(cluster: Cluster
     assert f"lost {lent.node}" in end(cluster, job)
 
 
-def serve(cluster: Cluster, *options: str) -> tuple[int, ControlClient]:
-    """A scheduler on one node that harvests; returns the number of its Slurm job, and how it is reached."""
-    words = ("malleable serve --backend slurm --harvest spare --harvest-every 0.5", *options)
-    job = cluster.submit(1, f"{' '.join(words)}; echo code $?", "--no-kill")
+def serve(cluster: Cluster, then: str = "") -> tuple[int, ControlClient]:
+    """A scheduler on one node that harvests; returns the number of its Slurm job, and how it is reached.
+
+    Args:
+        cluster: Where.
+        then: What its script does when it was killed; then it starts another one.
+    """
+    words = "malleable serve --backend slurm --harvest spare --harvest-every 0.5"
+    script = f"{words} || {{ {then}; {words}; }}" if then else words
+    job = cluster.submit(1, f"{script}; echo code $?", "--no-kill")
     cluster.until_says(job, "ready: 1 node")
     return job, ControlClient(cluster.folder / "state", timeout_s=PATIENCE_S)
 
@@ -215,6 +223,52 @@ def test_a_scheduler_lends_nodes_to_jobs_that_can_leave_them(cluster: Cluster) -
     cluster.until(lambda: not held(cluster), "the nodes are given back")
     client.shutdown()
     assert cluster.until_over(job).endswith("code 0\n")
+
+
+def test_a_scheduler_is_killed_while_nodes_are_lent(cluster: Cluster) -> None:
+    """Its companion jobs end at once; the next one knows when, and its job goes on without their nodes."""
+    job, client = serve(cluster, then="sleep 3")
+    uts = (sys.executable, str(PROGRAMS / "uts_again.py"), "1", str(cluster.folder / "end"))
+    spreads = client.submit(
+        JobRequest(
+            name="uts", command=uts, job_class="malleable", nodes=1, max_nodes=3, walltime_s=600.0, resilient=True
+        )
+    )
+    cluster.until(lambda: "grew by 2" in client.explain(spreads).text, "it uses two lent nodes")
+    # as if it had been asked for just now, and waited for a node
+    waits = cluster.submit(1, "sleep 600", f"--job-name=malleable-{job}", "--hold")
+    before = loans(cluster)
+    (scheduler,) = processes(cluster, b"malleable\0serve\0")
+    os.kill(scheduler, signal.SIGKILL)
+    cluster.until_says(job, "Killed")
+
+    def queued() -> set[str]:
+        return {*cluster.run("squeue", "-h", "-o", "%i").split()}
+
+    cluster.until(lambda: not {str(loan.companion) for loan in before} & queued(), "its companions end")
+    cluster.until(lambda: cluster.text(job).count("ready: 1 node") == 2, "there is another scheduler")
+    assert str(waits) not in queued()
+    for loan in loans(cluster)[:2]:
+        assert loan.to_s is not None
+        assert loan.lost
+        assert abs(loan.to_s - end_of(cluster, loan.companion)) <= 1
+    cluster.until(lambda: cluster.text(job).count("has left the cluster") >= 2, "its job has lost both nodes")
+    cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent again")
+    (cluster.folder / "end").touch()
+    cluster.until(lambda: client.snapshot().job(spreads).state == "completed", "it has ended well")
+    client.shutdown()
+    assert cluster.until_over(job).endswith("code 0\n")
+    assert not held(cluster)
+    said = (cluster.folder / "state" / f"job-{spreads}.out").read_text(encoding="utf-8")
+    assert said.startswith("up\nresizes ")  # in its first life
+    assert "wrong counts []" in said
+
+
+def end_of(cluster: Cluster, job: int) -> float:
+    """When a job has ended, as Slurm says."""
+    found = re.search(r"EndTime=(\S+)", cluster.run("scontrol", "show", "job", str(job)))
+    assert found is not None
+    return dt.datetime.fromisoformat(found[1]).timestamp()
 
 
 def test_a_program_that_survives_no_loss_is_refused(cluster: Cluster) -> None:

@@ -195,6 +195,18 @@ def test_a_job_that_was_perhaps_asked_for_is_cancelled_at_the_end(tools: Path, m
     assert line.endswith(" --state=PENDING")
 
 
+def test_the_loans_of_a_process_that_was_killed_end_when_slurm_says(tools: Path) -> None:
+    """The companion jobs have ended with it; one that waits for a node is cancelled."""
+    entry = {"companion": 2, "node": "c", "from_s": 1002.0}
+    (tools / "books").write_text(json.dumps(entry) + "\n", encoding="utf-8")
+    (tools / "over-2").write_text("1\n", encoding="utf-8")
+    allocation = Allocation(Slurm(), 1, books=tools / "books")
+    assert [(loan.to_s, loan.lost) for loan in read_loans(tools / "books")] == [(2000.0, True)]
+    assert [line.split()[-1] for line in log(tools, "scancel")] == ["--state=PENDING"]
+    allocation.close()
+    assert len(log(tools, "scancel")) == 1
+
+
 def test_a_companion_ends_with_its_lease(tools: Path) -> None:
     """However the borrower ends: it need not cancel anything, and one that starts too late is not let in."""
     held, strange = Leases(lambda _: None), Leases(lambda _: None)

@@ -140,9 +140,16 @@ class Allocation:
         own = (host, *(node for node in self._info.nodes if node != host))
         self.holdings = Holdings(job, host, own)
         self._loans = _read(books) if books is not None else {}
-        for entry in [entry for entry in self._loans.values() if "to_s" not in entry]:
-            self._note(entry["companion"], to_s=time.time())  # it has ended with an earlier process of ours
+        if self._loans:
+            self._succeed()
         self._changed(self.holdings)
+
+    def _succeed(self) -> None:
+        """An earlier process of ours has lent nodes: its companion jobs have ended with it, but for those that wait."""
+        self._unsure = True
+        self._cancel_waiting()
+        self._open = {companion for companion, entry in self._loans.items() if "to_s" not in entry}
+        self._settle(tuple(self._open))
 
     def listen(self, warned: Heard, taken: Heard) -> None:
         """Have ``warned`` called when Slurm is about to take a node back, and ``taken`` when it has, unasked."""
@@ -422,7 +429,11 @@ class Allocation:
         for companion in sorted(self._open):
             now_s = time.time()  # by our own clock, if Slurm ends us before it says more
             self._note(companion, left_s=now_s, to_s=now_s)
-        # those that run end with their leases; the others need not wait for a node to hear of it
+        self._cancel_waiting()
+        self._settle(tuple(self._open))
+
+    def _cancel_waiting(self) -> None:
+        """Those that run end with their leases; the others need not wait for a node to hear of it."""
         waiting = self._grow_by == "companion"
         if self._unsure or not waiting or self._one_call.locked():
             self._unsure = False
@@ -430,7 +441,6 @@ class Allocation:
                 self._slurm.run(cancel_companions(self.holdings.job, str(os.getuid()), waiting=waiting))
             except SlurmError as error:
                 _logger.error("companion jobs that wait for a node may be left until they start: %s", error)
-        self._settle(tuple(self._open))
 
     def _hold(self, change: Callable[[Holdings], Holdings]) -> None:
         with self._holding:

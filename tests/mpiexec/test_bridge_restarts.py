@@ -288,7 +288,7 @@ def test_much_happens_as_its_launcher_ends(serving: Running, tmp_path: Path, lef
 def test_much_happens_as_it_is_started_again(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     """The scheduler hears that it is to be, and of the rest, at once."""
     *jobs, ended = begin(serving, tmp_path)
-    late, cancelled, killed = jobs
+    _, cancelled, killed = jobs
     began_s = time.monotonic()
     with stopped(serving.process.pid):
         for job in jobs:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from apgas.arrays import layout as layouts
-from apgas.arrays.block import Block, Held, Rows
+from apgas.arrays.block import Block, Held, Rows, read_only
 from apgas.arrays.layout import Form, Layout
 from apgas.arrays.spread import HeldRef, Ranges, by_route, ranges_of, spread_of_program
 from apgas.errors import UsageError
@@ -34,6 +34,7 @@ class BlockArray:
         shape: Of the whole array.
         dtype: Of its elements.
         block: How many rows a block has, if blocks are dealt to the places in turn; else 0, and each place has one.
+        constant: Whether it is for reading only; see ``freeze``.
 
     Example:
         >>> from apgas import arrays
@@ -47,6 +48,7 @@ class BlockArray:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.block = block
         self.form = Form(shape[0], block)
+        self.constant = False
         self._spread = spread_of_program()
         self.held: HeldRef = PlaceLocal(partial(Held, shape[1:], self.dtype))
         self._spread.add(self)
@@ -69,11 +71,31 @@ class BlockArray:
     def local(self) -> NDArray[Any]:
         """The rows that place 0 holds: a view, until the rows move; a copy if they are dealt in blocks.
 
-        It is for reading only where arrays have copies: what is written to it would be lost with a place.
+        It is for reading only where the array is constant, or arrays have copies: what is written to it would be lost
+        with a place.
         """
-        rows = self.held.get().local.view()
-        rows.flags.writeable = not self._spread.copied
-        return rows
+        rows = self.held.get().local
+        return read_only(rows) if self.constant or self._spread.copied else rows.view()
+
+    def freeze(self) -> BlockArray:
+        """Let the array be for reading only from now on, for good: a matrix, say, or what has been measured.
+
+        In a resize its rows are copied while steps go on, and only those of other arrays move between two steps.
+        Functions get its blocks for reading, and raise ``ValueError`` when they write to them.
+
+        Returns:
+            The array itself.
+
+        Example:
+            >>> from apgas import arrays
+            >>> matrix = arrays.from_function(lambda i, j: i + j, (100, 100)).freeze()
+            >>> matrix.constant, matrix.local.flags.writeable
+            (True, False)
+        """
+        if self._spread.copied:
+            self._spread.save()  # operations that have written to it must not have to be done again
+        self.constant = True
+        return self
 
     def halo(self, width: int, *, above: Any = 0, below: Any = 0) -> Halo:
         """Have ``map_blocks`` bring each block the rows of its neighbours: ``map_blocks(fn, array.halo(1))``.
@@ -388,9 +410,10 @@ def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]
 class _Blocks:
     """The blocks of an array among the arguments, as they travel."""
 
-    def __init__(self, held: HeldRef, total: int, width: int = 0, ends: tuple[Any, Any] = (0, 0)) -> None:
-        self.held = held
-        self.total = total
+    def __init__(self, array: BlockArray, width: int = 0, ends: tuple[Any, Any] = (0, 0)) -> None:
+        self.held = array.held
+        self.total = len(array)
+        self.constant = array.constant
         self.width = width
         self.ends = ends
 
@@ -406,7 +429,7 @@ class _Blocks:
 
     def each(self) -> Iterable[Block]:
         """(its place) What each call gets."""
-        return self.held.get().blocks(self.width)
+        return self.held.get().blocks(self.width, constant=self.constant)
 
 
 class _Everything:
@@ -432,8 +455,8 @@ def _travelling(arg: Any) -> Any:
     if isinstance(arg, Whole):
         return _Everything(arg.array.held, len(arg.array))
     if isinstance(arg, Halo):
-        return _Blocks(arg.array.held, len(arg.array), arg.width, arg.ends)
-    return _Blocks(arg.held, len(arg)) if isinstance(arg, BlockArray) else arg
+        return _Blocks(arg.array, arg.width, arg.ends)
+    return _Blocks(arg) if isinstance(arg, BlockArray) else arg
 
 
 def _run(fn: Callable[..., T], args: list[Any]) -> list[T]:

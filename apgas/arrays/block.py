@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -55,6 +56,13 @@ class Block:
         return (rows,) if self._local.ndim == 1 else (rows[:, np.newaxis], np.arange(self._local.shape[1])[np.newaxis])
 
 
+def read_only(rows: Rows) -> Rows:
+    """A view that cannot be written to."""
+    view = rows.view()
+    view.flags.writeable = False
+    return view
+
+
 class Piece:
     """Consecutive rows, and room for ``width`` more before them and after them. It never changes its memory."""
 
@@ -62,7 +70,8 @@ class Piece:
         self.first = first
         self.local = rows[width : len(rows) - width]
         self.end = first + len(self.local)
-        self._all, self._width = rows, width
+        self.width = width
+        self._all = rows
 
     @classmethod
     def empty(cls, rows: Range, width: int, like: Rows) -> Piece:
@@ -72,15 +81,23 @@ class Piece:
 
     def padded(self, halo: int) -> Rows:
         """The rows with those around them; needs so much room."""
-        room = self._width - halo
+        room = self.width - halo
         return self._all[room : len(self._all) - room]
 
     def put(self, first: int, rows: Rows) -> None:
         """Keep of some rows what lies here or in the room around."""
-        start = self.first - self._width
+        start = self.first - self.width
         low, high = max(first, start), min(first + len(rows), start + len(self._all))
         if low < high:
             self._all[low - start : high - start] = rows[low - first : high - first]
+
+    def with_room(self, width: int) -> Piece:
+        """One with room for ``width`` rows at both ends: this one if it has that."""
+        if self.width >= width:
+            return self
+        wider = Piece.empty((self.first, self.end), width, self.local)
+        wider.local[:] = self.local
+        return wider
 
 
 def put_into(pieces: Sequence[Piece], first: int, rows: Rows, room: int = 0) -> None:
@@ -103,10 +120,20 @@ class Held:
         self.width = 0
         self._row: Rows = np.zeros((0, *tail), dtype)
         self._pieces: Sequence[Piece] = ()
-        self._coming: Sequence[Piece] | None = None
+        self._coming: dict[int, Sequence[Piece]] = {}
         self._whole: Rows = self._row
         self._copies: dict[int, list[Piece]] = {}
         self._lock = threading.Lock()
+
+    @property
+    def coming(self) -> int:
+        """How many moves there are that rows have come for, and that are not over."""
+        return len(self._coming)
+
+    @property
+    def row_bytes(self) -> int:
+        """How much memory a row takes."""
+        return self._row.dtype.itemsize * math.prod(self._row.shape[1:])
 
     @property
     def local(self) -> Rows:
@@ -121,9 +148,13 @@ class Held:
         piece = pieces[bisect_right(pieces, first, key=attrgetter("first")) - 1]
         return piece.local[first - piece.first : end - piece.first]
 
-    def blocks(self, halo: int) -> list[Block]:
-        """The pieces, padded by ``halo`` rows at both ends; needs so much room."""
-        return [Block(range(piece.first, piece.end), piece.local, piece.padded(halo)) for piece in self._pieces]
+    def blocks(self, halo: int, *, constant: bool = False) -> list[Block]:
+        """The pieces, padded by ``halo`` rows at both ends, for which there is room; for reading if ``constant``."""
+        shown: Callable[[Rows], Rows] = read_only if constant else lambda rows: rows
+        return [
+            Block(range(piece.first, piece.end), shown(piece.local), shown(piece.padded(halo)))
+            for piece in self._pieces
+        ]
 
     def _version(self, version: int) -> Sequence[Piece]:
         return self._pieces if version == NOW else self._copies.get(version, ())
@@ -134,10 +165,7 @@ class Held:
         """Have room for a halo of ``width`` rows around each piece."""
         with self._lock:
             if width > self.width:
-                wider = [Piece.empty((piece.first, piece.end), width, self._row) for piece in self._pieces]
-                for new, old in zip(wider, self._pieces, strict=True):
-                    new.local[:] = old.local
-                self._pieces, self.width = wider, width
+                self._pieces, self.width = [piece.with_room(width) for piece in self._pieces], width
 
     def take_halo(self, width: int, first: int, rows: Rows) -> None:
         """Keep rows of another place beside our own."""
@@ -162,9 +190,7 @@ class Held:
         whole = self._room_for(total)
         for piece in self._pieces:
             whole[piece.first : piece.end] = piece.local
-        whole = whole.view()
-        whole.flags.writeable = False
-        return whole
+        return read_only(whole)
 
     def _room_for(self, total: int) -> Rows:
         with self._lock:
@@ -174,27 +200,37 @@ class Held:
 
     # another layout --------------------------------------------------------------------------------------------------
 
-    def take(self, ranges: Iterable[Range], first: int, rows: Rows) -> None:
-        """Keep rows, which begin with ``first``, for when this place will hold those of ``ranges``."""
-        put_into(self._expect(ranges), first, rows)
-
-    def settle(self, ranges: Iterable[Range], version: int = NOW) -> None:
-        """From now on hold the rows of ``ranges``: those that have come, and those of our own, or of a copy."""
-        pieces = self._expect(ranges)
-        for old in self._version(version):
-            put_into(pieces, old.first, old.local)
-        self._pieces, self._coming = pieces, None
-
-    def forget(self) -> None:
-        """Let what has come go: the layout stays as it is."""
-        self._coming = None
-
-    def _expect(self, ranges: Iterable[Range]) -> Sequence[Piece]:
-        """The pieces to come."""
+    def expect(self, move: int, ranges: Iterable[Range]) -> Sequence[Piece]:
+        """Have room for the rows of ``ranges``, which this place is to hold after a move."""
         with self._lock:
-            if self._coming is None:
-                self._coming = [Piece.empty(each, self.width, self._row) for each in ranges]
-            return self._coming
+            if move not in self._coming:
+                self._coming[move] = [Piece.empty(each, self.width, self._row) for each in ranges]
+            return self._coming[move]
+
+    def take(self, move: int, first: int, rows: Rows) -> None:
+        """Keep rows, which begin with ``first``, as far as they are expected."""
+        put_into(self._coming.get(move, ()), first, rows)
+
+    def settle(self, move: int, ranges: Iterable[Range], version: int = NOW, *, complete: bool = False) -> None:
+        """From now on hold the rows of ``ranges``: those that have come, and those of our own, or of a copy.
+
+        Args:
+            move: That by which they have come; what has come for others is let go.
+            ranges: The rows.
+            version: Which of our rows are meant.
+            complete: Whether those of our own have been taken, too.
+        """
+        pieces = self._coming.get(move, ()) if complete else self.expect(move, ranges)
+        if not complete:
+            for old in self._version(version):
+                put_into(pieces, old.first, old.local)
+        with self._lock:  # a halo may have become wider since the first rows came
+            self._pieces, self._coming = [piece.with_room(self.width) for piece in pieces], {}
+
+    def forget(self, move: int) -> None:
+        """Let go of what has come by a move: the layout stays as it is."""
+        with self._lock:
+            self._coming.pop(move, None)
 
     # copies ----------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ A layout cuts the rows into blocks. There are two kinds:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
 from typing import NamedTuple
 
@@ -148,12 +148,34 @@ def _redealt(layout: Layout, places: Sequence[int]) -> Layout:
 
 def moves(old: Layout, new: Layout) -> list[Move]:
     """What has to be sent so that all have their rows of ``new``; no place is sent what it has in ``old``."""
+    return [way for way in ways(old, new) if way.source != way.target]
+
+
+def ways(old: Layout, new: Layout) -> list[Move]:
+    """Where all rows of ``new`` come from in ``old``; those that a place keeps, from itself."""
     return [
         Move(source, target, low, high)
         for target, first, end in new.blocks()
         for source, low, high in old.pieces(first, end)
-        if source != target
     ]
+
+
+def portions(ranges: Iterable[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:
+    """Divide ranges of rows into portions of ``most`` rows, at least 1; the last one may have less."""
+    portion: list[tuple[int, int]] = []
+    room = most
+    for first, end in ranges:
+        low = first
+        while low < end:
+            high = min(end, low + room)
+            portion.append((low, high))
+            room -= high - low
+            low = high
+            if not room:
+                yield portion
+                portion, room = [], most
+    if portion:
+        yield portion
 
 
 def halo(layout: Layout, width: int) -> list[Move]:

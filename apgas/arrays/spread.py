@@ -46,7 +46,7 @@ from apgas.arrays.block import NOW, Held, Range, Rows
 from apgas.arrays.layout import Form, Layout, Move
 from apgas.core.identity import Place
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
-from apgas.runtime.api import async_at, finish, here, places
+from apgas.runtime.api import async_at, at, finish, here, places
 from apgas.runtime.driver import PlaceState
 from apgas.runtime.refs import PlaceLocal
 
@@ -58,6 +58,10 @@ _LONGEST_LOG: Final = 1000
 _NEWS_S: Final = 30.0
 """How long a place that failed another one's call may be unknown to place 0 as dead."""
 _LOOK_S: Final = 0.01
+_PORTION_BYTES: Final = 1 << 20
+"""Of a copy that is made while steps go on: what steps send waits behind one portion at most."""
+_REST: Final = 3.0
+"""How long a place rests after a portion, as a multiple of the time that it took."""
 
 
 class _RowsLostError(ApgasError):
@@ -69,6 +73,19 @@ class SpreadArray(Protocol):
 
     form: Form
     held: HeldRef
+    constant: bool
+
+
+class Ahead(NamedTuple):
+    """A move of which the constant arrays are copied while steps go on.
+
+    Attributes:
+        move: Its number.
+        moving: These arrays, each with its layout now, and that to come.
+    """
+
+    move: int
+    moving: list[tuple[HeldRef, Layout, Layout]]
 
 
 class Logged(NamedTuple):
@@ -89,6 +106,7 @@ class Spread:
         self._saved_layouts: dict[Form, tuple[Layout, dict[int, int]]] = {}
         self._version = NOW
         self._attempts = 0
+        self._moves = 0
         self._log: list[Logged] = []
         self._one = threading.Lock()
 
@@ -107,30 +125,89 @@ class Spread:
         def settle() -> None:
             with finish():
                 for place, ranges in ranges_of(self.layout(array.form)).items():
-                    async_at(place, _settle, array.held, ranges, NOW)
+                    async_at(place, _settle, array.held, self._moves, ranges)
 
         self.carry_out(settle)
         self._arrays.add(array)
 
-    def over(self, wanted: Sequence[Place]) -> None:
+    # another set of places -------------------------------------------------------------------------------------------
+
+    def begin(self, wanted: Sequence[Place]) -> Ahead | None:
+        """Plan to spread all arrays over other places.
+
+        Returns:
+            What can be copied while steps go on; None: there is nothing of the kind, and all rows have moved.
+
+        Raises:
+            ExceptionGroup: As for ``over``.
+        """
+
+        def plan() -> Ahead | None:
+            _, new = self._planned(wanted)
+            constant = [array for array in self._arrays if array.constant]
+            moving = [(array.held, self._layouts[array.form], new[array.form]) for array in constant]
+            if all(old == new for _, old, new in moving):
+                self._over(wanted, None)
+                return None
+            self._moves += 1
+            return Ahead(self._moves, moving)
+
+        return self.carry_out(plan)
+
+    def copy(self, ahead: Ahead) -> None:
+        """(any thread) Copy constant arrays to where they are to be; where they are, they stay.
+
+        Raises:
+            ExceptionGroup: Not all could be copied; ``over`` is to do without.
+        """
+        errands: dict[int, list[tuple[HeldRef, dict[int, Ranges]]]] = {}
+        with finish():
+            for held, old, new in ahead.moving:
+                for place, ranges in ranges_of(new).items():
+                    async_at(place, _expect, held, ahead.move, ranges)
+                for source, sends in by_route(layouts.ways(old, new)).items():
+                    errands.setdefault(source, []).append((held, sends))
+        with finish():
+            for source, of_source in errands.items():
+                async_at(source, _copy, of_source, ahead.move)
+
+    def over(self, wanted: Sequence[Place], ahead: Ahead | None = None) -> None:
         """Spread all arrays over other places; until all rows have come, all stays as it was.
+
+        Args:
+            wanted: The places.
+            ahead: What has been copied before. It counts if no rows have moved since, and for arrays that are to have
+                the same layout as was planned; all rows of others are sent now.
 
         Raises:
             ExceptionGroup: Rows could not be sent; all have theirs as before.
         """
-        self.carry_out(lambda: self._over([place.id for place in wanted]))
+        self.carry_out(lambda: self._over(wanted, ahead))
 
-    def _over(self, wanted: Sequence[int]) -> None:
+    def give_up(self, ahead: Ahead) -> None:
+        """(any thread) Let go of what has been copied."""
+        _forget_all([held for held, _, _ in ahead.moving], ahead.move, self._living())
+
+    def _planned(self, wanted: Sequence[Place]) -> tuple[list[int], dict[Form, Layout]]:
         living = self._living()
-        new_places = [place for place in wanted if place in living]
-        new = {form: layouts.rebalanced(layout, new_places) for form, layout in self._layouts.items()}
+        new_places = [place.id for place in wanted if place.id in living]
+        return new_places, {form: layouts.rebalanced(layout, new_places) for form, layout in self._layouts.items()}
+
+    def _over(self, wanted: Sequence[Place], ahead: Ahead | None) -> None:
+        new_places, new = self._planned(wanted)
         moving = [(array.held, self._layouts[array.form], new[array.form]) for array in self._arrays]
+        come = [each for each in moving if each in ahead.moving] if ahead and ahead.move == self._moves else []
+        others = [each for each in moving if each not in come]
+        self._moves += 1
         try:
-            _send(moving)
+            _send(others, self._moves)
         except BaseException:
-            self._forget()
+            _forget_all([held for held, _, _ in moving], self._moves, self._living())
             raise
-        _settle_all(moving)
+        with finish():
+            if ahead:
+                _settle_all(come, ahead.move, complete=True)
+            _settle_all(others, self._moves)
         self._places, self._layouts = new_places, new
         if self.copied:
             self._save()
@@ -249,19 +326,13 @@ class Spread:
             form: layouts.rebalanced(base[form], self._places) if form in base else Layout.first(form, self._places)
             for form in self._layouts
         }
-        self._forget()
         saved = [(array.held, base[array.form], self._layouts[array.form]) for array in self._saved]
         # what was made since begins as zeros again, and operations of the log fill it
         newer = [array for array in self._arrays if array not in self._saved]
         made = [(array.held, Layout((), (0,)), self._layouts[array.form]) for array in newer]
-        _send(saved, self._version)
-        _settle_all([*saved, *made], self._version, living)
-
-    def _forget(self) -> None:
-        living, held = self._living(), [array.held for array in self._arrays]
-        with finish():
-            for place in living:
-                async_at(place, _forget, held)
+        self._moves += 1
+        _send(saved, self._moves, self._version)
+        _settle_all([*saved, *made], self._moves, self._version, living)
 
 
 def spread_of_program() -> Spread:
@@ -306,42 +377,76 @@ def by_route(moves: Iterable[Move]) -> dict[int, dict[int, Ranges]]:
     return found
 
 
-def _send(moving: Moving, version: int = NOW) -> None:
+def _send(moving: Moving, move: int, version: int = NOW) -> None:
     """Send rows, or copies of them, to those who will have them."""
     with finish():
         for held, old, new in moving:
             ranges = ranges_of(new)
             for source, sends in by_route(layouts.moves(old, new)).items():
-                async_at(source, _send_rows, held, {to: (ranges[to], parts) for to, parts in sends.items()}, version)
+                to_all = {target: (ranges[target], parts) for target, parts in sends.items()}
+                async_at(source, _send_rows, held, move, to_all, version)
 
 
-def _settle_all(moving: Moving, version: int = NOW, others: Iterable[int] = ()) -> None:
+def _settle_all(
+    moving: Moving, move: int, version: int = NOW, others: Iterable[int] = (), *, complete: bool = False
+) -> None:
     """Let all owners hold their rows, and old owners, and ``others``, no more than those."""
     with finish():
         for held, old, new in moving:
             nothing: dict[int, Ranges] = {place: [] for place in (*old.owners, *others)}
             for place, ranges in (nothing | ranges_of(new)).items():
-                async_at(place, _settle, held, ranges, version)
+                async_at(place, _settle, held, move, ranges, version, complete=complete)
 
 
-def _send_rows(held: HeldRef, sends: dict[int, tuple[Ranges, Ranges]], version: int) -> None:
+def _send_rows(held: HeldRef, move: int, sends: dict[int, tuple[Ranges, Ranges]], version: int) -> None:
     for target, (ranges, parts) in sends.items():
         rows = [(first, held.get().part(first, end, version)) for first, end in parts]
-        async_at(target, _take_rows, held, ranges, rows)
+        async_at(target, _take_rows, held, move, ranges, rows)
 
 
-def _take_rows(held: HeldRef, ranges: Ranges, parts: list[tuple[int, Rows]]) -> None:
+def _take_rows(held: HeldRef, move: int, ranges: Ranges, parts: list[tuple[int, Rows]]) -> None:
+    held.get().expect(move, ranges)
     for first, rows in parts:
-        held.get().take(ranges, first, rows)
+        held.get().take(move, first, rows)
 
 
-def _settle(held: HeldRef, ranges: Ranges, version: int) -> None:
-    held.get().settle(ranges, version)
+def _settle(held: HeldRef, move: int, ranges: Ranges, version: int = NOW, *, complete: bool = False) -> None:
+    held.get().settle(move, ranges, version, complete=complete)
 
 
-def _forget(held: list[HeldRef]) -> None:
+def _forget_all(held: list[HeldRef], move: int, living: Iterable[int]) -> None:
+    with finish():
+        for place in living:
+            async_at(place, _forget, held, move)
+
+
+def _forget(held: list[HeldRef], move: int) -> None:
     for each in held:
-        each.get().forget()
+        each.get().forget(move)
+
+
+# copies while steps go on --------------------------------------------------------------------------------------------
+
+
+def _expect(held: HeldRef, move: int, ranges: Ranges) -> None:
+    held.get().expect(move, ranges)
+
+
+def _copy(errands: list[tuple[HeldRef, dict[int, Ranges]]], move: int) -> None:
+    """Copy rows to all who will have them, a portion at a time, with rests in which steps have the place."""
+    for held, sends in errands:
+        mine = held.get()
+        for target, parts in sends.items():
+            for portion in layouts.portions(parts, max(1, _PORTION_BYTES // max(1, mine.row_bytes))):
+                began_s = time.monotonic()
+                rows = [(first, mine.part(first, end)) for first, end in portion]
+                at(target, _take_copies, held, move, rows)
+                time.sleep(_REST * (time.monotonic() - began_s))
+
+
+def _take_copies(held: HeldRef, move: int, parts: list[tuple[int, Rows]]) -> None:
+    for first, rows in parts:
+        held.get().take(move, first, rows)
 
 
 def _save(copied: list[tuple[HeldRef, int | None]], version: int, valid: int) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
-from apgas.arrays.spread import Spread, spread_of_program
+from apgas.arrays.spread import Ahead, Spread, spread_of_program
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines
-from apgas.errors import UsageError
+from apgas.errors import ApgasError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import places
 from apgas.runtime.driver import PlaceState
@@ -22,6 +24,8 @@ from apgas.runtime.malleable import (
     safe_point,
     shrink_wish,
 )
+
+_log = logging.getLogger("apgas.arrays")
 
 _A_STEP_S: Final = 86_400.0
 """A step may take long, and rows move after it only."""
@@ -94,8 +98,17 @@ class _Stepping(MalleableHandler):
             self._spread = spread
 
     def _move_to(self, wanted: Sequence[Place]) -> None:
-        assert self._spread is not None
-        at_safe_point(self._spread.over, wanted)
+        spread = self._spread
+        assert spread is not None
+        ahead = at_safe_point(spread.begin, wanted)
+        if ahead is None:
+            return
+        try:
+            at_safe_point(spread.over, wanted, ahead if _copied(spread, ahead) else None)
+        except BaseException:
+            with suppress(ApgasError, ExceptionGroup):  # a place may have been lost, or the program have ended
+                spread.give_up(ahead)
+            raise
 
     def preShrink(self, nb_places: int) -> list[Place]:
         """Choose whom the scheduler wishes to have, then the newest nodes, and empty them."""
@@ -119,6 +132,16 @@ class _Stepping(MalleableHandler):
     def postGrow(self, _: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
         """Give the newcomers rows."""
         self._move_to([*continued_places, *new_places])
+
+
+def _copied(spread: Spread, ahead: Ahead) -> bool:
+    """Copy while steps go on; False if that failed, as when a place is lost: then all rows move between two steps."""
+    try:
+        spread.copy(ahead)
+    except (ApgasError, ExceptionGroup) as error:
+        _log.info("copies of arrays could not be made while steps went on: %s", error)
+        return False
+    return True
 
 
 _stepping: Final = PlaceState(_Stepping)

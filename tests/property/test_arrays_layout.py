@@ -21,7 +21,9 @@ from apgas.arrays.layout import (
     lost_for_good,
     moves,
     neighbours,
+    portions,
     rebalanced,
+    ways,
 )
 
 ROWS = st.integers(1, 60)
@@ -120,6 +122,30 @@ def test_a_halo_brings_exactly_the_rows_beside_each_block(form: Form, places: li
         near[place] |= {row for row in range(first - width, end + width) if 0 <= row < form.rows}
     for place in places:
         assert sorted(brought[place]) == sorted(row for row in near[place] if holds[row] != place)
+
+
+@given(FORMS, some_places(6), some_places(6))
+def test_ways_are_the_moves_and_what_stays(form: Form, before: list[int], places: list[int]) -> None:
+    old = Layout.first(form, before)
+    new = rebalanced(old, places)
+    found = {row: (way.source, way.target) for way in ways(old, new) for row in range(way.first, way.end)}
+    assert found == {row: (owners(old)[row], owners(new)[row]) for row in range(form.rows)}
+    assert sum(way.end - way.first for way in ways(old, new)) == form.rows  # none twice
+    assert [way for way in ways(old, new) if way.source != way.target] == moves(old, new)
+
+
+RANGES = st.lists(st.integers(0, 30), max_size=12).map(lambda cuts: list(itertools.pairwise(sorted(cuts)))[::2])
+
+
+@given(RANGES, st.integers(1, 12))
+def test_portions_are_all_rows_in_their_order_and_as_few_as_can_be(ranges: list[tuple[int, int]], most: int) -> None:
+    def rows(parts: list[tuple[int, int]]) -> list[int]:
+        return [row for first, end in parts for row in range(first, end)]
+
+    found = [rows(portion) for portion in portions(ranges, most)]
+    assert sum(found, []) == rows(ranges)
+    assert all(len(portion) == most for portion in found[:-1])
+    assert all(1 <= len(portion) <= most for portion in found)
 
 
 @given(FORMS, some_places(6), some_places(6))

@@ -9,6 +9,7 @@ import operator
 import pickle
 import random
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 import apgas
 from apgas import arrays
+from apgas.arrays.block import Held
 from apgas.errors import ApgasError, UsageError
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
@@ -457,6 +459,266 @@ def count_call(block: arrays.Block) -> None:
     block.local += 1
 
 
+# constant arrays ------------------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Keeps copies of constant rows from being taken, until it is opened, or for so long at most."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open = threading.Event()
+        self.reached = threading.Event()
+        self.taken = 0
+        take = Held.take
+
+        def gated(held: Held, move: int, first: int, rows: NDArray[Any]) -> None:
+            self.reached.set()
+            assert self.open.wait(60)
+            self.taken += len(rows)
+            take(held, move, first, rows)
+
+        monkeypatch.setattr(Held, "take", gated)
+
+
+def owners_of(array: arrays.BlockArray) -> list[int]:
+    return [place for place, _, _ in array.layout.blocks()]
+
+
+@pytest.fixture
+def tiny_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.arrays.spread._PORTION_BYTES", 24)
+    monkeypatch.setattr("apgas.arrays.spread._REST", 0.0)
+
+
+def test_constant_rows_are_copied_while_steps_go_on(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main() -> None:
+        matrix = arrays.from_function(lambda i, j: 10 * i + j, (24, 2)).freeze()
+        numbers = arrays.from_function(lambda i: i, 24)
+        gate = Gate(monkeypatch)
+        meanwhile = moved = 0
+        for step in arrays.steps():
+            if step == 0:
+                job.grow(1)
+            arrays.map_blocks(note, numbers, 1.0)
+            if owners_of(matrix) == [0, 1]:
+                meanwhile += gate.reached.is_set()
+                if meanwhile == 5:
+                    assert gate.taken == 0
+                    gate.open.set()
+            else:
+                moved = moved or gate.taken
+                if apgas.resizes():
+                    break
+        assert meanwhile >= 5
+        assert sorted(owners_of(matrix)) == [0, 1, 2]
+        assert moved == 24 + 8  # all rows of the constant array, kept ones too, and a block of the other one
+        assert np.array_equal(matrix.gather(), [[10 * i, 10 * i + 1] for i in range(24)])
+        assert np.array_equal(numbers.gather(), (np.arange(24.0) + 1) * 2 ** (step + 1) - 1)
+
+    job = apgas_job(main, places=2)
+    job.run()
+    assert job.outcomes == ["done"]
+
+
+@pytest.mark.parametrize("block", [0, 2])
+@pytest.mark.parametrize("seed", range(15))
+def test_all_rows_are_right_in_each_step_of_any_schedule(
+    apgas_job: MakeJob, tiny_portions: None, seed: int, block: int
+) -> None:
+    rng = random.Random(seed)
+    rows, orders = rng.randint(1, 40), rng.randint(2, 6)
+
+    def main() -> None:
+        table = arrays.from_function(lambda i, j: 3 * i + j, (rows, 3), block=block).freeze()
+        expected, whole = np.arange(float(rows)), np.arange(3.0 * rows).reshape(rows, 3)
+        numbers = arrays.from_function(lambda i: i, rows, block=block)
+        late = [arrays.from_function(lambda i: 7 * i, rows, block=block) for _ in range(2)]
+        for step in arrays.steps():
+            width = 1 + step % 7  # wider and wider at first, also while copies are made
+            near = arrays.map_blocks(padded, table.halo(width, above=-1))
+            assert [row for block, _ in near for row in block] == list(range(rows))
+            for block_rows, found in near:
+                inside = found[width : width + len(block_rows)]
+                assert inside == whole[block_rows.start : block_rows.stop].tolist()
+                before = min(width, block_rows.start)
+                assert found[width - before : width] == whole[block_rows.start - before : block_rows.start].tolist()
+            arrays.map_blocks(add_first, numbers, table)
+            expected += whole[:, 0]
+            assert np.array_equal(numbers.gather(), expected)
+            assert np.array_equal(table.gather(), whole)
+            if step == 4:
+                late[0].freeze()
+            if step == 6:
+                late.append(arrays.from_array(whole, block=block).freeze())
+            assert np.array_equal(late[0].gather() + late[1].gather(), 14 * np.arange(rows))
+            if step > 7:
+                assert np.array_equal(late[2].gather(), whole)
+                if len(apgas.resizes()) == orders:
+                    break
+
+    size = rng.randint(1, 4)
+    job = apgas_job(main, places=size)
+    for _ in range(orders):
+        resize = job.grow if rng.random() < 0.5 else job.shrink
+        resize(rng.randint(1, 3), at_progress=rng.randint(1, 8))
+    job.run()
+    assert set(job.outcomes) <= {"done", "refused"}
+
+
+def add_first(own: arrays.Block, table: arrays.Block) -> None:
+    own.local += table.local[:, 0]
+
+
+def test_nothing_is_left_of_copies_for_an_order_that_is_taken_back(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main() -> None:
+        table = arrays.from_function(lambda i: i, 12).freeze()
+        numbers = arrays.from_function(lambda i: i, 12)
+        gate = Gate(monkeypatch)
+        order = None
+        for _ in arrays.steps():
+            if order is None:
+                order = job.shrink(1)
+            elif gate.reached.is_set() and not gate.open.is_set():
+                order.withdraw()
+                assert order.wait().outcome == "aborted"
+                assert sum(apgas.gather(lambda held: held.get().coming, table.held).values()) > 0
+                gate.open.set()
+                until_s = time.monotonic() + 20
+                while any(apgas.gather(lambda held: held.get().coming, table.held).values()):
+                    assert time.monotonic() < until_s
+                    time.sleep(0.01)
+                assert owners_of(table) == [0, 1, 2]
+                job.shrink(2)
+            elif len(apgas.resizes()) == 2:
+                break
+            arrays.map_blocks(note, numbers, 1.0)
+        assert owners_of(table) == [0]
+        assert table.gather().tolist() == list(range(12))
+
+    job = apgas_job(main, places=3)
+    job.run()
+    assert job.outcomes == ["aborted", "done"]
+
+
+@pytest.mark.parametrize("redundancy", [0, 1])
+def test_a_newcomer_may_die_while_it_is_sent_copies(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, redundancy: int
+) -> None:
+    def main() -> None:
+        table = arrays.from_function(lambda i: i, 12).freeze()
+        numbers = arrays.from_function(lambda i: i, 12)
+        gate = Gate(monkeypatch)
+        done = 0
+        for step in arrays.steps(redundancy=redundancy):
+            if step == 0:
+                job.grow(2)
+            if not gate.open.is_set() and gate.reached.is_set():
+                job.kill(3)
+                gate.open.set()
+            if apgas.resizes():
+                break
+            arrays.map_blocks(note, numbers, 1.0)
+            done += 1
+        assert sorted(owners_of(table)) == [0, 1, 2]
+        assert table.gather().tolist() == list(range(12))
+        assert np.array_equal(numbers.gather(), (np.arange(12.0) + 1) * 2**done - 1)
+
+    job = apgas_job(main, places=2, resilient=True)
+    job.run()
+    assert job.outcomes == ["done"]
+
+
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize("seed", range(12))
+def test_places_may_die_at_any_moment_of_a_copy(
+    apgas_job: MakeJob, tiny_portions: None, monkeypatch: pytest.MonkeyPatch, seed: int, block: int
+) -> None:
+    rng = random.Random(seed)
+    dies_at = rng.randint(1, 14)
+    take, taken = Held.take, itertools.count(1)
+
+    def taking(held: Held, move: int, first: int, rows: NDArray[Any]) -> None:
+        if next(taken) == dies_at:
+            job.kill(rng.randint(1, 5 if len(job.lost_nodes) < 9 else 1))
+        take(held, move, first, rows)
+
+    def main() -> None:
+        monkeypatch.setattr(Held, "take", taking)
+        table = arrays.from_function(lambda i: i, 12, block=block)
+        numbers = arrays.from_function(lambda i: i, 12, block=block)
+        for step in arrays.steps(redundancy=1):
+            if step == 1:
+                table.freeze()
+                job.grow(2)
+                job.shrink(1)
+            if step > 6 and len(apgas.resizes()) == 2:
+                break
+            arrays.map_blocks(note, numbers, 1.0)
+            assert table.gather().tolist() == list(range(12))
+            assert np.array_equal(numbers.gather(), (np.arange(12.0) + 1) * 2 ** (step + 1) - 1)
+        assert {*owners_of(table)} <= {place.id for place in apgas.places()}
+
+    job = apgas_job(main, places=4, resilient=True)
+    job.run()
+
+
+def test_the_program_may_end_while_copies_are_made(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main() -> float:
+        table = arrays.from_function(lambda i: 1, 12).freeze()
+        gate = Gate(monkeypatch)
+        for step in arrays.steps():
+            if step == 0:
+                job.shrink(1)
+            if gate.reached.is_set():
+                break
+        released.append(gate.open)
+        return float(table.sum())
+
+    released: list[threading.Event] = []
+    job = apgas_job(main, places=3)
+    try:
+        assert job.run() == 12
+    finally:
+        released[0].set()
+    assert job.outcomes == ["aborted"]
+
+
+def test_what_is_constant_cannot_be_written_to(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        for block in (0, 2):
+            table = arrays.from_function(lambda i: i, 9, block=block)
+            arrays.map_blocks(note, table, 1.0)
+            assert table.freeze() is table
+            for fn, arg in ((note, table), (write_padded, table.halo(1))):
+                with pytest.raises(ExceptionGroup) as found:
+                    arrays.map_blocks(fn, arg, 1.0)
+                assert found.group_contains(ValueError, match="read-only")
+            with pytest.raises(ValueError, match="read-only"):
+                table.local[:] = 0
+            assert table.gather().tolist() == [2.0 * value + 1 for value in range(9)]
+
+    on_places(apgas_job, main)
+
+
+def write_padded(block: arrays.Block, value: float) -> None:
+    block.padded[:] = value
+
+
+def test_what_was_written_before_an_array_became_constant_comes_back(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        for _ in arrays.steps(1, redundancy=1):
+            table = arrays.from_function(lambda i: i, 9)
+            arrays.map_blocks(note, table, 1.0)
+            table.freeze()
+            job.kill(1)
+            assert table.gather().tolist() == [2.0 * value + 1 for value in range(9)]
+
+    job = apgas_job(main, places=4, resilient=True)
+    job.run()
+
+
 # resizes --------------------------------------------------------------------------------------------------------------
 
 
@@ -526,7 +788,7 @@ def linger(until: apgas.PlaceLocal[threading.Event]) -> None:
     "name",
     [
         *sorted({*arrays.__all__} - {"Block", "Halo", "Whole"}),
-        *("BlockArray.gather", "BlockArray.halo", "BlockArray.whole"),
+        *("BlockArray.freeze", "BlockArray.gather", "BlockArray.halo", "BlockArray.whole"),
     ],
 )
 def test_the_examples_work(apgas_job: MakeJob, name: str) -> None:

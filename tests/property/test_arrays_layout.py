@@ -143,7 +143,7 @@ def test_portions_are_all_rows_in_their_order_and_as_few_as_can_be(ranges: list[
         return [row for first, end in parts for row in range(first, end)]
 
     found = [rows(portion) for portion in portions(ranges, most)]
-    assert sum(found, []) == rows(ranges)
+    assert [*itertools.chain(*found)] == rows(ranges)
     assert all(len(portion) == most for portion in found[:-1])
     assert all(1 <= len(portion) <= most for portion in found)
 

@@ -476,7 +476,7 @@ def _exchange(operand: _Blocks | _Everything, moves: Iterable[layouts.Move]) -> 
 def _send(operand: _Blocks | _Everything, sends: dict[int, Ranges]) -> None:
     held = operand.held.get()
     for target, parts in sends.items():
-        async_at(target, _take, operand, [(first, held.part(first, end)) for first, end in parts])
+        async_at(target, _take, operand, held.parts(parts))
 
 
 def _take(operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:
@@ -492,7 +492,7 @@ def _scatter(array: BlockArray, whole: Rows) -> None:
 
 def _put(held: HeldRef, parts: list[tuple[int, Rows]]) -> None:
     for first, rows in parts:
-        held.get().part(first, first + len(rows))[:] = rows
+        held.get().put(first, rows)
 
 
 def _rows_of(block: Block) -> Rows:

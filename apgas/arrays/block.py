@@ -64,14 +64,18 @@ def read_only(rows: Rows) -> Rows:
 
 
 class Piece:
-    """Consecutive rows, and room for ``width`` more before them and after them. It never changes its memory."""
+    """Consecutive rows, and room for ``width`` more before them and after them. It never changes its memory.
 
-    def __init__(self, first: int, rows: Rows, width: int = 0) -> None:
+    A row lies in the same place of a piece's memory as long as that lives, whichever piece has it.
+    """
+
+    def __init__(self, first: int, rows: Rows, width: int = 0, capacity: int = 0) -> None:
         self.first = first
         self.local = rows[width : len(rows) - width]
         self.end = first + len(self.local)
         self.width = width
         self._all = rows
+        self._capacity = capacity or len(self.local)
 
     @classmethod
     def empty(cls, rows: Range, width: int, like: Rows) -> Piece:
@@ -85,11 +89,20 @@ class Piece:
         return self._all[room : len(self._all) - room]
 
     def put(self, first: int, rows: Rows) -> None:
-        """Keep of some rows what lies here or in the room around."""
+        """Keep of some rows what lies here or in the room around; those in the same memory are where they belong."""
         start = self.first - self.width
         low, high = max(first, start), min(first + len(rows), start + len(self._all))
-        if low < high:
+        if low < high and not np.may_share_memory(rows, self._all):
             self._all[low - start : high - start] = rows[low - first : high - first]
+
+    def within(self, rows: Range, width: int) -> Piece | None:
+        """Some of the rows, in the same memory; None: it has not that room, or most of it would lie idle."""
+        first, end = rows
+        inside = self.first <= first and end <= self.end and width <= self.width
+        if not inside or 2 * (end - first) < self._capacity:
+            return None
+        start = self.first - self.width
+        return Piece(first, self._all[first - width - start : end + width - start], width, self._capacity)
 
     def with_room(self, width: int) -> Piece:
         """One with room for ``width`` rows at both ends: this one if it has that."""
@@ -142,11 +155,21 @@ class Held:
             return self._pieces[0].local
         return np.concatenate([self._row, *(piece.local for piece in self._pieces)])
 
-    def part(self, first: int, end: int, version: int = NOW) -> Rows:
-        """Some rows of one piece, or of a copy, by their indices in the whole array."""
+    def parts(self, ranges: Iterable[Range], version: int = NOW) -> list[tuple[int, Rows]]:
+        """Some of our rows, or of a copy, by their indices in the whole array: of each piece, with the first index."""
         pieces = self._version(version)
-        piece = pieces[bisect_right(pieces, first, key=attrgetter("first")) - 1]
-        return piece.local[first - piece.first : end - piece.first]
+        found = []
+        for first, end in ranges:
+            for piece in islice(pieces, bisect_right(pieces, first, key=attrgetter("end")), None):
+                if piece.first >= end:
+                    break
+                low, high = max(first, piece.first), min(end, piece.end)
+                found.append((low, piece.local[low - piece.first : high - piece.first]))
+        return found
+
+    def put(self, first: int, rows: Rows) -> None:
+        """Let some of our rows be these."""
+        put_into(self._pieces, first, rows)
 
     def blocks(self, halo: int, *, constant: bool = False) -> list[Block]:
         """The pieces, padded by ``halo`` rows at both ends, for which there is room; for reading if ``constant``."""
@@ -200,32 +223,32 @@ class Held:
 
     # another layout --------------------------------------------------------------------------------------------------
 
-    def expect(self, move: int, ranges: Iterable[Range]) -> Sequence[Piece]:
-        """Have room for the rows of ``ranges``, which this place is to hold after a move."""
+    def expect(self, move: int, ranges: Iterable[Range], version: int = NOW) -> None:
+        """Have room for the rows of ``ranges``, which this place will hold after a move.
+
+        Rows of a version are copied there; where they are those of now, a part of their memory may be the room.
+        """
         with self._lock:
-            if move not in self._coming:
-                self._coming[move] = [Piece.empty(each, self.width, self._row) for each in ranges]
-            return self._coming[move]
+            pieces = self._pieces if version == NOW else ()
+            self._coming[move] = [self._room_of(each, pieces) for each in ranges]
+
+    def _room_of(self, rows: Range, pieces: Sequence[Piece]) -> Piece:
+        at = bisect_right(pieces, rows[0], key=attrgetter("first")) - 1
+        kept = pieces[at].within(rows, self.width) if at >= 0 else None
+        return kept or Piece.empty(rows, self.width, self._row)
 
     def take(self, move: int, first: int, rows: Rows) -> None:
         """Keep rows, which begin with ``first``, as far as they are expected."""
         put_into(self._coming.get(move, ()), first, rows)
 
-    def settle(self, move: int, ranges: Iterable[Range], version: int = NOW, *, complete: bool = False) -> None:
-        """From now on hold the rows of ``ranges``: those that have come, and those of our own, or of a copy.
+    def settle(self, move: int) -> None:
+        """From now on hold the rows that are expected of a move, all of which have come; let go of other moves.
 
-        Args:
-            move: That by which they have come; what has come for others is let go.
-            ranges: The rows.
-            version: Which of our rows are meant.
-            complete: Whether those of our own have been taken, too.
+        Raises:
+            KeyError: No rows are expected of it.
         """
-        pieces = self._coming.get(move, ()) if complete else self.expect(move, ranges)
-        if not complete:
-            for old in self._version(version):
-                put_into(pieces, old.first, old.local)
         with self._lock:  # a halo may have become wider since the first rows came
-            self._pieces, self._coming = [piece.with_room(self.width) for piece in pieces], {}
+            self._pieces, self._coming = [piece.with_room(self.width) for piece in self._coming[move]], {}
 
     def forget(self, move: int) -> None:
         """Let go of what has come by a move: the layout stays as it is."""

@@ -37,6 +37,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -46,7 +47,8 @@ from apgas.arrays.block import NOW, Held, Range, Rows
 from apgas.arrays.layout import Form, Layout, Move
 from apgas.core.identity import Place
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
-from apgas.runtime.api import async_at, at, finish, here, places
+from apgas.runtime.api import async_at, finish, here, places
+from apgas.runtime.context import Future
 from apgas.runtime.driver import PlaceState
 from apgas.runtime.refs import PlaceLocal
 
@@ -58,10 +60,25 @@ _LONGEST_LOG: Final = 1000
 _NEWS_S: Final = 30.0
 """How long a place that failed another one's call may be unknown to place 0 as dead."""
 _LOOK_S: Final = 0.01
-_PORTION_BYTES: Final = 1 << 20
-"""Of a copy that is made while steps go on: what steps send waits behind one portion at most."""
-_REST: Final = 3.0
-"""How long a place rests after a portion, as a multiple of the time that it took."""
+
+
+class Pace(NamedTuple):
+    """How a place sends rows.
+
+    Attributes:
+        portion_bytes: So much of them at a time, so that memory is used again that other places have let go of.
+        under_way: So many portions have been sent, at most, and not come.
+        rest: How long a place rests after a portion, as a multiple of the time that it took.
+    """
+
+    portion_bytes: int
+    under_way: int
+    rest: float
+
+
+_AT_ONCE: Final = Pace(portion_bytes=16 << 20, under_way=2, rest=0.0)
+_IN_BACKGROUND: Final = Pace(portion_bytes=1 << 20, under_way=1, rest=3.0)
+"""What steps send waits behind one portion at most, and three quarters of a place's time are theirs."""
 
 
 class _RowsLostError(ApgasError):
@@ -125,7 +142,7 @@ class Spread:
         def settle() -> None:
             with finish():
                 for place, ranges in ranges_of(self.layout(array.form)).items():
-                    async_at(place, _settle, array.held, self._moves, ranges)
+                    async_at(place, _begin, array.held, self._moves, ranges)
 
         self.carry_out(settle)
         self._arrays.add(array)
@@ -160,16 +177,7 @@ class Spread:
         Raises:
             ExceptionGroup: Not all could be copied; ``over`` is to do without.
         """
-        errands: dict[int, list[tuple[HeldRef, dict[int, Ranges]]]] = {}
-        with finish():
-            for held, old, new in ahead.moving:
-                for place, ranges in ranges_of(new).items():
-                    async_at(place, _expect, held, ahead.move, ranges)
-                for source, sends in by_route(layouts.ways(old, new)).items():
-                    errands.setdefault(source, []).append((held, sends))
-        with finish():
-            for source, of_source in errands.items():
-                async_at(source, _copy, of_source, ahead.move)
+        _send(ahead.moving, ahead.move, background=True)
 
     def over(self, wanted: Sequence[Place], ahead: Ahead | None = None) -> None:
         """Spread all arrays over other places; until all rows have come, all stays as it was.
@@ -206,7 +214,7 @@ class Spread:
             raise
         with finish():
             if ahead:
-                _settle_all(come, ahead.move, complete=True)
+                _settle_all(come, ahead.move)
             _settle_all(others, self._moves)
         self._places, self._layouts = new_places, new
         if self.copied:
@@ -331,8 +339,8 @@ class Spread:
         newer = [array for array in self._arrays if array not in self._saved]
         made = [(array.held, Layout((), (0,)), self._layouts[array.form]) for array in newer]
         self._moves += 1
-        _send(saved, self._moves, self._version)
-        _settle_all([*saved, *made], self._moves, self._version, living)
+        _send([*saved, *made], self._moves, self._version)
+        _settle_all([*saved, *made], self._moves, living)
 
 
 def spread_of_program() -> Spread:
@@ -367,6 +375,8 @@ def ranges_of(layout: Layout) -> dict[int, list[Range]]:
 
 Moving: TypeAlias = Iterable[tuple[HeldRef, Layout, Layout]]
 Ranges: TypeAlias = list[Range]
+Errand: TypeAlias = tuple[HeldRef, dict[int, Ranges]]
+"""An array, and which of its rows a place is to send to which place."""
 
 
 def by_route(moves: Iterable[Move]) -> dict[int, dict[int, Ranges]]:
@@ -377,41 +387,63 @@ def by_route(moves: Iterable[Move]) -> dict[int, dict[int, Ranges]]:
     return found
 
 
-def _send(moving: Moving, move: int, version: int = NOW) -> None:
-    """Send rows, or copies of them, to those who will have them."""
+def _send(moving: Moving, move: int, version: int = NOW, *, background: bool = False) -> None:
+    """Bring rows, or copies of them, to those who will have them."""
+    errands: dict[int, list[Errand]] = {}
     with finish():
         for held, old, new in moving:
-            ranges = ranges_of(new)
-            for source, sends in by_route(layouts.moves(old, new)).items():
-                to_all = {target: (ranges[target], parts) for target, parts in sends.items()}
-                async_at(source, _send_rows, held, move, to_all, version)
+            for place, ranges in ranges_of(new).items():
+                async_at(place, _expect, held, move, ranges, version)
+            for source, sends in by_route(layouts.ways(old, new)).items():
+                errands.setdefault(source, []).append((held, sends))
+    with finish():
+        for source, of_source in errands.items():
+            async_at(source, _send_rows, of_source, move, version, _IN_BACKGROUND if background else _AT_ONCE)
 
 
-def _settle_all(
-    moving: Moving, move: int, version: int = NOW, others: Iterable[int] = (), *, complete: bool = False
-) -> None:
+def _settle_all(moving: Moving, move: int, others: Iterable[int] = ()) -> None:
     """Let all owners hold their rows, and old owners, and ``others``, no more than those."""
     with finish():
         for held, old, new in moving:
-            nothing: dict[int, Ranges] = {place: [] for place in (*old.owners, *others)}
-            for place, ranges in (nothing | ranges_of(new)).items():
-                async_at(place, _settle, held, move, ranges, version, complete=complete)
+            owners = ranges_of(new)
+            for place in {*owners, *old.owners, *others}:
+                async_at(place, _settle if place in owners else _begin, held, move)
 
 
-def _send_rows(held: HeldRef, move: int, sends: dict[int, tuple[Ranges, Ranges]], version: int) -> None:
-    for target, (ranges, parts) in sends.items():
-        rows = [(first, held.get().part(first, end, version)) for first, end in parts]
-        async_at(target, _take_rows, held, move, ranges, rows)
-
-
-def _take_rows(held: HeldRef, move: int, ranges: Ranges, parts: list[tuple[int, Rows]]) -> None:
+def _begin(held: HeldRef, move: int, ranges: Sequence[Range] = ()) -> None:
     held.get().expect(move, ranges)
+    held.get().settle(move)
+
+
+def _expect(held: HeldRef, move: int, ranges: Ranges, version: int) -> None:
+    held.get().expect(move, ranges, version)
+
+
+def _send_rows(errands: list[Errand], move: int, version: int, pace: Pace) -> None:
+    """Bring rows to all who will have them, this place among them, a portion at a time."""
+    under_way: deque[Future[None]] = deque()
+    for held, sends in errands:
+        mine = held.get()
+        for target, parts in sends.items():
+            for portion in layouts.portions(parts, max(1, pace.portion_bytes // max(1, mine.row_bytes))):
+                began_s = time.monotonic()
+                rows = mine.parts(portion, version)
+                if target == here().id:
+                    _take_rows(held, move, rows)
+                else:
+                    under_way.append(async_at(target, _take_rows, held, move, rows))
+                if len(under_way) >= pace.under_way:
+                    under_way.popleft().result()
+                time.sleep(pace.rest * (time.monotonic() - began_s))
+
+
+def _take_rows(held: HeldRef, move: int, parts: list[tuple[int, Rows]]) -> None:
     for first, rows in parts:
         held.get().take(move, first, rows)
 
 
-def _settle(held: HeldRef, move: int, ranges: Ranges, version: int = NOW, *, complete: bool = False) -> None:
-    held.get().settle(move, ranges, version, complete=complete)
+def _settle(held: HeldRef, move: int) -> None:
+    held.get().settle(move)
 
 
 def _forget_all(held: list[HeldRef], move: int, living: Iterable[int]) -> None:
@@ -423,30 +455,6 @@ def _forget_all(held: list[HeldRef], move: int, living: Iterable[int]) -> None:
 def _forget(held: list[HeldRef], move: int) -> None:
     for each in held:
         each.get().forget(move)
-
-
-# copies while steps go on --------------------------------------------------------------------------------------------
-
-
-def _expect(held: HeldRef, move: int, ranges: Ranges) -> None:
-    held.get().expect(move, ranges)
-
-
-def _copy(errands: list[tuple[HeldRef, dict[int, Ranges]]], move: int) -> None:
-    """Copy rows to all who will have them, a portion at a time, with rests in which steps have the place."""
-    for held, sends in errands:
-        mine = held.get()
-        for target, parts in sends.items():
-            for portion in layouts.portions(parts, max(1, _PORTION_BYTES // max(1, mine.row_bytes))):
-                began_s = time.monotonic()
-                rows = [(first, mine.part(first, end)) for first, end in portion]
-                at(target, _take_copies, held, move, rows)
-                time.sleep(_REST * (time.monotonic() - began_s))
-
-
-def _take_copies(held: HeldRef, move: int, parts: list[tuple[int, Rows]]) -> None:
-    for first, rows in parts:
-        held.get().take(move, first, rows)
 
 
 def _save(copied: list[tuple[HeldRef, int | None]], version: int, valid: int) -> None:

@@ -22,7 +22,8 @@ with extras_named():
 
 RIGID: Final = "rigid"
 ECHO: Final = "echo"
-LABELS: Final = {OURS: "arrays", RIGID: "rigid twin", ECHO: "echo"}
+STILL: Final = "still"
+LABELS: Final = {OURS: "arrays", RIGID: "rigid twin", ECHO: "echo", STILL: "normal step"}
 READY_S: Final = 60.0
 LIMIT_S: Final = 600.0
 
@@ -47,11 +48,13 @@ PROBLEMS: Final = {
     "n_body": Problem("N-body", {"BODIES": 2000, "STEPS": 20}, {"BODIES": 60, "STEPS": 20}),
 }
 MOVE: Final = "move"
-MEASURES: Final = (*PROBLEMS, MOVE)
+BACKGROUND: Final = "background"
+MEASURES: Final = (*PROBLEMS, MOVE, BACKGROUND)
 MOVE_PLACES: Final = 4
 MOVE_BYTES: Final = 1 << 30
 SMALL_BYTES: Final = 1 << 22
 ECHO_BYTES: Final = 64 << 20
+BACKGROUND_BYTES: Final = 256 << 20
 
 
 def _command(
@@ -92,7 +95,7 @@ class Arrays(Comparison):
 
     name = "arrays"
     title = "Arrays that move beside rigid twins"
-    essential: ClassVar[tuple[str, ...]] = (OURS, RIGID, ECHO)
+    essential: ClassVar[tuple[str, ...]] = (OURS, RIGID, ECHO, STILL)
 
     names: Sequence[str]
     places: int = 2
@@ -100,7 +103,7 @@ class Arrays(Comparison):
 
     def __post_init__(self) -> None:
         for name in self.names:
-            beside = ECHO if name == MOVE else RIGID
+            beside = {MOVE: ECHO, BACKGROUND: STILL}.get(name, RIGID)
             self.expect(name, [_quantity(name)], {OURS: LABELS[OURS], beside: LABELS[beside]})
 
     @property
@@ -135,6 +138,12 @@ class Arrays(Comparison):
                 turn(OURS, OURS, MOVE_PLACES, {"measure": "move", "bytes": moved}),
                 turn(ECHO, OURS, MOVE_PLACES, echo),
             ]
+        if name == BACKGROUND:
+            size = {"bytes": SMALL_BYTES if self.quick else BACKGROUND_BYTES}
+            return [
+                turn(OURS, OURS, MOVE_PLACES, {"measure": "steps_during", **size}),
+                turn(STILL, OURS, MOVE_PLACES, {"measure": "steps_still", **size}),
+            ]
         problem = PROBLEMS[name]
         constants = problem.small if self.quick else problem.constants
         command = {"measure": "steps", "program": name, "constants": constants}
@@ -150,6 +159,7 @@ class Arrays(Comparison):
         return [
             f"{medians_of(self.rounds)}, {self.places} places and ranks; in brackets: ours over theirs",
             f"{MOVE}: from {MOVE_PLACES // 2} to {MOVE_PLACES} places; echo: of one array, there and back",
+            f"{BACKGROUND}: a step on {MOVE_PLACES // 2} places while an array is copied to {MOVE_PLACES}, and without",
             *look,
             *(f"{LABELS[who]} FAILED in {measure}: {reason}" for (measure, who), reason in self.failures.items()),
         ]
@@ -165,6 +175,8 @@ class Arrays(Comparison):
 def _quantity(name: str) -> Quantity:
     if name == MOVE:
         return Quantity("bytes_per_s", "bytes of an array that move in a grow", "B/s", (Goal(">=", 0.7, ECHO),))
+    if name == BACKGROUND:
+        return Quantity("step_s", "a step during a copy in the background", "s", (Goal("<=", 1.1, STILL),))
     return Quantity("per_s", f"{PROBLEMS[name].title}, steps", "1/s", (Goal(">=", 0.95, RIGID),))
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 from ..compare.contender import Answer, Channel, Command, echo_rate, same
 
 EXAMPLES: Final = Path(__file__).parents[2] / "docs" / "examples"
+_WARM_STEPS: Final = 20
+_STEPS: Final = 100
 _LOOK_S: Final = 0.002
 """Ranks without a command sleep for so long; a receive that blocks would take a core from the other contender."""
 
@@ -33,6 +35,8 @@ def _serve(channel: Channel) -> None:
         {
             "steps": _steps,
             "move": _move,
+            "steps_during": partial(_background, during=True),
+            "steps_still": partial(_background, during=False),
             "echo": partial(echo_rate, lambda array: apgas.at(other, same, array)),
         }
     )
@@ -66,6 +70,50 @@ def _move(command: Command) -> Answer:
     seconds = time.perf_counter() - began_s
     rows = sum(move.end - move.first for move in layout.moves(before, array.layout))
     return {"bytes_per_s": 8192 * rows / seconds}
+
+
+def _background(command: Command, *, during: bool) -> Answer:
+    """Time steps on the first half of the places, while a constant array is copied to all of them, or is not.
+
+    The array and the steps are the same in both cases, and the mean is taken over as many steps, at least.
+    """
+    import apgas
+    from apgas import arrays
+    from apgas.arrays.spread import spread_of_program
+
+    spread, places = spread_of_program(), apgas.places()
+    matrix = arrays.from_function(lambda i, j: i + j, (int(command["bytes"]) // 8192, 1024)).freeze()
+    vector = arrays.from_function(lambda i: i, 200_000)
+    spread.over(places[: len(places) // 2])
+    times_s: list[float] = []
+
+    def step() -> None:
+        began_s = time.perf_counter()
+        arrays.map_blocks(_average, vector, vector.halo(1))
+        times_s.append(time.perf_counter() - began_s)
+
+    for _ in range(_WARM_STEPS):
+        step()
+    times_s.clear()
+    while len(times_s) < _STEPS:
+        if not during:
+            step()
+            continue
+        ahead = spread.begin(places)
+        assert ahead is not None, "the array is constant"
+        with apgas.finish():
+            copied = apgas.async_(spread.copy, ahead)
+            while not copied.done():
+                step()
+        spread.give_up(ahead)
+    del matrix
+    spread.over(places)
+    return {"step_s": sum(times_s) / len(times_s)}
+
+
+def _average(own: Any, near: Any) -> None:
+    for _ in range(10):
+        own.local = (near.padded[:-2] + near.padded[2:]) / 2
 
 
 def rigid() -> None:

@@ -39,8 +39,8 @@ def turn(p, r, beta):
 
 
 def main(orders: str = "0:+2,0.1:-1") -> None:
-    columns = arrays.from_function(lambda row, k: entry(row, k)[0], (ROWS, 27), np.int64)
-    values = arrays.from_function(lambda row, k: entry(row, k)[1], (ROWS, 27))
+    columns = arrays.from_function(lambda row, k: entry(row, k)[0], (ROWS, 27), np.int64).freeze()
+    values = arrays.from_function(lambda row, k: entry(row, k)[1], (ROWS, 27)).freeze()
     x, ap = arrays.zeros(ROWS), arrays.zeros(ROWS)
     r, p = (arrays.from_function(lambda row: np.sin(0.001 * row), ROWS) for _ in range(2))
     rr = arrays.reduce_blocks(lambda r: r.local @ r.local, r)

@@ -25,7 +25,7 @@ def assign(points: arrays.Block, centres):
 
 
 def main(orders: str = "0:+2,0.1:-1") -> None:
-    points = arrays.from_function(coordinate, (POINTS, DIMENSIONS))
+    points = arrays.from_function(coordinate, (POINTS, DIMENSIONS)).freeze()
     centres = coordinate(np.arange(GROUPS)[:, np.newaxis], np.arange(DIMENSIONS)[np.newaxis])
     for step in arrays.steps(STEPS):
         if step == 1 and orders:

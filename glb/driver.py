@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import apgas
+from apgas.malleability.handler import Companion
+from apgas.runtime.malleable import register_companion
 from glb import affinity
 from glb.bag import Bag, Result
 from glb.books import Archive, Keeping, archive_of_job, mark_of
@@ -167,7 +169,7 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
 
 def _register(elastic: Elastic) -> None:
     try:
-        apgas.define_malleable_handler(elastic)
+        register_companion(elastic)
     except apgas.UsageError as error:
         raise apgas.UsageError(f"{error}; glb registers its own: give yours to glb.set_user_handler instead") from None
 
@@ -294,11 +296,12 @@ LOOK_EVERY_S: Final = 0.1
 """How often an order that waits for a computation looks whether it is still wanted."""
 
 
-class Elastic(apgas.MalleableHandler):
+class Elastic(Companion):
     """Registered once per program, by the first computation.
 
     Every change of a computation's members, its beginning and its end exclude each other (``changing``), so a resize
-    that overlaps the end finds either a running computation or none. Between computations ``pre*`` waits.
+    that overlaps the end finds either a running computation or none. Between computations ``pre*`` waits, but not where
+    the handler accompanies another one.
 
     Attributes:
         changing: Held while members change; notified when ``current`` does.
@@ -366,6 +369,13 @@ class Elastic(apgas.MalleableHandler):
                 return []
             self._leaving.update(leavers)
         return leavers
+
+    def evacuate(self, places: Sequence[apgas.Place]) -> None:
+        """Move the work off places that another handler has chosen; computations that begin now do without them."""
+        with self.changing:
+            if self.current is not None and (leavers := [place for place in places if place in self.current.members]):
+                self.current.release(leavers)
+            self._leaving.update(places)
 
     def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         """The leavers are gone; everything was moved before."""

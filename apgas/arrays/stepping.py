@@ -12,7 +12,7 @@ from apgas.arrays.spread import Ahead, Spread, spread_of_program
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines
 from apgas.errors import ApgasError, UsageError
-from apgas.malleability.handler import MalleableHandler
+from apgas.malleability.handler import Leader
 from apgas.runtime.api import places
 from apgas.runtime.driver import PlaceState
 from apgas.runtime.malleable import (
@@ -80,10 +80,15 @@ def _between(count: int | None, *, copies: bool) -> Iterator[int]:
         progress(step + 1, count, "steps")
 
 
-class _Stepping(MalleableHandler):
-    """The handler: moves rows off those who leave, and gives some to those who come."""
+class _Stepping(Leader):
+    """The handler: moves rows off those who leave, and gives some to those who come.
+
+    Others move what they have before a shrink moves the rows, for an order that is given up meanwhile ends a wait for a
+    step, and rows could not move back.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self._spread: Spread | None = None
 
     def register(self) -> None:
@@ -116,21 +121,21 @@ class _Stepping(MalleableHandler):
         leavers: list[Place] = []
         for node in sorted(nodes()[1:], key=lambda node: (wished.isdisjoint(node), -node[0].id)):
             leavers += node if len(leavers) < nb_places else []
-        self._move_to([place for place in places() if place not in leavers])
+        staying = [place for place in places() if place not in leavers]
+        self.evacuate(leavers, lambda: self._move_to(staying))
         return leavers
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:
-        """They have left."""
-
-    def shrinkAborted(self, _: Sequence[Place]) -> None:
+    def shrinkAborted(self, stay: Sequence[Place]) -> None:
         """Give those who stay rows again."""
+        super().shrinkAborted(stay)
         self._move_to(places())
 
     def preGrow(self, nb_places: int) -> None:
         """Nothing needs to be prepared."""
 
-    def postGrow(self, _: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
+    def postGrow(self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
         """Give the newcomers rows."""
+        super().postGrow(nb_places, continued_places, new_places)
         self._move_to([*continued_places, *new_places])
 
 

@@ -12,13 +12,13 @@ from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
 from apgas.errors import ApgasError, UsageError
 from apgas.futures.pool import Pool
-from apgas.malleability.handler import MalleableHandler
+from apgas.malleability.handler import Companion
 from apgas.runtime import program
 from apgas.runtime.driver import PlaceState, keep_driver, required_driver
 from apgas.runtime.malleable import (
-    define_malleable_handler,
     nodes,
     offer_shrink,
+    register_companion,
     request_grow,
     resizes,
     schedule_orders,
@@ -33,7 +33,7 @@ _IDLE_LOOKS: Final = 6
 """How many of these in a row have to find places without work before some leave."""
 
 
-class Elastic(MalleableHandler):
+class Elastic(Companion):
     """The handler of a program with executors: registered by the first one, and of use to the one that is open.
 
     Attributes:
@@ -44,7 +44,8 @@ class Elastic(MalleableHandler):
         self.pool: Pool | None = None
         self._own = False
         self._growing = 0  # orders of ours to grow that have not ended
-        self._registered = False
+        self._registered = self._accompanies = False
+        self._leaving: set[int] = set()
         self._ended = threading.Condition()
         self._resizing = threading.Lock()
         self._adapting: threading.Event | None = None
@@ -61,7 +62,7 @@ class Elastic(MalleableHandler):
         if not self._registered:
             # with a handler of the program's own, that one decides who leaves
             with suppress(UsageError):
-                define_malleable_handler(self, deadlines=Deadlines(pre_s=86_400.0))
+                self._accompanies = register_companion(self, deadlines=Deadlines(pre_s=86_400.0))
             self._registered = True
         pool.on_loss = self._replace if own else None
         pool.add(self.places())
@@ -73,7 +74,8 @@ class Elastic(MalleableHandler):
 
     def places(self) -> list[Place]:
         """The places that run tasks."""
-        return [place for place in required_driver().places() if place.id or not self._own]
+        there = [place for place in required_driver().places() if place.id or not self._own]
+        return [place for place in there if place.id not in self._leaving]
 
     def standing(self) -> tuple[int, int]:
         """How many places run tasks, and how many resizes there were."""
@@ -90,6 +92,11 @@ class Elastic(MalleableHandler):
         """
         if count < 1:
             raise ValueError(f"places must be at least 1, not {count}")
+        if self._accompanies:
+            raise UsageError(
+                "a program with arrays is resized between its steps, for which this call would wait in vain: "
+                "let the executor adapt, or give orders with apgas.schedule_orders"
+            )
         self._stop_adapting()
         self._resize(count)
 
@@ -174,23 +181,37 @@ class Elastic(MalleableHandler):
             return [place for node in chosen for place in by_node[node]]
         ids = {node: [place.id for place in places] for node, places in by_node.items()}
         leavers = [place for node in pool.choose(count, ids, wished) for place in by_node[node]]
+        if self._emptied(pool, leavers):
+            return leavers
+        self.shrinkAborted(leavers)
+        return []
+
+    def evacuate(self, places: Sequence[Place]) -> None:
+        """Wait until what places have to do is done or handed back, or the order is given up."""
+        self._leaving.update(place.id for place in places)
+        if self.pool is not None:
+            self._emptied(self.pool, places)
+
+    def _emptied(self, pool: Pool, leavers: Sequence[Place]) -> bool:
+        """Whether they have nothing to do any more; False if the order is given up before."""
         settled = pool.leave([place.id for place in leavers])
         known = len(resizes())
         while True:
             with suppress(TimeoutError):
                 settled.result(_LOOK_S)
-                return leavers
+                return True
             if any(record.outcome == "aborted" for record in resizes()[known:]):
-                self.shrinkAborted(leavers)
-                return []
+                return False
 
     def postShrink(self, _: int, removed_places: Sequence[Place]) -> None:
         """They have left."""
+        self._leaving.difference_update(place.id for place in removed_places)
         if self.pool is not None:
             self.pool.left(place.id for place in removed_places)
 
     def shrinkAborted(self, places: Sequence[Place]) -> None:
         """Let them work again."""
+        self._leaving.difference_update(place.id for place in places)
         if self.pool is not None:
             self.pool.stay(place.id for place in places)
 

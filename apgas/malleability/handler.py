@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from apgas.core.identity import Place
@@ -90,3 +90,70 @@ class MalleableHandler(ABC):
         Args:
             record: The order and its outcome, as in ``apgas.resizes``.
         """
+
+
+class Companion(MalleableHandler):
+    """The handler of a library, which registers it; or it accompanies another one, a ``Leader``, in the same program.
+
+    Then that one chooses who leaves, and ``evacuate`` takes the place of ``preShrink``. ``preGrow`` is not called.
+    """
+
+    @abstractmethod
+    def evacuate(self, places: Sequence[Place]) -> None:
+        """Move tasks off places that are to leave; ``shrinkAborted`` or ``postShrink`` follows.
+
+        Args:
+            places: They.
+        """
+
+
+class Leader(MalleableHandler):
+    """A handler that libraries may accompany: it has them evacuate the places that it chooses.
+
+    Attributes:
+        companions: Their handlers.
+    """
+
+    def __init__(self) -> None:
+        self.companions: list[Companion] = []
+
+    def evacuate(self, leavers: Sequence[Place], last: Callable[[], object]) -> None:
+        """Have companions move tasks off ``leavers``, then do what is the leader's own part in it.
+
+        Args:
+            leavers: The places.
+            last: That part. If it fails nothing has come of it.
+
+        Raises:
+            BaseException: What it or a companion raised; the leavers are back at work.
+        """
+        asked: list[Companion] = []
+        try:
+            for companion in self.companions:
+                asked.append(companion)
+                companion.evacuate(leavers)
+            last()
+        except BaseException:
+            for companion in asked:
+                companion.shrinkAborted(leavers)
+            raise
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:
+        """Pass it on."""
+        for companion in self.companions:
+            companion.postShrink(nb_places, removed_places)
+
+    def shrinkAborted(self, places: Sequence[Place]) -> None:
+        """Pass it on."""
+        for companion in self.companions:
+            companion.shrinkAborted(places)
+
+    def postGrow(self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
+        """Pass it on."""
+        for companion in self.companions:
+            companion.postGrow(nb_places, continued_places, new_places)
+
+    def orderEnded(self, record: ResizeRecord) -> None:
+        """Pass it on."""
+        for companion in self.companions:
+            companion.orderEnded(record)

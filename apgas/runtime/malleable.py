@@ -11,7 +11,7 @@ from apgas.core.identity import Place
 from apgas.core.resize import Bounds, Deadlines, Estimate, Kind, ResizeRecord, samples_of
 from apgas.core.resize import estimate as estimate_from
 from apgas.errors import UsageError
-from apgas.malleability.handler import MalleableHandler
+from apgas.malleability.handler import Companion, MalleableHandler
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver, PlaceState, required_driver, working_for
 from apgas.runtime.program import program
@@ -71,6 +71,25 @@ def define_malleable_handler(
         raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
     bounds = Bounds(min_nodes, max_nodes)
     program().resizing.define(handler, deadlines or Deadlines(), bounds, places_per_node)
+
+
+def register_companion(companion: Companion, *, deadlines: Deadlines | None = None) -> bool:
+    """(place 0, library) Register the handler of a library, or let it accompany that of another one.
+
+    Args:
+        companion: The handler.
+        deadlines: As for ``define_malleable_handler``.
+
+    Returns:
+        Whether it accompanies another one.
+
+    Raises:
+        UsageError: As for ``define_malleable_handler``, where the program's handler takes no companions.
+    """
+    if program().resizing.accompany(companion):
+        return True
+    define_malleable_handler(companion, deadlines=deadlines)
+    return False
 
 
 def disable_malleable_handler() -> None:

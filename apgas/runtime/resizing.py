@@ -38,7 +38,7 @@ from apgas.errors import CancelledError, UsageError
 from apgas.malleability import core_ids
 from apgas.malleability import orders as o
 from apgas.malleability.core_ids import CoreIds
-from apgas.malleability.handler import MalleableHandler
+from apgas.malleability.handler import Companion, Leader, MalleableHandler
 from apgas.malleability.orders import Workers
 from apgas.runtime import context, logs, serialization
 from apgas.runtime.calibration import Calibration
@@ -163,6 +163,14 @@ class Resizing:
             self._machine.enable()
             nodes = self._machine.nodes.names()
         self._send(o.Ready(nodes))
+
+    def accompany(self, companion: Companion) -> bool:
+        """Let the handler of a library accompany the program's; False if that takes no companions, or there is none."""
+        with self.driver.lock:
+            leads = isinstance(self._handler, Leader)
+            if isinstance(self._handler, Leader):
+                self._handler.companions.append(companion)
+        return leads
 
     @property
     def takes_orders(self) -> bool:

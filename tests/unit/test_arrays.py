@@ -10,6 +10,7 @@ import pickle
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -20,12 +21,15 @@ import pytest
 from numpy.typing import NDArray
 
 import apgas
+import glb
 from apgas import arrays
 from apgas.arrays.block import Held
-from apgas.arrays.spread import Pace
+from apgas.arrays.spread import Pace, spread_of_program
 from apgas.errors import ApgasError, UsageError
+from apgas.futures import MalleableExecutor
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
+from glb.testing import Numbers, Total
 
 jacobi: Any = import_module("jacobi")  # an example of the documentation
 
@@ -780,6 +784,112 @@ def test_rows_come_back_when_a_shrink_is_aborted(apgas_job: MakeJob, monkeypatch
 
 def linger(until: apgas.PlaceLocal[threading.Event]) -> None:
     assert until.get().wait(60)
+
+
+# beside tasks ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_glb_and_an_executor_work_in_the_same_job(apgas_job: MakeJob, seed: int) -> None:
+    rng = random.Random(seed)
+    orders = 5
+
+    def main() -> None:
+        table = arrays.from_function(lambda i: i, 20).freeze()
+        numbers = arrays.from_function(lambda i: i, 20)
+        pool = None
+        with contextlib.ExitStack() as stack:
+            for step in arrays.steps():
+                if pool is None:
+                    pool = stack.enter_context(MalleableExecutor())
+                tasks = [pool.submit(pow, task, 2) for task in range(30)]
+                outcome = glb.compute(Numbers([1], 400), Total, glb.Config(workers=1, granularity=10, seed=step))
+                assert outcome.result.done == Counter(range(1, 400))
+                assert {*outcome.places} >= {0}
+                arrays.map_blocks(note, numbers, 1.0)
+                assert [task.result(20) for task in tasks] == [task**2 for task in range(30)]
+                assert table.gather().tolist() == list(range(20))
+                assert np.array_equal(numbers.gather(), (np.arange(20.0) + 1) * 2 ** (step + 1) - 1)
+                if step > 6 and len(apgas.resizes()) == orders:
+                    break
+            refused(lambda: pool.resize(2), "resized between its steps")
+            tasks = [pool.submit(where, 0.01) for _ in range(60)]
+            assert {task.result(20) for task in tasks} == {place.id for place in apgas.places()}
+        last = glb.compute(Numbers([1], 400), Total, glb.Config(workers=1, granularity=10))
+        assert {*last.places} == {place.id for place in apgas.places()}
+
+    job = apgas_job(main, places=rng.randint(2, 3))
+    for _ in range(orders):
+        resize = job.grow if rng.random() < 0.5 else job.shrink
+        resize(rng.randint(1, 2), at_progress=rng.randint(1, 6))
+    job.run()
+    assert set(job.outcomes) <= {"done", "refused"}
+    assert "done" in job.outcomes
+
+
+def where(seconds: float) -> int:
+    time.sleep(seconds)
+    return apgas.here().id
+
+
+def test_tasks_go_on_where_rows_were_to_leave(apgas_job: MakeJob) -> None:
+    """An order that is taken back while it waits for a step: the executor and the balancer have all places again."""
+
+    def main() -> None:
+        array = arrays.from_function(lambda i: i, 12)
+        steps = arrays.steps(2)
+        next(steps)
+        with MalleableExecutor() as pool:
+            assert pool.submit(where, 0.0).result(20) in range(3)
+            order = job.shrink(1)
+            until_s = time.monotonic() + 20
+            while not order.deferred:
+                assert time.monotonic() < until_s
+                time.sleep(0.01)
+            order.withdraw()
+            assert order.wait().outcome == "aborted"
+            found: set[int] = set()
+            while len(found) < 3:
+                assert time.monotonic() < until_s
+                found |= {task.result(20) for task in [pool.submit(where, 0.01) for _ in range(12)]}
+        next(steps)
+        outcome = glb.compute(Numbers([1], 400), Total, glb.Config(workers=1, granularity=10))
+        assert {*outcome.places} == {0, 1, 2}
+        assert owners_of(array) == [0, 1, 2]
+
+    job = apgas_job(main, places=3)
+    job.run()
+    assert job.outcomes == ["aborted"]
+
+
+def test_copies_count_as_long_as_no_rows_move(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        table = arrays.from_function(lambda i: i, 12).freeze()
+        spread = spread_of_program()
+        ahead = spread.begin(apgas.places()[:2])
+        assert ahead is not None
+        spread.copy(ahead)
+        spread.over(apgas.places())  # lets go of what has come
+        spread.over(apgas.places()[:2], ahead)
+        assert owners_of(table) == [0, 1]
+        assert table.gather().tolist() == list(range(12))
+
+    on_places(apgas_job, main)
+
+
+def test_kept_rows_stay_in_memory_that_they_fill_half_of() -> None:
+    held = Held((), float)
+    held.expect(1, [(0, 100)])
+    held.take(1, 0, np.arange(100.0))
+    held.settle(1)
+    first = held.local
+    for move, ranges, same in ((2, (10, 70), True), (3, (10, 60), True), (4, (20, 60), False)):
+        held.expect(move, [ranges])
+        for start, rows in held.parts([ranges]):
+            held.take(move, start, rows)
+        held.settle(move)
+        assert held.local.tolist() == list(range(*ranges))
+        assert np.may_share_memory(held.local, first) == same
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ class _Stepping(Leader):
             try:
                 define_malleable_handler(self, deadlines=Deadlines(pre_s=_A_STEP_S, post_s=_A_STEP_S))
             except UsageError as error:
-                text = f"arrays.steps registers a handler of the arrays, and the program has one: {error}"
+                text = (
+                    "arrays.steps registers a handler of the arrays, and the program has one; "
+                    f"with glb and executors, arrays.steps is called first: {error}"
+                )
                 raise UsageError(text) from None
             self._spread = spread
 

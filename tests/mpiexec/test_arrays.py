@@ -41,6 +41,16 @@ def test_rows_of_a_killed_place_come_back(leftovers: Leftovers) -> None:
     assert (done.rc, done.out) == (0, "[0, 3] True\n"), done.err
 
 
+def test_glb_and_an_executor_work_in_the_same_job(leftovers: Leftovers) -> None:
+    together = ROOT / "tests" / "mpiexec" / "programs" / "together.py"
+    orders = "0:+2,0:-1,0:+1,0:-2"
+    command: list[str | Path] = [sys.executable, "-m", "apgas.launch", "-n", "2", sys.executable, together, orders]
+    with start_job(command) as job:
+        done = job.wait()
+    leftovers.check(done.mark)
+    assert (done.rc, done.out, done.err) == (0, "True 2 True\ndone done done done\n", "")
+
+
 PROGRAMS = ("jacobi", "conjugate_gradient", "k_means", "n_body")
 
 

@@ -30,6 +30,20 @@ then raises, and arrays are without copies from there on. Place 0 needs no neigh
 
 A resize moves rows between two operations, and takes a new version before leavers are released: no version depends on a
 place that may leave.
+
+Constant arrays are copied while steps go on
+--------------------------------------------
+
+Rows of an array that is constant are the same at every moment, so they may be read at any moment, by another thread than
+that of ``main``, and kept at their new owners beside what these hold. Each move has a number, under which a place keeps
+what has come; nothing else is changed before the switch, between two steps. The copies then count if
+
+1. all have been made: the ``finish`` around the copying has fired without an error;
+2. no rows have moved since, by another resize or a recovery: the last number that was given is still that of the move;
+3. the layouts that are wanted now are those that were planned: no place has been lost meanwhile.
+
+Else, and for arrays that were made or became constant in between, all rows are sent at the switch, as those of other
+arrays are.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
     """(place 0) Number the steps of a loop, and let the program grow and shrink between them.
 
     The first call registers a malleable handler for the program. When an order of the scheduler comes, the rows of all
-    arrays move before the next step; within a step, everything stays where it is. Each step is reported as progress.
+    arrays move before the next step; within a step, everything stays where it is. Constant arrays (``array.freeze()``)
+    are copied while steps go on, and the others move when that is done. Each step is reported as progress.
     An order that comes after the loop waits for the next loop, or for the end of the program.
 
     Args:

@@ -34,9 +34,9 @@ place that may leave.
 Constant arrays are copied while steps go on
 --------------------------------------------
 
-Rows of an array that is constant are the same at every moment, so they may be read at any moment, by another thread than
-that of ``main``, and kept at their new owners beside what these hold. Each move has a number, under which a place keeps
-what has come; nothing else is changed before the switch, between two steps. The copies then count if
+Rows of a constant array are the same at every moment, so they may be read at any moment, by another thread than that of
+``main``, and kept at their new owners beside what these hold. Each move has a number, under which a place keeps what
+has come; nothing else is changed before the switch, between two steps. The copies then count if
 
 1. all have been made: the ``finish`` around the copying has fired without an error;
 2. no rows have moved since, by another resize or a recovery: the last number that was given is still that of the move;

@@ -797,11 +797,9 @@ def test_glb_and_an_executor_work_in_the_same_job(apgas_job: MakeJob, seed: int)
     def main() -> None:
         table = arrays.from_function(lambda i: i, 20).freeze()
         numbers = arrays.from_function(lambda i: i, 20)
-        pool = None
-        with contextlib.ExitStack() as stack:
-            for step in arrays.steps():
-                if pool is None:
-                    pool = stack.enter_context(MalleableExecutor())
+        steps = arrays.steps()
+        with MalleableExecutor() as pool:
+            for step in steps:
                 tasks = [pool.submit(pow, task, 2) for task in range(30)]
                 outcome = glb.compute(Numbers([1], 400), Total, glb.Config(workers=1, granularity=10, seed=step))
                 assert outcome.result.done == Counter(range(1, 400))

@@ -90,7 +90,7 @@ class Pace(NamedTuple):
     rest: float
 
 
-_AT_ONCE: Final = Pace(portion_bytes=16 << 20, under_way=2, rest=0.0)
+_AT_ONCE: Final = Pace(portion_bytes=4 << 20, under_way=4, rest=0.0)
 _IN_BACKGROUND: Final = Pace(portion_bytes=1 << 20, under_way=1, rest=3.0)
 """What steps send waits behind one portion at most, and three quarters of a place's time are theirs."""
 

@@ -81,7 +81,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-SHORT = 12
+SHORT = 25
 """A table of more rows is closed until a reader opens it."""
 
 

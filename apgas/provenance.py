@@ -48,6 +48,34 @@ def commit(folder: Path) -> str | None:
     return None
 
 
+def unchanged(folder: Path) -> bool | None:
+    """Return whether the tracked files around ``folder`` are those of the commit, ``docs`` aside, which code may write.
+
+    Not for a program under MPI: git is started.
+
+    Returns:
+        None: There is no git, or no repository.
+    """
+    import subprocess
+
+    command = [
+        "git",
+        "-C",
+        str(folder),
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":/",
+        ":(exclude,top)docs",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return None if done.returncode else not done.stdout
+
+
 def _head(git: Path) -> str | None:
     head = (git / "HEAD").read_text(encoding="utf-8").strip()
     reference = head.removeprefix("ref: ")

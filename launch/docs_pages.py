@@ -1,19 +1,23 @@
 """Pages that mkdocs adds to those in docs: the project's papers, its notebooks, and the modules of the public API.
 
 mkdocs.yml names this file as a hook. Links of the papers, which are written for the project's root, are rewritten.
+Where a line is a link to a CSV file and nothing else, the table stands in its place.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = {
@@ -75,6 +79,34 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for name, data in pictures.items():
             files.append(File.generated(config, (page.parent / name).as_posix(), content=data))
     return files
+
+
+SHORT = 25
+"""A table of more rows is closed until a reader opens it."""
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: object) -> str:
+    """Puts the tables of results, which commands have written, in the place of the links to them."""
+    folder = (Path(config.docs_dir) / page.file.src_uri).parent
+
+    def table(link: re.Match[str]) -> str:
+        title, file = link[1], link[2]
+        rows = list(csv.reader((folder / file).read_text(encoding="utf-8").splitlines()))
+        lines = [f"<tr>{''.join(f'<td>{escape(shown(value))}</td>' for value in row)}</tr>" for row in rows]
+        lines[0] = lines[0].replace("td>", "th>")
+        opened = " open" * (len(rows) <= SHORT)
+        summary = f'<summary>{escape(title)} (<a href="{file}">{file}</a>)</summary>'
+        body = f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
+        return f'<details{opened}>{summary}<div class="md-typeset__scrollwrap">{body}</div></details>'
+
+    return re.sub(r"^\[([^\]]+)\]\(([\w./-]+\.csv)\)$", table, markdown, flags=re.MULTILINE)
+
+
+def shown(value: str) -> str:
+    """A value of a table for people: what has a fraction, to a hundredth, and from 100 on to a tenth."""
+    if not re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", value):
+        return value
+    return f"{float(value):,.{1 if abs(float(value)) >= 100 else 2}f}"
 
 
 def rendered(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:

@@ -62,7 +62,6 @@ class RealRunsOptions:
         ),
     ] = None
     repeat_failed: Annotated[bool, typer.Option("--repeat-failed", help="Do runs again in which a job failed.")] = False
-    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what --out holds.")] = False
     published: Annotated[
         bool, typer.Option("--published", help="The very batches of the paper, instead of such drawn; needs --data.")
     ] = False
@@ -106,6 +105,7 @@ class StudyOptions:
         Form | None,
         typer.Option("--rows", help="Form of the file of simulations.", show_default="parquet where pyarrow is"),
     ] = None
+    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what --out holds.")] = False
     real: RealRunsOptions
 
     def check(self, name: str, chosen: Entry) -> None:
@@ -120,6 +120,8 @@ class StudyOptions:
             raise CliError(f"--out {self.out}: this is a file", "a folder is to be written", "name another one")
         if self.scale == "tiny" and not chosen.tiny:
             raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
+        if self.report_only and not chosen.keeps:
+            raise CliError(f"{name} has no --report-only", "it reports what it has just run", "leave it out")
         if self.real.hosts is None and (self.real.launcher is not None or self.real.paced):
             hint = "give --hosts FILE, or leave it out"
             raise CliError("--launcher and --paced are about hosts", "none are named", hint)
@@ -144,6 +146,7 @@ class StudyOptions:
         words = ["malleable", "experiment", name, "--scale", self.scale, "--out", str(self.out)]
         words += [] if self.data is None else ["--data", str(self.data)]
         words += [] if self.rows is None else ["--rows", self.rows]
+        words += ["--report-only"] if self.report_only else []
         words += ["--published"] if self.real.published else []
         words += [] if self.real.second is None else ["--second", f"{self.real.second:g}"]
         if self.real.hosts is not None:
@@ -299,11 +302,12 @@ def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], StudyR
             from scheduler_bridge.experiments.sweep import Sweeping
 
             study = importlib.import_module(f"scheduler_bridge.experiments.{folder}.study")
-            how = Sweeping("full" if asked.scale == "full" else "small", asked.out, reporter, asked.rows)
+            scale: Literal["small", "full"] = "full" if asked.scale == "full" else "small"
+            how = Sweeping(scale, asked.out, reporter, asked.rows, report_only=asked.report_only)
             report: StudyReport = study.run(asked.data, how) if data else study.run(how)
             return report
 
-        return on_places(simulate, "--places", asked.places, asked.out)
+        return on_places(simulate, "--places", 1 if asked.report_only else asked.places, asked.out)
 
     return run
 
@@ -417,7 +421,7 @@ def _real_runs(asked: StudyOptions) -> StudyReport:
         site = Site(HostsConfig(real.hosts.absolute(), launcher_of(real.launcher or "ssh"), Rules()), real.paced)
     wanted = Asked(scale=asked.scale, data=asked.data, published=real.published, second_s=real.second, site=site)
     with _reference_data():
-        if real.report_only:
+        if asked.report_only:
             try:
                 return report(folder, wanted)
             except CalibrationError as error:
@@ -525,12 +529,14 @@ class Entry:
         run: Runs what is asked for.
         tiny: Whether it has the scale tiny.
         must_pass: Whether the command fails where its outcome has not passed.
+        keeps: Whether it keeps what it ran, so that this can be reported again.
         tables: How many of its tables are shown.
     """
 
     summary: str
     run: Callable[[StudyOptions], StudyReport]
     tiny: bool = False
+    keeps: bool = True
     must_pass: bool = False
     tables: int = 3
 
@@ -544,7 +550,7 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
         tables=6,
     ),
     "real-runs-simulated": Entry(
-        "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed_runs
+        "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed_runs, keeps=False
     ),
     "real-workloads": Entry(
         "the 2025 paper's supercomputers, simulated with more and more malleable jobs", _sweep("real_workloads")
@@ -560,7 +566,11 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
         tables=2,
     ),
     "sd-real": Entry(
-        "SD-Policy on real jobs that share nodes, which this machine emulates", _sd_real, tiny=True, must_pass=True
+        "SD-Policy on real jobs that share nodes, which this machine emulates",
+        _sd_real,
+        tiny=True,
+        keeps=False,
+        must_pass=True,
     ),
     "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", _sweep("ours")),
     "penalty": Entry(

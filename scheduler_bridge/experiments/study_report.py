@@ -1,19 +1,23 @@
-"""The report that an experiment ends in: tables, figures and remarks, as CSV, PNG and one HTML page."""
+"""The results that an experiment ends in, as CSV, PNG and one HTML page, and a note of where they come from."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import itertools
+import json
 import os
 import platform
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from apgas.provenance import commit, cpu_model, version
+from apgas.provenance import commit, cpu_model, unchanged, version
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.experiments.sweep import Origin, Row
 from scheduler_bridge.report.page import Cell, escape, inline, page, part, scrolling, table
@@ -79,6 +83,7 @@ class StudyReport:
         passed: Whether what the experiment claims holds.
         provenance: Where the numbers come from: seeds, versions, the machine.
         summary: What a terminal of 80 columns shows instead of the first tables; None: these fit.
+        data: The files of reference data that were read.
     """
 
     name: str
@@ -90,6 +95,17 @@ class StudyReport:
     passed: bool
     provenance: Mapping[str, str] = field(default_factory=dict)
     summary: DataTable | None = None
+    data: tuple[Path, ...] = ()
+
+
+def there(data: Path | None, names: Iterable[str]) -> tuple[Path, ...]:
+    """Those files of the reference data that are there.
+
+    Args:
+        data: The folder; None: none is given.
+        names: The files within it.
+    """
+    return () if data is None else tuple(path for name in names if (path := data / name).exists())
 
 
 def shown(value: Value) -> str:
@@ -103,8 +119,12 @@ def shown(value: Value) -> str:
             return str(value)
 
 
+NOTE: Final = "results.json"
+"""The file beside the results that says where they come from."""
+
+
 def write_report(report: StudyReport, folder: Path, *, reproduce: str) -> list[Path]:
-    """Write the tables as CSV, the figures as PNG, and ``report.html`` with all of them.
+    """Write the tables as CSV, the figures as PNG, ``report.html`` with all of them, and ``results.json``.
 
     Args:
         report: What was found.
@@ -115,7 +135,7 @@ def write_report(report: StudyReport, folder: Path, *, reproduce: str) -> list[P
         The files.
 
     Raises:
-        OSError: They cannot be written.
+        OSError: They cannot be written, or the reference data cannot be read.
     """
     from scheduler_bridge.report.charts import write_png
 
@@ -127,8 +147,11 @@ def write_report(report: StudyReport, folder: Path, *, reproduce: str) -> list[P
     for name, picture in report.figures.items():
         written.append(folder / f"{name}.png")
         write_png(picture.figure, written[-1])
-    written.append(folder / "report.html")
-    write_whole(written[-1], render(report, reproduce).encode())
+    note = origin_of(report, reproduce)
+    written += [folder / "report.html", folder / NOTE]
+    write_whole(written[-2], render(report, note).encode())
+    note["files"] = sorted(path.name for path in written[:-1])
+    write_whole(written[-1], f"{json.dumps(note, indent=2, ensure_ascii=False)}\n".encode())
     return written
 
 
@@ -141,12 +164,12 @@ _LONG: Final = 30
 """Texts of more characters have a wide column, also on a narrow screen."""
 
 
-def render(report: StudyReport, reproduce: str) -> str:
+def render(report: StudyReport, note: Mapping[str, Any]) -> str:
     """Write the page.
 
     Args:
         report: What was found.
-        reproduce: The command that leads here.
+        note: Where it comes from, see ``origin_of``.
     """
     body = Template(part("page.html", _HERE)).substitute(
         title=escape(report.title),
@@ -155,8 +178,8 @@ def render(report: StudyReport, reproduce: str) -> str:
         figures="\n".join(_figure(name, picture) for name, picture in report.figures.items()),
         remarks=_remarks(report.remarks),
         tables="\n".join(map(_table, report.tables)),
-        provenance=_provenance({**report.provenance, **here()}),
-        reproduce=escape(reproduce),
+        provenance=_provenance(note["from"]),
+        reproduce=escape(note["command"]),
     )
     return page(report.title, body, part("page.css", _HERE))
 
@@ -191,14 +214,14 @@ def _cell(value: Value) -> Cell:
     return Cell(text, number, "long" if len(text) > _LONG else "")
 
 
-def _provenance(facts: Mapping[str, str]) -> str:
-    rows = [[Cell(name), Cell(value)] for name, value in facts.items()]
+def _provenance(facts: Mapping[str, Any]) -> str:
+    rows = [[Cell(name), Cell(_in_words(value))] for name, value in facts.items()]
     return scrolling(table("table-provenance", "Seeds, versions, machine.", ("What", "Value"), rows), "Provenance")
 
 
 # Where the numbers come from -----------------------------------------------------------------------------------------
 
-_PACKAGES: Final = ("numpy", "matplotlib")
+_PACKAGES: Final = ("malleable-apgas", "numpy", "matplotlib")
 
 
 def of_rows(rows: Sequence[Row]) -> dict[str, str]:
@@ -215,14 +238,65 @@ def of_rows(rows: Sequence[Row]) -> dict[str, str]:
     return facts
 
 
-def here() -> dict[str, str]:
-    """Describe this process, which makes the report: versions, the commit, the machine."""
-    known = [f"{name} {found}" for name in _PACKAGES if (found := version(name))]
-    ours = _project(version("malleable-apgas") or "", commit(Path(__file__).parent) or "")
+def origin_of(report: StudyReport, command: str) -> dict[str, Any]:
+    """Say where results come from, for ``results.json`` and the page.
+
+    Args:
+        report: What was found, in this process or by simulations and runs that were kept.
+        command: That leads here.
+
+    Returns:
+        The experiment, the command, the verdict, how many claims have which, and ``from``: what the study says of its
+        simulations or runs, the digests of the reference data, and this process: day, commit, versions, machine.
+
+    Raises:
+        OSError: The reference data cannot be read.
+    """
     return {
-        "reported with": f"{ours}, Python {platform.python_version()}, {', '.join(known)}",
-        "reported on": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "experiment": report.name,
+        "command": command,
+        "verdict": report.verdict,
+        "claims": _words(report.tables),
+        "from": {
+            **report.provenance,
+            "data": {path.name: f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in report.data},
+            **here(),
+        },
     }
+
+
+def _words(tables: Iterable[DataTable]) -> dict[str, int]:
+    """How many claims have which verdict."""
+    claims = [data for data in tables if data.name == "claims"]
+    return dict(Counter(str(row[data.columns.index("verdict")]) for data in claims for row in data.rows))
+
+
+def here() -> dict[str, Any]:
+    """Describe this process, which makes the report: the day, the commit, versions, the machine.
+
+    ``unchanged`` says whether the code is that of the commit, and is null outside of a checkout.
+    """
+    folder = Path(__file__).parent
+    packages = {name: found for name in _PACKAGES if (found := version(name))}
+    return {
+        "reported on": datetime.now(UTC).date().isoformat(),
+        "commit": commit(folder),
+        "unchanged": unchanged(folder),
+        "versions": {"python": platform.python_version(), **packages},
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+    }
+
+
+def _in_words(value: object) -> str:
+    match value:
+        case Mapping():
+            return ", ".join(f"{name} {found}" for name, found in value.items()) or "none"
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "outside of a checkout"
+        case _:
+            return str(value)
 
 
 def listed(seeds: Iterable[int]) -> str:

@@ -208,6 +208,7 @@ class Sweeping:
         reporter: Called with how far it is.
         form: Of the finished file; None: Parquet where it can be written, else CSV.
         seeds: Other seeds than those of the plan.
+        report_only: Whether nothing is simulated, and the rows are those that are kept.
     """
 
     scale: Scale
@@ -215,20 +216,32 @@ class Sweeping:
     reporter: Reporter = lambda _: None
     form: Form | None = None
     seeds: tuple[int, ...] | None = None
+    report_only: bool = False
 
     def seeds_of(self, plan: Mapping[Scale, tuple[int, ...]]) -> tuple[int, ...]:
         """The seeds that were asked for, or else those of a plan."""
         return plan[self.scale] if self.seeds is None else self.seeds
 
     def rows(self, cells: Iterable[Cell], simulate: Callable[[Cell], Figures], columns: Sequence[str]) -> list[Row]:
-        """Simulate what is not known yet; see ``sweep``.
+        """Simulate what is not known yet, see ``sweep``; or give the rows that are kept, of some of the cells.
 
         Raises:
-            SweepFileError: The file cannot be gone on with.
+            SweepFileError: The file cannot be gone on with, or holds nothing to report.
             OSError: It cannot be read or written.
         """
         file = None if self.out is None else self.out / f"cells-{self.scale}.{self.form or default_form()}"
+        if self.report_only:
+            return _kept(cells, columns, file)
         return sweep(cells, simulate, columns, file=file, reporter=self.reporter)
+
+
+def _kept(cells: Iterable[Cell], columns: Sequence[str], file: Path | None) -> list[Row]:
+    if file is None or not any(file.with_suffix(form).exists() for form in (".csv", ".parquet")):
+        raise SweepFileError(f"there is no {file or 'file of simulations'} to report")
+    with RowFile(file, columns) as kept:
+        known = [cell for cell in dict.fromkeys(cells) if cell in kept.found]
+        kept.finish(known)
+        return [kept.found[cell] for cell in known]
 
 
 # Simulations that several experiments have in common -----------------------------------------------------------------

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import csv
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -105,6 +108,37 @@ def test_all_that_the_architecture_names_exists() -> None:
     symbols = re.findall(r"`([\w/]+/\w+\.py)::([\w.]+)`", text)
     assert len(symbols) > 20
     assert [(file, name) for file, name in symbols if not defines(ROOT / file, name)] == []
+
+
+RESULTS = ROOT / "docs" / "results"
+FOLDERS = sorted(path.parent.name for path in RESULTS.glob("*/results.json"))
+KEPT = ("results.json", "report.html", "records.tar.xz", "cells-full.csv")
+"""What lies beside the files of a report; the page is not kept in the repository."""
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_results_are_the_files_that_their_command_wrote(folder: str) -> None:
+    note = json.loads((RESULTS / folder / "results.json").read_text(encoding="utf-8"))
+    there = {path.name for path in (RESULTS / folder).iterdir()}
+    assert {*note["files"], *KEPT} == there | set(KEPT)
+    assert f" --out docs/results/{folder}" in note["command"]
+    assert note["from"]["unchanged"] is True
+    if note["claims"]:
+        with (RESULTS / folder / "claims.csv").open(encoding="utf-8", newline="") as file:
+            assert Counter(row["verdict"] for row in csv.DictReader(file)) == note["claims"]
+
+
+def test_the_page_counts_the_claims_as_the_results_do() -> None:
+    text = (RESULTS / "simulations.md").read_text(encoding="utf-8")
+    counted = re.findall(r"\]\(([\w-]+)/results\.json\) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    notes = {folder: json.loads((RESULTS / folder / "results.json").read_text(encoding="utf-8")) for folder in FOLDERS}
+    claims = {folder: note["claims"] for folder, note in notes.items() if note["claims"]}
+    del claims["real-runs-published"]  # one seed of ten, which is not counted
+    found = {}
+    for folder, known in claims.items():
+        words = [known.get(word, 0) for word in ("held", "right direction", "differs")]
+        found[folder] = [sum(words), *words]
+    assert {folder: list(map(int, numbers)) for folder, *numbers in counted} == found
 
 
 def test_the_papers_are_short() -> None:

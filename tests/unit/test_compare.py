@@ -68,7 +68,7 @@ def test_all_are_simulated_once(trace: Path, tmp_path: Path, capsys: pytest.Capt
         for policy in ("easy", "min", "best-use patience=0")
     }
     assert {path.name for path in out.iterdir()} == {
-        "comparison.csv", "comparison.png", "report.html", "simulations.parquet"
+        "comparison.csv", "comparison.png", "report.html", "results.json", "simulations.parquet"
     }  # fmt: skip
     workload = Workload.from_swf(trace)
     for share, policy, seed in ((0, "easy", 1), (50, "min", 2)):

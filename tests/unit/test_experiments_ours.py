@@ -124,7 +124,12 @@ def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(report.tables[1].rows) == len(OTHERS)
     assert len(report.tables[2].rows) == len(WITHOUT)
     assert any("Theta, Cori Haswell, Cori KNL" in remark for remark in report.remarks)
-    assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
+    assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {
+        ".csv",
+        ".png",
+        ".html",
+        ".json",
+    }
     monkeypatch.setattr(study, "simulated", lambda *_: pytest.fail("again"))
     assert run(None, how, grid=grid, workloads=[TINY]).tables == report.tables
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -9,11 +13,22 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from matplotlib.figure import Figure
+from support import ROOT
 from support.outlines import fetches, outline
 
+from apgas.provenance import commit, unchanged
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments import study_report
-from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, listed, of_rows, render
+from scheduler_bridge.experiments.study_report import (
+    DataTable,
+    Picture,
+    StudyReport,
+    listed,
+    of_rows,
+    origin_of,
+    there,
+    write_report,
+)
 from scheduler_bridge.experiments.sweep import Cell, Origin, Row, sweep
 
 HOSTILE = "</td><script>alert(1)</script>"
@@ -31,6 +46,10 @@ def _report(text: str = "fine") -> StudyReport:
     table = DataTable("means", "Means", ("policy", "wait, s"), ((text, 12.0), ("avg", None), ("min", -3.5)))
     pictures = {name: Picture(_figure(), f"{name} of 4 seeds", f"Two bars: {text}") for name in ("wait", "map")}
     return StudyReport("mebf", "A paper", text, (text,), (table,), pictures, True, {"seeds": "1-4"})
+
+
+def render(report: StudyReport, command: str) -> str:
+    return study_report.render(report, origin_of(report, command))
 
 
 def test_the_page_fetches_nothing_and_escapes_what_it_says() -> None:
@@ -66,8 +85,9 @@ def test_the_page_says_where_its_numbers_come_from() -> None:
     text = render(_report(), "malleable experiment mebf --scale small")
     for shown in (
         "<td>seeds</td><td>1-4</td>",
-        "reported with",
-        "commit",
+        "<td>reported on</td>",
+        "<td>commit</td>",
+        "<td>data</td><td>none</td>",
         "cores",
         "malleable experiment mebf --scale",
     ):
@@ -87,7 +107,37 @@ def test_simulations_of_two_versions_are_both_named(monkeypatch: pytest.MonkeyPa
         "malleable-apgas 2, commit cccccccccccc, Python 3.12, on cpu",
     }
     monkeypatch.setattr(study_report, "commit", lambda _: None)
-    assert "outside of a checkout" in study_report.here()["reported with"]
+    assert "<td>commit</td><td>outside of a checkout</td>" in render(_report(), "again")
+
+
+def test_beside_the_results_stands_where_they_come_from(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_bytes(b"1 2 3\n")
+    claims = DataTable("claims", "Claims", ("claim", "verdict"), (("a", "held"), ("b", "differs"), ("c", "held")))
+    report = replace(_report(), tables=(*_report().tables, claims), data=there(tmp_path, ["log.swf", "absent.swf"]))
+    files = {path.name for path in write_report(report, tmp_path / "out", reproduce="malleable experiment mebf")}
+    note = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert (note["experiment"], note["command"]) == ("mebf", "malleable experiment mebf")
+    assert note["claims"] == {"held": 2, "differs": 1}
+    assert set(note["files"]) | {"results.json"} == files == {path.name for path in (tmp_path / "out").iterdir()}
+    assert note["from"]["seeds"] == "1-4"
+    assert note["from"]["data"] == {"log.swf": f"sha256 {sha256(b'1 2 3' + bytes([10])).hexdigest()}"}
+    assert note["from"]["commit"] == commit(ROOT)
+    assert there(None, ["log.swf"]) == ()
+
+
+def test_code_that_is_not_that_of_the_commit_is_called_so(tmp_path: Path) -> None:
+    assert unchanged(tmp_path) is None
+    for folder in (tmp_path, tmp_path / "docs"):
+        folder.mkdir(exist_ok=True)
+        (folder / "file").write_text("old")
+    name = ("-c", "user.name=n", "-c", "user.email=e")
+    for words in (("init", "-q"), ("add", "."), (*name, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, timeout=30)
+    (tmp_path / "docs" / "file").write_text("results")
+    assert unchanged(tmp_path / "docs") is True
+    (tmp_path / "file").write_text("new")
+    assert unchanged(tmp_path / "docs") is False
 
 
 def test_rows_of_a_sweep_know_where_they_come_from() -> None:

@@ -187,6 +187,7 @@ def test_the_command_writes_tables_figures_and_a_page(
         "means.csv",
         "means.png",
         "report.html",
+        "results.json",
     }
 
 

@@ -276,7 +276,12 @@ def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pyte
     )
     again = run(None, how, grid=grid)
     assert again.tables == report.tables
-    assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
+    assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {
+        ".csv",
+        ".png",
+        ".html",
+        ".json",
+    }
     assert "(synthetic)" in (tmp_path / "report.html").read_text()
     assert any("Theta, Cori Haswell, Cori KNL" in remark for remark in report.remarks)
 

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.experiments.sweep import Cell, Figures, SweepFileError, Sweeping, default_form, origin, sweep
+from scheduler_bridge.experiments.sweep import (
+    Cell,
+    Figures,
+    Form,
+    SweepFileError,
+    Sweeping,
+    default_form,
+    origin,
+    sweep,
+)
 
 CELLS = [Cell("a", "easy", 0, 1), Cell("a", "min", 60, 1), Cell("b", "easy", 0, 1)]
 COLUMNS = ("wait_s", "jobs", "shrinks")
@@ -82,3 +91,17 @@ def test_without_pyarrow_rows_are_a_csv(tmp_path: Path, monkeypatch: pytest.Monk
         Sweeping("small", tmp_path).rows(CELLS, _figures, COLUMNS)
     with pytest.raises(SweepFileError, match="pandas and no_such_package are not installed"):
         Sweeping("full", tmp_path, form="parquet").rows(CELLS, _figures, COLUMNS)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_is_kept_is_reported_without_a_simulation(form: Form, tmp_path: Path) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    Sweeping("small", tmp_path, form=form).rows(CELLS[:2], _figures, COLUMNS)
+    kept = Sweeping("small", tmp_path, form=form, report_only=True).rows(CELLS, _not_again, COLUMNS)
+    assert [row.cell for row in kept] == CELLS[:2]
+    assert [path.name for path in tmp_path.iterdir()] == [f"cells-small.{form}"]
+    for out in (None, tmp_path / "elsewhere"):
+        with pytest.raises(SweepFileError, match="to report"):
+            Sweeping("small", out, form=form, report_only=True).rows(CELLS, _not_again, COLUMNS)
+    assert not (tmp_path / "elsewhere").exists()

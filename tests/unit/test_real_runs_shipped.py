@@ -12,19 +12,19 @@ from support import ROOT
 from scheduler_bridge.experiments.real_runs import study
 from scheduler_bridge.experiments.study_report import StudyReport
 
-DATA = ROOT / "docs" / "results" / "data"
+RESULTS = ROOT / "docs" / "results"
 WITHIN_PERCENT = 5.0
 
 
 def extracted(name: str, folder: Path) -> Path:
-    with tarfile.open(DATA / name) as archive:
+    with tarfile.open(RESULTS / name / "records.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
-    folder = extracted("real-runs-small.tar.xz", tmp_path_factory.mktemp("runs"))
+    folder = extracted("real-runs", tmp_path_factory.mktemp("runs"))
     return study.report(folder, study.Asked(scale="small"))
 
 
@@ -60,7 +60,7 @@ def test_with_measured_durations_the_simulator_decides_as_the_live_scheduler_did
 
 def test_the_papers_own_rigid_batches_go_here_as_they_went_there(data_folder: Path, tmp_path: Path) -> None:
     """Under the policies that the paper's programs had right; the others differ, and so do ours."""
-    folder = extracted("real-runs-published.tar.xz", tmp_path)
+    folder = extracted("real-runs-published", tmp_path)
     found = study.report(folder, study.Asked(scale="small", data=data_folder, published=True, second_s=0.3))
     assert found.passed, found.verdict
     (table,) = (table for table in found.tables if table.name == "beside")

@@ -26,8 +26,8 @@ from scheduler_bridge.experiments.ours.cells import (
     traces,
     without,
 )
-from scheduler_bridge.experiments.real_workloads.cells import left_out
-from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
+from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
 from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -91,11 +91,11 @@ def run(
     found = list(workloads) if workloads is not None else traces(how.scale, data)
     cells = (grid or GRIDS[how.scale]).cells(found)
     rows = how.rows(cells, partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
-    return _report(rows, found, how.scale)
+    files = there(data, (THETA_FILE, *CORI_FILES.values()))
+    return _report(rows, found, how.scale, files)
 
 
-def _report(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> StudyReport:
-
+def _report(rows: Sequence[Row], found: Sequence[Trace], scale: Scale, files: tuple[Path, ...] = ()) -> StudyReport:
     results = Results(rows)
     labels = {trace.name: trace.label for trace in found}
     figures = {
@@ -115,6 +115,7 @@ def _report(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> StudyR
         figures,
         passed=not over_all,
         provenance=of_rows(rows),
+        data=files,
     )
 
 

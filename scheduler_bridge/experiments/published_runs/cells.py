@@ -33,7 +33,7 @@ WALLTIME_S: Final = 800.0
 """Every job asked for this [code]; the published table has no column for it."""
 SHARES: Final = (0, 20, 40, 60, 80, 100)
 FOLDER: Final = "reference/real-runs-32-nodes"
-UTILIZATION: Final = "AverageNodeUtilization.csv"
+JOBS, SCALING, UTILIZATION = FILES = "jobs.csv", "strong_scaling.csv", "AverageNodeUtilization.csv"
 
 T = TypeVar("T")
 
@@ -93,11 +93,13 @@ class Reference:
         runs: Each run.
         scaling: Median runtime in seconds by nodes, for each program and input.
         utilization: Published mean utilization in percent, by policy and share.
+        files: Where all of it was read.
     """
 
     runs: dict[RunKey, Batch]
     scaling: dict[tuple[str, str], dict[int, float]]
     utilization: dict[tuple[str, int], float]
+    files: tuple[Path, ...] = ()
 
     @cached_property
     def strategies(self) -> tuple[str, ...]:
@@ -118,7 +120,7 @@ def read_reference(data: Path) -> Reference:
     runs: dict[RunKey, dict[int, SimRecord]] = {}
     failed: dict[RunKey, set[int]] = {}
     numbers: dict[tuple[str, int, int], int] = {}
-    for row, job in _rows(folder / "jobs.csv", lambda row: (row, _job(row))):
+    for row, job in _rows(folder / JOBS, lambda row: (row, _job(row))):
         batch = (row["strategy"], int(row["malleable_percent"]), int(row["seed"]))
         key = RunKey(*batch, numbers.setdefault(batch, 0))
         if job.spec.job_id in runs.get(key, {}):
@@ -128,14 +130,14 @@ def read_reference(data: Path) -> Reference:
         if row["error_elastic"] == "True":
             failed.setdefault(key, set()).add(job.spec.job_id)
     scaling: dict[tuple[str, str], dict[int, float]] = {}
-    for what, nodes, seconds in _rows(folder / "strong_scaling.csv", _point):
+    for what, nodes, seconds in _rows(folder / SCALING, _point):
         scaling.setdefault(what, {})[nodes] = seconds
     utilization: dict[tuple[str, int], float] = {}
     for row in _rows(folder / UTILIZATION, dict):
         share, *_ = row.values()
         utilization.update({(name, int(share)): float(value) for name, value in list(row.items())[1:]})
     batches = {key: Batch(tuple(jobs.values()), frozenset(failed.get(key, ()))) for key, jobs in runs.items()}
-    return Reference(batches, scaling, utilization)
+    return Reference(batches, scaling, utilization, tuple(folder / name for name in FILES))
 
 
 def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:

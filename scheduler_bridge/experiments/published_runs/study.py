@@ -89,6 +89,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
         {"means": draw_means(comparison), "batches": draw_batches(comparison)},
         passed=inside == means,
         provenance={"real runs": str(runs), "seeds": listed(seeds), "simulations of each": str(comparison.replicas)},
+        data=reference.files,
     )
 
 

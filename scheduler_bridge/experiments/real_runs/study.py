@@ -214,6 +214,7 @@ def conclude(
         pictures,
         passed=not wrong,
         provenance=of_runs(records),
+        data=() if reference is None else reference.files,
     )
 
 

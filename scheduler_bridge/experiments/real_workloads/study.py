@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
+    CORI_FILES,
     GRIDS,
     OF_RESIZED,
     PUBLISHED,
     RIGID,
     STRATEGIES,
+    THETA_FILE,
     Grid,
     Trace,
     left_out,
@@ -24,7 +26,7 @@ from scheduler_bridge.experiments.real_workloads.cells import (
     timeline,
     traces,
 )
-from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
 from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import (
@@ -123,6 +125,7 @@ def run(
         figures,
         passed=study.agree(verdicts),
         provenance=of_rows(rows),
+        data=there(data, (THETA_FILE, *CORI_FILES.values())),
     )
 
 

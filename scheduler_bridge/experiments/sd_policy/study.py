@@ -29,7 +29,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
     simulated,
     traces,
 )
-from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
+from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
 from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -102,6 +102,7 @@ def run(
         figures,
         passed=study.agree(verdicts),
         provenance=of_rows(rows),
+        data=there(data, (CURIE_FILE,)),
     )
 
 

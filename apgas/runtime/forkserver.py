@@ -63,7 +63,7 @@ class Loads(NamedTuple):
     def here(cls, environ: Mapping[str, str | None]) -> Loads:
         """What this process has loaded, and newcomers will."""
         found = [name for name in list(sys.modules) if name.partition(".")[0] in LOADABLE and "__main__" not in name]
-        return cls(environ, sys.path, [*NEEDED, *found])
+        return cls(environ, list(map(str, sys.path)), [*NEEDED, *found])
 
     def text(self) -> str:
         """As a line, for ``parse``."""
@@ -163,12 +163,25 @@ class ForkServer:
             try:
                 self._ask(Fork(code, dict(environ), folder, cores, os.getpid(), self._tied), streams)
                 answer = self._hear()
-            except OSError:  # it has ended, or hangs
-                self.close()
-                raise
+            except OSError as error:  # it has ended, or hangs
+                answer = self._last_answer(error)
         if answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer
+
+    def _last_answer(self, error: OSError) -> int:
+        """End its process, and return what it has answered meanwhile: a newcomer of which it has said so goes on."""
+        if self._process is None or self._socket is None:
+            raise error
+        self._process.kill()
+        self._process.wait()
+        self._socket.setblocking(False)
+        try:
+            return self._hear()
+        except OSError:
+            raise error from None
+        finally:
+            self.close()
 
     @property
     def pid(self) -> int:
@@ -323,12 +336,18 @@ def serve(fd: int) -> CodeType:
                 _load(wanted)
                 ours.send(b"0")
                 continue
+            waiting, going = os.pipe()
             answer = _fork_in(wanted.folder)
             if not answer:
                 break
-            for stream in streams:
-                os.close(stream)
             ours.send(b"%d" % answer)
+            os.write(going, b"!")
+            for descriptor in (*streams, waiting, going):
+                os.close(descriptor)
+    os.close(going)
+    if not os.read(waiting, 1):
+        os._exit(1)  # the server was ended before it could say so, and another process begins in place of this one
+    os.close(waiting)
     _become(wanted, streams)
     return compile(wanted.code, "<string>", "exec")
 

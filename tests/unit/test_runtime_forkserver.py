@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,47 @@ def test_a_server_that_hangs_is_not_waited_for(
         with pytest.raises(TimeoutError):
             server.fork("", {}, str(tmp_path), (2, 2, 2))
     assert server.pid not in (0, hanging)
+
+
+def test_what_a_slow_server_forks_goes_on_if_and_only_if_it_is_known(server: ForkServer, tmp_path: Path) -> None:
+    """Another process would begin in its place, with the same stream."""
+    known = 0
+    begun = tmp_path / "begun"
+    begun.touch()
+    code = f"import os; open({str(begun)!r}, 'a').write(str(os.getpid()) + ' ')"
+    for turn in range(40):
+        run(server, "", tmp_path)
+        server._socket.settimeout(0.0001 * 1.3**turn)  # type: ignore[union-attr]
+        with server.forking(sys.executable, HERE, 1) as possible:
+            assert possible
+            with suppress(OSError):
+                known += Forked(server.fork(code, {}, str(tmp_path), (2, 2, 2))).wait() == 0
+                server._socket.settimeout(10.0)  # type: ignore[union-attr]
+    deadline_s = time.monotonic() + 60
+    while len(begun.read_text().split()) < known and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert 0 < known < 40
+    time.sleep(0.2)
+    assert len(begun.read_text().split()) == known
+
+
+def test_an_answer_that_comes_as_the_wait_for_it_ends_counts(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(server, "", tmp_path)
+    with server.forking(sys.executable, HERE, 1) as possible:
+        assert possible
+        hear, socket = server._hear, server._socket
+        assert socket is not None
+
+        def too_late() -> int:
+            monkeypatch.setattr(server, "_hear", hear)
+            select.select([socket], [], [], 60)
+            raise TimeoutError
+
+        monkeypatch.setattr(server, "_hear", too_late)
+        assert Forked(server.fork("raise SystemExit(3)", {}, str(tmp_path), (2, 2, 2))).wait() == 3
+        assert not server.pid
 
 
 def test_few_newcomers_do_not_wait_until_a_server_has_loaded_all(server: ForkServer, tmp_path: Path) -> None:

@@ -159,29 +159,23 @@ class ForkServer:
             OSError: The server cannot do that, or has ended.
         """
         cores = frozenset(os.sched_getaffinity(0))
-        with _adopting():
-            try:
-                self._ask(Fork(code, dict(environ), folder, cores, os.getpid(), self._tied), streams)
+        # a fork of which we do not hear goes no further: another process will begin in its place, with its stream
+        waiting, going = os.pipe()
+        try:
+            with _adopting():
+                self._ask(Fork(code, dict(environ), folder, cores, os.getpid(), self._tied), (*streams, waiting))
                 answer = self._hear()
-            except OSError as error:  # it has ended, or hangs
-                answer = self._last_answer(error)
+            with suppress(BrokenPipeError):  # it has been killed, which is noticed as at any other time
+                os.write(going, b"!")
+        except OSError:  # it has ended, or hangs
+            self.close()
+            raise
+        finally:
+            os.close(waiting)
+            os.close(going)
         if answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer
-
-    def _last_answer(self, error: OSError) -> int:
-        """End its process, and return what it has answered meanwhile: a newcomer of which it has said so goes on."""
-        if self._process is None or self._socket is None:
-            raise error
-        self._process.kill()
-        self._process.wait()
-        self._socket.setblocking(False)
-        try:
-            return self._hear()
-        except OSError:
-            raise error from None
-        finally:
-            self.close()
 
     @property
     def pid(self) -> int:
@@ -328,7 +322,7 @@ def serve(fd: int) -> CodeType:
     """Fork as long as somebody asks for it; returns in each newcomer, with what it executes."""
     with socket.socket(fileno=fd) as ours:
         while True:
-            request, streams, _, _ = socket.recv_fds(ours, _MOST_BYTES, 3)
+            request, descriptors, _, _ = socket.recv_fds(ours, _MOST_BYTES, 4)
             if not request:
                 sys.exit()
             wanted: Loads | Fork = pickle.loads(request)
@@ -336,17 +330,16 @@ def serve(fd: int) -> CodeType:
                 _load(wanted)
                 ours.send(b"0")
                 continue
-            waiting, going = os.pipe()
             answer = _fork_in(wanted.folder)
             if not answer:
                 break
-            ours.send(b"%d" % answer)
-            os.write(going, b"!")
-            for descriptor in (*streams, waiting, going):
+            with suppress(BrokenPipeError):  # who has asked does not wait any longer
+                ours.send(b"%d" % answer)
+            for descriptor in descriptors:
                 os.close(descriptor)
-    os.close(going)
+    *streams, waiting = descriptors
     if not os.read(waiting, 1):
-        os._exit(1)  # the server was ended before it could say so, and another process begins in place of this one
+        os._exit(1)
     os.close(waiting)
     _become(wanted, streams)
     return compile(wanted.code, "<string>", "exec")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -175,25 +174,6 @@ def test_what_a_slow_server_forks_goes_on_if_and_only_if_it_is_known(server: For
     assert len(begun.read_text().split()) == known
 
 
-def test_an_answer_that_comes_as_the_wait_for_it_ends_counts(
-    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(server, "", tmp_path)
-    with server.forking(sys.executable, HERE, 1) as possible:
-        assert possible
-        hear, socket = server._hear, server._socket
-        assert socket is not None
-
-        def too_late() -> int:
-            monkeypatch.setattr(server, "_hear", hear)
-            select.select([socket], [], [], 60)
-            raise TimeoutError
-
-        monkeypatch.setattr(server, "_hear", too_late)
-        assert Forked(server.fork("raise SystemExit(3)", {}, str(tmp_path), (2, 2, 2))).wait() == 3
-        assert not server.pid
-
-
 def test_few_newcomers_do_not_wait_until_a_server_has_loaded_all(server: ForkServer, tmp_path: Path) -> None:
     (tmp_path / "numba.py").write_text("import time\ntime.sleep(1)")
     slow = Loads({}, [str(tmp_path), *sys.path], ["numba"])
@@ -220,14 +200,13 @@ def test_what_is_forked_becomes_nobody_elses_child_afterwards(server: ForkServer
 
 PARENT = """
 import os, subprocess, sys, time
-from apgas.runtime import forkserver
 from apgas.runtime.forkserver import ForkServer, Loads
 def started(words, descriptor):
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[descriptor], start_new_session=True)
 server = ForkServer(started, print, tied={tied})
 with server.forking(sys.executable, Loads.here({{}}), 1000) as possible:
-    code = "import time; print('runs', flush=True); time.sleep(300)"
-    print(server.fork(code, {{}}, "/", (1, 2, 2)), server.pid, flush=True)
+    code = "import os, time; os.write(1, b'runs' + bytes([10])); time.sleep(300)"
+    os.write(1, b"%d %d\\n" % (server.fork(code, {{}}, "/", (1, 2, 2)), server.pid))
 time.sleep(60)
 """
 

@@ -321,28 +321,35 @@ def _adopting() -> Iterator[None]:
 def serve(fd: int) -> CodeType:
     """Fork as long as somebody asks for it; returns in each newcomer, with what it executes."""
     with socket.socket(fileno=fd) as ours:
-        while True:
-            request, descriptors, _, _ = socket.recv_fds(ours, _MOST_BYTES, 4)
-            if not request:
-                sys.exit()
-            wanted: Loads | Fork = pickle.loads(request)
-            if isinstance(wanted, Loads):
-                _load(wanted)
-                ours.send(b"0")
-                continue
-            answer = _fork_in(wanted.folder)
-            if not answer:
-                break
-            with suppress(BrokenPipeError):  # who has asked does not wait any longer
-                ours.send(b"%d" % answer)
-            for descriptor in descriptors:
-                os.close(descriptor)
+        try:
+            wanted, descriptors = _serve(ours)
+        except ConnectionError:  # who has asked has ended, or does not wait any longer
+            sys.exit()
     *streams, waiting = descriptors
     if not os.read(waiting, 1):
         os._exit(1)
     os.close(waiting)
     _become(wanted, streams)
     return compile(wanted.code, "<string>", "exec")
+
+
+def _serve(ours: socket.socket) -> tuple[Fork, list[int]]:
+    """Do what is asked; returns in each newcomer, with what is wanted of it and its descriptors."""
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(ours, _MOST_BYTES, 4)
+        if not request:
+            raise ConnectionError
+        wanted: Loads | Fork = pickle.loads(request)
+        if isinstance(wanted, Loads):
+            _load(wanted)
+            ours.send(b"0")
+            continue
+        answer = _fork_in(wanted.folder)
+        if not answer:
+            return wanted, descriptors
+        ours.send(b"%d" % answer)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _load(loads: Loads) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -172,6 +173,24 @@ def test_what_a_slow_server_forks_goes_on_if_and_only_if_it_is_known(server: For
     assert 0 < known < 40
     time.sleep(0.2)
     assert len(begun.read_text().split()) == known
+
+
+def test_a_server_ends_without_a_word_when_nobody_hears_it(capfd: pytest.CaptureFixture[str]) -> None:
+    processes = []
+
+    def started_here(words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
+        processes.append(started(words, descriptor))
+        return processes[-1]
+
+    server = ForkServer(started_here, lambda _: None)
+    server.used = True
+    with server.forking(sys.executable, HERE, 1):
+        pass
+    assert server._socket is not None
+    select.select([server._socket], [], [], 60)  # it has loaded all, and has said so
+    server._socket.close()
+    assert processes[0].wait(60) == 0
+    assert capfd.readouterr() == ("", "")
 
 
 def test_few_newcomers_do_not_wait_until_a_server_has_loaded_all(server: ForkServer, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_rows_of_a_killed_place_come_back(leftovers: Leftovers) -> None:
 
 
 def test_glb_and_an_executor_work_in_the_same_job(leftovers: Leftovers) -> None:
-    together = ROOT / "tests" / "mpiexec" / "programs" / "together.py"
+    together = ROOT / "tests" / "mpiexec" / "programs" / "arrays_beside_tasks.py"
     orders = "0:+2,0:-1,0:+1,0:-2"
     command: list[str | Path] = [sys.executable, "-m", "apgas.launch", "-n", "2", sys.executable, together, orders]
     with start_job(command) as job:

@@ -1,48 +1,115 @@
-"""Arrays, an executor and the balancer in one job whose places come and go: `together.py ORDERS`."""
+"""Collectives over the places of one moment, while places come and go; prints "fine" if all of it held."""
 
-import sys
+from __future__ import annotations
+
+import itertools
+import operator
+import threading
 import time
-from collections import Counter
-
-import numpy as np
 
 import apgas
-import glb
-from apgas import arrays
-from apgas.futures import MalleableExecutor
-from glb.testing import Numbers, Total
+from apgas import at, broadcast, finish, gather, here, places, reduce
+from apgas.testing.handlers import ReleaseNewest
+
+PATIENCE_S = 600.0
 
 
-def double(block: arrays.Block, table: arrays.Block) -> None:
-    block.local = block.local * 2 + table.local[:, 0]
+def check(condition: object, what: object) -> None:
+    if not condition:
+        raise AssertionError(what)
 
 
-def where() -> int:
-    time.sleep(0.002)
-    return apgas.here().id
+def word(text: str) -> str:
+    return f"{text}{here().id}"
+
+
+def fail_elsewhere(home: apgas.Place) -> int:
+    if here() != home:
+        raise ValueError(f"at {here()}")
+    return 1
+
+
+def read(handle: apgas.PlaceLocal[list[int]]) -> tuple[int, int]:
+    return here().id, sum(handle.get())
+
+
+def size(data: bytes) -> int:
+    return len(data)
+
+
+class Unpicklable:
+    def __reduce__(self) -> str:
+        raise RuntimeError("stays here")
+
+
+def it_works_at_rest() -> None:
+    ids = [place.id for place in places()]
+    found = gather(word, "w")
+    check(list(found) == places() and list(found.values()) == [f"w{i}" for i in ids], found)
+    check(reduce(operator.add, word, text="w") == "".join(f"w{i}" for i in ids), "the order of a reduction")
+    check(set(gather(size, bytes(1_000_000)).values()) == {1_000_000}, "a large argument")
+    value = [1, 2, 3]
+    handle = broadcast(value)
+    check(handle.get() is value, "a copy at home")
+    check(gather(read, handle) == {place: (place.id, 6) for place in places()}, "the copies")
+    with finish():
+        at(places()[-1], from_elsewhere, [4, 5])
+
+
+def from_elsewhere(value: list[int]) -> None:
+    check(gather(read, broadcast(value)) == {place: (place.id, 9) for place in places()}, "copies from elsewhere")
+
+
+def errors_are_raised() -> None:
+    others = len(places()) - 1
+    try:
+        gather(fail_elsewhere, here())
+    except ExceptionGroup as group:
+        check([type(error) for error in group.exceptions] == [ValueError] * others, group.exceptions)
+    else:
+        check(others == 0, "errors are lost")
+    try:
+        check(gather(type, Unpicklable()) and not others, "something was sent")
+    except TypeError as error:
+        check("stays here" in str(error), error)
+    returned = False
+    with finish() as scope:
+        scope.cancel()
+        gather(here)
+        returned = True
+    check(scope.cancelled and not returned, "it outlived the cancellation")
+
+
+def they_hold_while_places_come_and_go() -> None:
+    handle = broadcast([7])
+    apgas.define_malleable_handler(ReleaseNewest())
+    apgas.schedule_orders("0:+2,0.1:-1,0.2:+1,0.3:-2")
+    over = threading.Event()
+    with finish():
+        for number in range(3):
+            apgas.async_(keep_gathering, handle, number, over)
+        until = time.monotonic() + PATIENCE_S
+        while len(apgas.resizes()) < 4:
+            check(time.monotonic() < until, apgas.resizes())
+            time.sleep(0.005)
+        over.set()
+    apgas.disable_malleable_handler()
+    check([record.outcome for record in apgas.resizes()] == ["done"] * 4, apgas.resizes())
+
+
+def keep_gathering(handle: apgas.PlaceLocal[list[int]], number: int, over: threading.Event) -> None:
+    for turn in itertools.count(number):
+        found = gather(read, handle)
+        check(all(found[place] == (place.id, 7) for place in found) and here() in found, (turn, found))
+        if over.is_set():
+            return
 
 
 def main() -> None:
-    orders = sys.argv[1].split(",")
-    table = arrays.from_function(lambda i, j: i + j, (50, 20_000)).freeze()  # 8 MB: several portions
-    numbers, alone = arrays.zeros(50), np.zeros(50)
-    right = True
-    steps = arrays.steps()  # before the others: it leads
-    with MalleableExecutor() as pool:
-        for step in steps:
-            if step == 2:
-                apgas.schedule_orders(sys.argv[1])
-            tasks = [pool.submit(where) for _ in range(4)]
-            outcome = glb.compute(Numbers([1], 2000), Total, glb.Config(workers=1, granularity=10))
-            arrays.map_blocks(double, numbers, table)
-            alone = alone * 2 + np.arange(50)
-            right &= outcome.result.done == Counter(range(1, 2000)) and len([task.result(60) for task in tasks]) == 4
-            right &= np.array_equal(numbers.gather(), alone) and table.sum() == 50 * 20_000 * (24.5 + 9999.5)
-            if len(apgas.resizes()) == len(orders):
-                break
-        there = {task.result(60) for task in [pool.submit(where) for _ in range(200)]}
-    print(right, len(apgas.places()), there == {place.id for place in apgas.places()})
-    print(*(record.outcome for record in apgas.resizes()))
+    it_works_at_rest()
+    errors_are_raised()
+    they_hold_while_places_come_and_go()
+    print("fine", flush=True)
 
 
 if __name__ == "__main__":

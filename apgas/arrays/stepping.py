@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
@@ -29,6 +30,7 @@ _log = logging.getLogger("apgas.arrays")
 
 _A_STEP_S: Final = 86_400.0
 """A step may take long, and rows move after it only."""
+_LOOK_EVERY_S: Final = 0.001
 
 
 def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
@@ -37,7 +39,8 @@ def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
     The first call registers a malleable handler for the program. When an order of the scheduler comes, the rows of all
     arrays move before the next step; within a step, everything stays where it is. Constant arrays (``array.freeze()``)
     are copied while steps go on, and the others move when that is done. Each step is reported as progress.
-    An order that comes after the loop waits for the next loop, or for the end of the program.
+    An order that comes after the loop waits for the next loop, or for the end of the program; the loop ends when copies
+    that have begun are where they are to be.
 
     Args:
         count: How many steps; None: until the loop is left.
@@ -68,17 +71,21 @@ def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
         raise UsageError(f"a loop has 0 steps or more, not {count}")
     if redundancy not in (0, 1):
         raise UsageError(f"redundancy is 1, for a copy of all rows at a neighbour, or 0, not {redundancy}")
-    _stepping.get().register()
-    return _between(count, copies=redundancy == 1 and resilient())
+    stepping = _stepping.get()
+    stepping.register()
+    return _between(stepping, count, copies=redundancy == 1 and resilient())
 
 
-def _between(count: int | None, *, copies: bool) -> Iterator[int]:
-    for step in itertools.count() if count is None else range(count):
-        safe_point()
-        if copies:
-            spread_of_program().save()
-        yield step
-        progress(step + 1, count, "steps")
+def _between(stepping: _Stepping, count: int | None, *, copies: bool) -> Iterator[int]:
+    try:
+        for step in itertools.count() if count is None else range(count):
+            safe_point()
+            if copies:
+                spread_of_program().save()
+            yield step
+            progress(step + 1, count, "steps")
+    finally:
+        stepping.finish_move()
 
 
 class _Stepping(Leader):
@@ -91,25 +98,40 @@ class _Stepping(Leader):
     def __init__(self) -> None:
         super().__init__()
         self._spread: Spread | None = None
+        self._copying = False
+        """Whether arrays are copied while steps go on."""
 
     def register(self) -> None:
         """Let the program be malleable, from the first loop on."""
-        if self._spread is None:
-            spread = spread_of_program()
-            try:
-                define_malleable_handler(self, deadlines=Deadlines(pre_s=_A_STEP_S, post_s=_A_STEP_S))
-            except UsageError as error:
-                text = (
-                    "arrays.steps registers a handler of the arrays, and the program has one; "
-                    f"with glb and executors, arrays.steps is called first: {error}"
-                )
-                raise UsageError(text) from None
-            self._spread = spread
+        if self._spread is not None:
+            return
+        self._spread = spread_of_program()  # an order may be there already
+        try:
+            define_malleable_handler(self, deadlines=Deadlines(pre_s=_A_STEP_S, post_s=_A_STEP_S))
+        except UsageError as error:
+            self._spread = None
+            text = (
+                "arrays.steps registers a handler of the arrays, and the program has one; "
+                f"with glb and executors, arrays.steps is called first: {error}"
+            )
+            raise UsageError(text) from None
+
+    def finish_move(self) -> None:
+        """(after a loop) Wait until arrays that are copied are where they are to be: the program may end after that."""
+        while self._copying:
+            safe_point()
+            time.sleep(_LOOK_EVERY_S)
 
     def _move_to(self, wanted: Sequence[Place]) -> None:
         spread = self._spread
         assert spread is not None
-        ahead = at_safe_point(spread.begin, wanted)
+
+        def begin() -> Ahead | None:
+            ahead = spread.begin(wanted)
+            self._copying = ahead is not None
+            return ahead
+
+        ahead = at_safe_point(begin)
         if ahead is None:
             return
         try:
@@ -118,6 +140,8 @@ class _Stepping(Leader):
             with suppress(ApgasError, ExceptionGroup):  # a place may have been lost, or the program have ended
                 spread.give_up(ahead)
             raise
+        finally:
+            self._copying = False
 
     def preShrink(self, nb_places: int) -> list[Place]:
         """Choose whom the scheduler wishes to have, then the newest nodes, and empty them."""

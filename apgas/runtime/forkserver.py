@@ -319,7 +319,7 @@ def _adopting() -> Iterator[None]:
 
 
 def serve(fd: int) -> CodeType:
-    """Fork as long as somebody asks for it; returns in each newcomer, with what it executes."""
+    """Fork until the client has ended; returns in each newcomer, with what it executes."""
     with socket.socket(fileno=fd) as ours:
         try:
             wanted, descriptors = _serve(ours)
@@ -419,6 +419,7 @@ def _become(wanted: Fork, streams: Sequence[int]) -> None:
     if os.sched_getaffinity(0) != wanted.cores:
         os.sched_setaffinity(0, wanted.cores)
     if sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]
+        # what Python has chosen for the server's output need not be right for ours
+        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]  # it is a TextIOWrapper
     if (numpy_random := sys.modules.get("numpy.random")) is not None:
         numpy_random.seed()  # else all have the same

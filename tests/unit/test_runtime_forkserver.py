@@ -161,12 +161,12 @@ def test_what_a_slow_server_forks_goes_on_if_and_only_if_it_is_known(server: For
     code = f"import os; open({str(begun)!r}, 'a').write(str(os.getpid()) + ' ')"
     for turn in range(40):
         run(server, "", tmp_path)
-        server._socket.settimeout(0.0001 * 1.3**turn)  # type: ignore[union-attr]
+        server._socket.settimeout(0.0001 * 1.3**turn)  # type: ignore[union-attr]  # there is one after a run
         with server.forking(sys.executable, HERE, 1) as possible:
             assert possible
             with suppress(OSError):
                 known += Forked(server.fork(code, {}, str(tmp_path), (2, 2, 2))).wait() == 0
-                server._socket.settimeout(300.0)  # type: ignore[union-attr]
+                server._socket.settimeout(300.0)  # type: ignore[union-attr]  # and as long as it answers
     deadline_s = time.monotonic() + 60
     while len(begun.read_text().split()) < known and time.monotonic() < deadline_s:
         time.sleep(0.01)
@@ -175,7 +175,7 @@ def test_what_a_slow_server_forks_goes_on_if_and_only_if_it_is_known(server: For
     assert len(begun.read_text().split()) == known
 
 
-def test_a_server_ends_without_a_word_when_nobody_hears_it(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_server_ends_without_a_word_when_its_client_has_ended(capfd: pytest.CaptureFixture[str]) -> None:
     processes = []
 
     def started_here(words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
@@ -209,7 +209,7 @@ def test_a_folder_that_is_not_there_is_an_error(server: ForkServer, tmp_path: Pa
         run(server, "", tmp_path / "nowhere")
 
 
-def test_what_is_forked_becomes_nobody_elses_child_afterwards(server: ForkServer, tmp_path: Path) -> None:
+def test_who_has_forked_adopts_no_other_orphans(server: ForkServer, tmp_path: Path) -> None:
     run(server, "", tmp_path)
     orphan = "import os, time; os.fork() and os._exit(0); time.sleep(0.2); print(os.getppid())"
     words = [sys.executable, "-c", orphan]

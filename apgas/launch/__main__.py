@@ -43,6 +43,7 @@ from apgas.launch.processes import (
 )
 from apgas.malleability import ENV_SCHEDULER
 from apgas.runtime import environment, resilience
+from apgas.runtime.forkserver import ENV_PRELOAD
 
 RESTARTS: Final = 3
 
@@ -200,6 +201,10 @@ _BY_CALLER_HELP: Final = (
     f"end with code {AGAIN_CODE} where the program would be started again: who called this does so, with the same "
     "--books, where the count of --restarts is kept, too"
 )
+_PRELOAD_HELP: Final = (
+    "what the program needs and can be loaded once for all places of a host, which are forks then but for place 0; it "
+    "must begin no threads"
+)
 _COUNT: Final = "restarts"
 """The file beside the books with what is left of ``--restarts``. It is there between one job and the next only."""
 _BOOKS_HELP: Final = (
@@ -233,12 +238,15 @@ def main() -> None:
     parser.add_argument("--books", metavar="FOLDER", help=_BOOKS_HELP)
     parser.add_argument("--by-caller", action="store_true", help=_BY_CALLER_HELP)
     parser.add_argument("--grace", type=_seconds, metavar="SECONDS", help="time to end after a signal (default: 30)")
+    parser.add_argument("--preload", type=_modules, metavar="MODULE,...", help=_PRELOAD_HELP)
     parser.add_argument("--as-is", action="store_true", help="execute the program itself, also what ends in .py")
     parser.add_argument("program", help="what to execute; this Python executes what ends in .py")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args()
     if given.by_caller and not given.books:
         parser.error("--by-caller needs --books: the next start goes on with what is there")
+    if given.preload:
+        os.environ[ENV_PRELOAD] = given.preload
     if given.resilient:
         os.environ[resilience.ENV_RESILIENT] = "1"
     names = given.hosts or (socket.gethostname(),)
@@ -335,6 +343,13 @@ def _seconds(text: str) -> float:
         if 0 <= (value := float(text)) < float("inf"):
             return value
     raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+
+
+def _modules(text: str) -> str:
+    for name in text.split(","):
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise argparse.ArgumentTypeError(f"{name!r} is not the name of a module")
+    return text
 
 
 def _hosts(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ import msgspec
 
 from apgas.core.launching import FIRST, Process, Send, Signal, Start
 from apgas.runtime import environment
-from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
+from apgas.runtime.forkserver import ANSWER_S, PRELOAD_S, STREAM, Forked, ForkServer, Loads, execution, preloaded
 
 _PR_SET_PDEATHSIG: Final = 1
 READ_BYTES: Final = 1 << 16
@@ -180,16 +181,19 @@ class Processes:
         self._stores.append(start.store)
         self._inform_keeper(start.store)
         try:
-            first = start.processes[0]
-            if first.loads:
-                with self._forks.forking(first.words[0], Loads.parse(first.loads), len(start.processes)) as possible:
-                    for process in start.processes:
-                        self._start_one(process, fork=possible)
-            else:
-                _skip_unequal_numbers(len(start.processes))
+            first, count = start.processes[0], len(start.processes)
+            loads, wait_s = (Loads.parse(first.loads), 0.0) if first.loads else _before(start.processes)
+            if not first.loads:
+                _skip_unequal_numbers(2 * count)  # they may use MPI, and a fork uses up two
+            if loads is None:
                 for process in start.processes:
                     self._start_one(process)
                 self._forks.used = True
+            else:
+                python = first.words[0] if first.loads else sys.executable
+                with self._forks.forking(python, loads, count, wait_s) as possible:
+                    for process in start.processes:
+                        self._start_one(process, fork=possible and process.number != FIRST)
         except OSError as error:
             numbers = {process.number for process in start.processes}
             for child in [child for child in self._children.values() if child.number in numbers]:
@@ -212,7 +216,8 @@ class Processes:
 
     def _forked(self, process: Process, theirs: socket.socket) -> Forked | None:
         """Fork it; None: that is not possible, and may be to execute it."""
-        _, code = process.words[1:]
+        code = execution(process.words)
+        assert code is not None
         environ = _environment(process, theirs) | {"PMI_FD": str(STREAM)}
         _, output, errors = self._streams
         streams = (1 if output is None else output, 2 if errors is None else errors, theirs.fileno())
@@ -246,6 +251,14 @@ class Processes:
 _LAST_NUMBER: Final = Path("/proc/sys/kernel/ns_last_pid")
 _OTHERS: Final = 64
 """How many processes others may start meanwhile."""
+
+
+def _before(processes: Sequence[Process]) -> tuple[Loads | None, float]:
+    """What first places load once for all, if that pays, and how long they wait for it; None: each begins by itself."""
+    names = preloaded()
+    if len(processes) > (1 if names else len(os.sched_getaffinity(0))):
+        return Loads.before(processes[0].words, names), PRELOAD_S if names else ANSWER_S
+    return None, 0.0
 
 
 def _skip_unequal_numbers(count: int) -> None:

@@ -8,6 +8,11 @@ newcomers begin as programs of their own then.
 To load NumPy takes more than a place's other beginnings. So the server loads what place 0 has loaded of the packages
 in ``LOADABLE``. A fork has only the thread that forked, and what other threads held stays locked in it: of those
 packages it is known that they begin no threads, or mend them after a fork (OpenBLAS).
+
+Of other modules its user has to know that: those in ``APGAS_PRELOAD`` are loaded, too.
+
+The first places of a host are forks as well if they are more than its cores, or if there are such modules. Place 0 is
+none: it may read what its user types.
 """
 
 from __future__ import annotations
@@ -30,12 +35,16 @@ if TYPE_CHECKING:
 
 LOADABLE: Final = ("glb", "benchmarks", "msgspec", "cloudpickle", "numpy", "scipy", "numba", "llvmlite")
 """Packages of which a server loads what place 0 has loaded. mpi4py is none of them: to load it is to initialize MPI."""
+ENV_PRELOAD: Final = "APGAS_PRELOAD"
+"""Modules that a server loads besides, separated by commas."""
 NEEDED: Final = ("apgas.runtime.joining", "apgas.runtime.process")
 """What each newcomer loads of ``apgas``; most of the rest is for place 0."""
 STREAM: Final = 3
 """The descriptor of a newcomer's stream."""
 ANSWER_S = 3.0
 """How long a server may take to answer. A launcher that waits longer for it might be taken for lost by its agents."""
+PRELOAD_S = 10.0
+"""How long first places wait for it to load what its user has named; an agent is lost after twice as long."""
 
 _PROGRAM: Final = (
     "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.forkserver import serve; exec(serve({fd}))"
@@ -62,8 +71,29 @@ class Loads(NamedTuple):
     @classmethod
     def here(cls, environ: Mapping[str, str | None]) -> Loads:
         """What this process has loaded, and newcomers will."""
-        found = [name for name in list(sys.modules) if name.partition(".")[0] in LOADABLE and "__main__" not in name]
-        return cls(environ, list(map(str, sys.path)), [*NEEDED, *found])
+        named = preloaded()
+        known = {*LOADABLE, *(name.partition(".")[0] for name in named)}
+        found = [name for name in list(sys.modules) if name.partition(".")[0] in known and "__main__" not in name]
+        return cls(environ, list(map(str, sys.path)), [*NEEDED, *found, *named])
+
+    @classmethod
+    def before(cls, words: Sequence[str], modules: Sequence[str]) -> Loads | None:
+        """Modules that programs find loaded which begin as ``words`` say; None: a fork cannot do what they say.
+
+        It can if this Python is to execute a file, or a module, without options of its own.
+        """
+        from pathlib import Path
+        from shutil import which
+
+        python, here = which(words[0]), Path(sys.executable)
+        if python is None or not (here.samefile(python) and here.parent.samefile(Path(python).parent)):
+            return None
+        if execution(words) is None:
+            return None
+        if sys.flags.safe_path:
+            return cls({}, sys.path, [*NEEDED, *modules])
+        own = "" if words[1] == "-c" else str(Path.cwd() if words[1] == "-m" else Path(words[1]).resolve().parent)
+        return cls({}, [own, *sys.path[1:]], [*NEEDED, *modules])
 
     def text(self) -> str:
         """As a line, for ``parse``."""
@@ -77,6 +107,26 @@ class Loads(NamedTuple):
         import json
 
         return cls(*json.loads(text))
+
+
+def preloaded() -> list[str]:
+    """The modules that the user has named."""
+    return [name.strip() for name in os.environ.get(ENV_PRELOAD, "").split(",") if name.strip()]
+
+
+def execution(words: Sequence[str]) -> str | None:
+    """Return what ``python -c`` executes in place of a Python with this command line; None: there is no such thing."""
+    match words:
+        case [_, "-c", code]:
+            return code
+        case [_, "-m", module, *arguments]:
+            run = f"run_module({module!r}, run_name='__main__', alter_sys=True)"
+            return f"import runpy, sys; sys.argv = {['-m', *arguments]!r}; runpy.{run}"
+        case [_, file, *arguments] if not file.startswith("-"):
+            run = "exec(compile(open(__file__, 'rb').read(), __file__, 'exec'))"
+            return f"import os, sys; sys.argv = {[file, *arguments]!r}; __file__ = os.path.abspath({file!r}); {run}"
+        case _:
+            return None
 
 
 class Fork(NamedTuple):
@@ -130,8 +180,8 @@ class ForkServer:
         self._socket: socket.socket | None = None
 
     @contextmanager
-    def forking(self, python: str, loads: Loads, count: int) -> Iterator[bool]:
-        """Within the block ``fork`` can be called ``count`` times, if it pays.
+    def forking(self, python: str, loads: Loads, count: int, wait_s: float = 0.0) -> Iterator[bool]:
+        """Within the block ``fork`` can be called ``count`` times, if it pays, or is worth a wait.
 
         Newcomers of a host, if they are no more than its cores, load what they need at the same time: they do not wait
         for a server to do so first, but later ones have one. There is none where no others have started before, as
@@ -139,9 +189,9 @@ class ForkServer:
         """
         with self._forking:
             used, self.used = self.used, True
-            many = count > len(os.sched_getaffinity(0))
-            there = self._prepared(python, loads) if many else self._fits(python, loads)
-            possible = there and self._has_loaded(wait=many)
+            wait_s = max(wait_s, ANSWER_S if count > len(os.sched_getaffinity(0)) else 0)
+            there = self._prepared(python, loads) if wait_s else self._fits(python, loads)
+            possible = there and self._has_loaded(wait_s)
             yield possible
             if used or possible:
                 self._prepared(python, loads)
@@ -212,16 +262,14 @@ class ForkServer:
             return False
         return True
 
-    def _has_loaded(self, *, wait: bool) -> bool:
+    def _has_loaded(self, wait_s: float) -> bool:
         """Whether it has loaded all that it was asked to; files may come slowly."""
         while self._loading:
             assert self._socket is not None
             try:
-                if not wait and not select.select([self._socket], [], [], 0)[0]:
+                if not select.select([self._socket], [], [], wait_s)[0]:
                     return False
                 self._hear()
-            except TimeoutError:
-                return False
             except OSError:
                 self.close()
                 return False

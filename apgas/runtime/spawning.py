@@ -307,7 +307,7 @@ class LaunchSpawner(_SpawnerOnHosts):
         unanswered: list[int] = []
         with _staying():
             try:
-                started = line.spawn(words, nodes, str(Path.cwd()), forkserver.Loads.here(changed | _chosen()).text())
+                started = line.spawn(words, nodes, str(Path.cwd()), forkserver.Loads.here(changed).text())
                 if started is None:
                     raise ApgasError(f"apgas.launch could not start places on {', '.join(dict.fromkeys(nodes))}")
                 unanswered.extend(started)

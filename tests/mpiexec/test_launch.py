@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -16,6 +17,23 @@ from support.mpi import LAUNCH, MPICH
 PROGRAMS = Path(__file__).with_name("programs")
 WAITING = ROOT / "tests" / "support" / "programs" / "waiting.py"
 SURVIVING = ROOT / "docs" / "examples" / "surviving.py"
+
+
+BEGUN = """
+import os
+from pathlib import Path
+import apgas, heavy
+
+def begun():
+    forked = "forkserver" in Path("/proc/self/cmdline").read_text()
+    return forked, heavy.loaded_in != os.getpid(), os.getppid()
+
+def main():
+    print([apgas.at(place, begun) for place in apgas.places()])
+
+if __name__ == "__main__":
+    apgas.run(main)
+"""
 
 
 @pytest.mark.essential
@@ -242,6 +260,32 @@ def may_choose_numbers() -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.mark.parametrize("how", [["begun.py"], ["-m", "begun"]], ids=["file", "module"])
+@pytest.mark.parametrize("named", [None, "heavy", "heavy,nowhere"])
+def test_first_places_are_forks_where_that_pays(
+    named: str | None, how: list[str], tmp_path: Path, leftovers: Leftovers
+) -> None:
+    """With a module that is named; or more of them than cores. Place 0 reads what comes in, and is a program."""
+    (tmp_path / "heavy.py").write_text("import os; loaded_in = os.getpid()")
+    (tmp_path / "begun.py").write_text(BEGUN)
+    places = len(os.sched_getaffinity(0)) + 1 if named is None else 2
+    options = [] if named is None else [f"--preload={named}"]
+    with start_job([*LAUNCH.start(places, options), *how], cwd=tmp_path) as job:
+        done = job.wait(SOON_S)
+    leftovers.check(done.mark)
+    assert (done.rc, done.err) == (0, "")
+    forked, loaded_elsewhere, launchers = zip(*ast.literal_eval(done.out), strict=True)
+    assert forked == (False, *(places - 1) * [True])
+    assert loaded_elsewhere == (False, *(places - 1) * [named is not None])
+    assert len(set(launchers)) == 1
+
+
+def test_what_is_no_module_is_refused() -> None:
+    done = mpirun(2, [WAITING], mpi=LAUNCH, options=["--preload=numpy,1st"])
+    assert done.rc == 2
+    assert "'1st' is not the name of a module" in done.err
 
 
 @pytest.mark.skipif(not may_choose_numbers(), reason="only root may choose the numbers of processes")

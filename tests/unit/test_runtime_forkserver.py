@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import select
 import signal
@@ -87,6 +89,43 @@ def test_what_is_to_be_loaded_is_loaded(server: ForkServer, tmp_path: Path) -> N
     loads = Loads({"CHOSEN": "early", "HOME": None}, [str(tmp_path), *sys.path], ["numba", "scipy", "numpy.nowhere"])
     code = "import sys; print(sys.modules['numba'].found, [name in sys.modules for name in ('scipy', 'mpi4py.MPI')])"
     assert run(server, code, tmp_path, loads)[1] == "early [False, False]\n"
+
+
+BEGUN = """
+import json, sys
+main = sys.modules["__main__"]
+spec = main.__spec__ and main.__spec__.name
+print(json.dumps([sys.argv, __name__, vars(main).get("__file__"), spec, sys.path, vars(main) is globals()]))
+print("program.kernel" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("options", [["-m", "program"], ["-m", "program.begun"], ["program/begun.py"], ["-c", BEGUN]])
+def test_a_fork_begins_as_the_command_line_says(
+    options: list[str], server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program").mkdir()
+    for name, text in (("__init__", ""), ("__main__", BEGUN), ("begun", BEGUN), ("kernel", "")):
+        (tmp_path / "program" / f"{name}.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    default = subprocess.check_output([sys.executable, "-c", "import sys; print(sys.path)"], text=True, timeout=60)
+    monkeypatch.setattr(sys, "path", ast.literal_eval(default))
+    words = [sys.executable, *options, *([] if "-c" in options else ["--depth", "it's 3"])]
+    alone = subprocess.check_output(words, text=True, timeout=60)
+    loads, code = Loads.before(words, ["program.kernel"]), forkserver.execution(words)
+    assert loads is not None
+    assert code is not None
+    said = run(server, code, tmp_path, loads)[1]
+    assert json.loads(said.partition("\n")[0]) == json.loads(alone.partition("\n")[0])
+    assert (said.split()[-1], alone.split()[-1]) == ("True", "False")
+
+
+@pytest.mark.parametrize(
+    "words", [["sh", "-c", "exit"], [sys.executable, "-u", "one.py"], [sys.executable], ["no such"]]
+)
+def test_other_programs_are_not_forked(words: list[str]) -> None:
+    assert Loads.before(words, []) is None
 
 
 def test_another_path_needs_another_server(server: ForkServer, ended: list[int], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from benchmarks.uts.tree import Tree
 def main(orders: int, end: str = "/") -> None:
     tree = Tree(depth=11, seed=19, branching=4)
     counts = set()
-    print("up", flush=True)
+    print("up", [apgas.at(place, os.getpid) for place in apgas.places()], flush=True)
     while sum(record.outcome == "done" for record in apgas.resizes()) < orders or not Path(end).exists():
         counts.add(glb.compute(bag_of(tree), Count, glb.Config(workers=1)).result.value)
     done = [(record.kind, record.n) for record in apgas.resizes() if record.outcome == "done"]

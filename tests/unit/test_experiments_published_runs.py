@@ -19,9 +19,12 @@ from scheduler_bridge.experiments.published_runs.cells import (
     Costs,
     RunKey,
     compare,
+    ends_apart_s,
     measured,
     nodes_for,
+    predict,
     read_reference,
+    released_s,
     seconds_on,
     simulated,
     span,
@@ -65,6 +68,30 @@ def test_a_job_that_waits_starts_when_the_nodes_of_another_are_released() -> Non
     ours = simulated(whole, scaling, "fcfs", COSTS)
     assert (ours.makespan_s, ours.wait_s, ours.runtime_s) == pytest.approx((202, 51, 100))
     assert ours.utilization == pytest.approx(100 * 204 / 202)
+
+
+def test_the_release_is_the_median_of_waits_beyond_anothers_end() -> None:
+    """The second and the third job waited for the first one, the fourth for nothing."""
+    jobs = (job(1), job(2, start_s=101.0, end_s=180.0), job(3, start_s=103.0, end_s=180.0), job(4, end_s=102.5))
+    assert released_s([Batch(jobs)]) == pytest.approx((1.0 + 0.5) / 2)
+
+
+def test_ends_are_compared_job_by_job_without_those_that_failed() -> None:
+    """The second starts 2 s after the first one's end, not 7."""
+    scaling = {("UTS", "18"): {16: 120.0, 32: 100.0}}
+    batch = Batch((job(1, 32), job(2, 32, start_s=107.0, end_s=207.0)))
+    assert ends_apart_s(batch, scaling, "fcfs", COSTS) == pytest.approx([0, 5])
+    failed = Batch(batch.jobs, frozenset({2}))
+    assert ends_apart_s(failed, scaling, "fcfs", COSTS) == pytest.approx([0])
+
+
+def test_what_is_fitted_to_half_of_the_seeds_predicts_the_other_half(data_folder: Path) -> None:
+    first, second = predict(read_reference(data_folder), shares=(0,), seeds=range(42, 46), replicas=1)
+    assert {key.seed for cell in first.compat for key in cell.runs} == {42, 44}
+    assert {key.seed for cell in second.compat for key in cell.runs} == {43, 45}
+    assert first.costs.release_s != second.costs.release_s
+    assert [first.costs.release_s, second.costs.release_s] == pytest.approx([1.75, 1.75], abs=0.1)
+    assert all(abs(cell.error("makespan_s") or 0.0) < 5 for half in (first, second) for cell in half.compat)
 
 
 def test_a_job_whose_resize_failed_takes_as_long_as_it_did() -> None:

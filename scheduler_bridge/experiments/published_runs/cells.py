@@ -276,12 +276,7 @@ def simulated(
         costs: What things take.
         replica: 0: runtimes as in the scaling; others: with a random spread that the number determines.
     """
-    rng = random.Random(replica)
-    sims = [
-        _sim_job(job, batch, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0)
-        for job in batch.jobs
-    ]
-    records = Engine(NODES, get(policy), unending(policy)).run(sims).records.values()
+    records = _replayed(batch, scaling, policy, costs, replica)
     computing = {
         job.spec.job_id: nodes_for(scaling[program(job)], _runtime_s(job))
         for job in batch.jobs
@@ -297,6 +292,42 @@ def simulated(
         )
     grows, shrinks = sum(record.grows for record in records), sum(record.shrinks for record in records)
     return Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
+
+
+def _replayed(
+    batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], policy: str, costs: Costs, replica: int
+) -> list[SimRecord]:
+    rng = random.Random(replica)
+    sims = [
+        _sim_job(job, batch, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0)
+        for job in batch.jobs
+    ]
+    return list(Engine(NODES, get(policy), unending(policy)).run(sims).records.values())
+
+
+def ends_apart_s(
+    batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], policy: str, costs: Costs
+) -> list[float]:
+    """How far the end of each job in the simulator is from its real one, in seconds, without those that failed.
+
+    See ``simulated``.
+    """
+    ends = {job.spec.job_id: span(job)[2] for job in batch.jobs if job.spec.job_id not in batch.failed}
+    records = _replayed(batch, scaling, policy, costs, 0)
+    ours = {record.spec.job_id: span(record)[2] - costs.release_s for record in records}
+    return [abs(ours[job_id] - end_s) for job_id, end_s in ends.items()]
+
+
+def released_s(batches: Iterable[Batch]) -> float:
+    """From a job's end until its nodes are free, in seconds: the median, for jobs that waited for another's end."""
+    found = []
+    for batch in batches:
+        spans = [span(job) for job in batch.jobs]
+        for submit_s, start_s, _ in spans:
+            freed_s = max((end_s for *_, end_s in spans if end_s <= start_s), default=-math.inf)
+            if freed_s >= submit_s and start_s - submit_s > 1:
+                found.append(start_s - freed_s)
+    return statistics.median(found)
 
 
 def _sim_job(
@@ -473,6 +504,21 @@ def compare(
                 correct = CORRECT[strategy]
                 cells[False].append(_cell(reference, strategy, share, correct, tuple(runs), costs, replicas))
     return Comparison(tuple(cells[True]), tuple(cells[False]), costs, replicas)
+
+
+def predict(
+    reference: Reference, *, shares: Iterable[int], seeds: Iterable[int], replicas: int
+) -> tuple[Comparison, Comparison]:
+    """Replay each half of the seeds with what is fitted to the other half. See ``compare``."""
+    halves = tuple(seeds)[::2], tuple(seeds)[1::2]
+    found = []
+    for half, other in (halves, halves[::-1]):
+        fitted = [
+            batch for key, batch in reference.runs.items() if key.seed in other and key.strategy != "MalleableStrategy"
+        ]
+        costs = replace(Costs(), release_s=released_s(fitted))
+        found.append(compare(reference, shares=shares, seeds=half, costs=costs, replicas=replicas))
+    return found[0], found[1]
 
 
 def _cell(

@@ -246,7 +246,7 @@ def origin_of(report: StudyReport, command: str) -> dict[str, Any]:
         command: That leads here.
 
     Returns:
-        The experiment, the command, the verdict, how many claims have which, and ``from``: what the study says of its
+        The experiment, the command, the verdict, remarks, how many claims have which, and ``from``: what the study says of its
         simulations or runs, the digests of the reference data, and this process: day, commit, versions, machine.
 
     Raises:
@@ -256,6 +256,7 @@ def origin_of(report: StudyReport, command: str) -> dict[str, Any]:
         "experiment": report.name,
         "command": command,
         "verdict": report.verdict,
+        "remarks": list(report.remarks),
         "claims": _words(report.tables),
         "from": {
             **report.provenance,

@@ -120,6 +120,7 @@ def test_beside_the_results_stands_where_they_come_from(tmp_path: Path) -> None:
     assert (note["experiment"], note["command"]) == ("mebf", "malleable experiment mebf")
     assert note["claims"] == {"held": 2, "differs": 1}
     assert set(note["files"]) | {"results.json"} == files == {path.name for path in (tmp_path / "out").iterdir()}
+    assert note["remarks"] == list(report.remarks)
     assert note["from"]["seeds"] == "1-4"
     assert note["from"]["data"] == {"log.swf": f"sha256 {sha256(b'1 2 3' + bytes([10])).hexdigest()}"}
     assert note["from"]["commit"] == commit(ROOT)

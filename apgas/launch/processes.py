@@ -182,7 +182,7 @@ class Processes:
         self._inform_keeper(start.store)
         try:
             first, count = start.processes[0], len(start.processes)
-            loads, wait_s = (Loads.parse(first.loads), 0.0) if first.loads else _before(start.processes)
+            loads, wait_s = (Loads.parse(first.loads), 0.0) if first.loads else self._before(start.processes)
             if not first.loads:
                 _skip_unequal_numbers(2 * count)  # they may use MPI, and a fork uses up two
             if loads is None:
@@ -204,6 +204,16 @@ class Processes:
             self._report(NotStarted(start.node, start.world, f"{what} cannot be started: {error.strerror}"))
         else:
             self._report(Started(start.node, start.world))
+
+    def _before(self, processes: Sequence[Process]) -> tuple[Loads | None, float]:
+        """What first places load once for all, if that pays, and how long they wait; None: each begins by itself.
+
+        Names of nodes may all be of this host: then each node's processes are started by themselves.
+        """
+        names = preloaded()
+        if len(self._children) + len(processes) > (1 if names else len(os.sched_getaffinity(0))):
+            return Loads.before(processes[0].words, names), PRELOAD_S if names else ANSWER_S
+        return None, 0.0
 
     def _start_one(self, process: Process, *, fork: bool = False) -> None:
         ours, theirs = socket.socketpair()
@@ -251,14 +261,6 @@ class Processes:
 _LAST_NUMBER: Final = Path("/proc/sys/kernel/ns_last_pid")
 _OTHERS: Final = 64
 """How many processes others may start meanwhile."""
-
-
-def _before(processes: Sequence[Process]) -> tuple[Loads | None, float]:
-    """What first places load once for all, if that pays, and how long they wait for it; None: each begins by itself."""
-    names = preloaded()
-    if len(processes) > (1 if names else len(os.sched_getaffinity(0))):
-        return Loads.before(processes[0].words, names), PRELOAD_S if names else ANSWER_S
-    return None, 0.0
 
 
 def _skip_unequal_numbers(count: int) -> None:

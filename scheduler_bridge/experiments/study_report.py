@@ -246,8 +246,8 @@ def origin_of(report: StudyReport, command: str) -> dict[str, Any]:
         command: That leads here.
 
     Returns:
-        The experiment, the command, the verdict, remarks, how many claims have which, and ``from``: what the study says of its
-        simulations or runs, the digests of the reference data, and this process: day, commit, versions, machine.
+        The experiment, the command, the verdict, remarks, how many claims have which, and ``from``: what the study says
+        of its simulations or runs, the digests of the reference data, and this process: day, commit, versions, machine.
 
     Raises:
         OSError: The reference data cannot be read.

@@ -239,7 +239,14 @@ CAMPAIGNS: Final[Mapping[Scale, Campaign]] = {
 # (no Numba): importing compiled kernels on 300 places a batch would cost more than the batch itself.
 
 PLAIN: Final[Mapping[str, str]] = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""Environment of every job: plain kernels, and no threads beside the worker's."""
+"""Environment of every program: plain kernels, and no threads beside the worker's."""
+
+
+def emulated(benchmark: str) -> dict[str, str]:
+    """The environment of a batch's job: its places, whose nodes are all of this host, load what they need once."""
+    return {**PLAIN, "APGAS_PRELOAD": f"glb.runner,benchmarks.harness.run,benchmarks.{benchmark}.bag"}
+
+
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "BC_17": ("bc", "--scale", "8"),
     "BC_18": ("bc", "--scale", "9"),

@@ -20,12 +20,12 @@ from scheduler_bridge.daemon.daemon import ENDED, drive
 from scheduler_bridge.daemon.trial import children_cpu_s, result_of
 from scheduler_bridge.experiments.real_runs.campaign import (
     HERE,
-    PLAIN,
     Campaign,
     Problem,
     RunKey,
     Site,
     arguments,
+    emulated,
     scratch_in,
     state_of,
 )
@@ -174,7 +174,7 @@ class Runner:
             max_nodes=job.max_nodes,
             walltime_s=self.campaign.walltime_s(job),
             user="experiment",
-            environment={**self.environment, **(PLAIN if self.campaign.paced else {})},
+            environment={**self.environment, **(emulated(problem.benchmark) if self.campaign.paced else {})},
             cwd=str(scratch),  # python -m looks into the current folder first, whatever may be there
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import ctypes  # noqa: F401 - what a new process loads before it is a program has to be there already
 import os
 import selectors
 import shutil
@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,9 +20,18 @@ import msgspec
 
 from apgas.core.launching import FIRST, Process, Send, Signal, Start
 from apgas.runtime import environment
-from apgas.runtime.forkserver import ANSWER_S, PRELOAD_S, STREAM, Forked, ForkServer, Loads, execution, preloaded
+from apgas.runtime.forkserver import (
+    ANSWER_S,
+    PRELOAD_S,
+    STREAM,
+    Forked,
+    ForkServer,
+    Loads,
+    end_with,
+    execution,
+    preloaded,
+)
 
-_PR_SET_PDEATHSIG: Final = 1
 READ_BYTES: Final = 1 << 16
 OF_ANOTHER_LAUNCHER: Final = ("PMI_", "PMIX_", "HYDRA_", "HYDI_", "MPI_LOCAL", "OMPI_COMM_WORLD_")
 """How variables begin that are not for the processes of this one."""
@@ -111,7 +121,7 @@ class Processes:
         """Start a program that ends when this one does, in a session of its own."""
         popen = subprocess.Popen(
             words,
-            preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509 - no threads are here
+            preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 - no threads are here
             start_new_session=True,
             **how,
         )
@@ -249,7 +259,7 @@ class Processes:
             # One that reads from a terminal has to stay in the foreground. The others have sessions of their own:
             # among those Linux divides cores that are short, and a job that is all in one takes long to spawn.
             start_new_session=not (first and reading is None and os.isatty(0)),
-            preexec_fn=_end_with(os.getpid()),  # noqa: PLW1509 - no threads are here
+            preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 - no threads are here
         )
 
     def _start_server(self, words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
@@ -295,7 +305,7 @@ def _keeper() -> int:
     """Start a process that cleans up after this one if this one is killed; returns where it hears of our processes.
 
     It reads the number of each process that begins, the negative number of each that has ended, the name of each
-    world's store, and paths of folders. The processes are killed by the kernel with this one (``_end_with``), but not
+    world's store, and paths of folders. The processes are killed by the kernel with this one (``end_with``), but not
     what they have started, and their shared memory stays.
     """
     reading, writing = os.pipe()
@@ -375,17 +385,3 @@ def _environment(process: Process, stream: socket.socket) -> dict[str, str]:
     if process.spawned:
         ours["PMI_SPAWNED"] = "1"
     return inherited | ours
-
-
-_prctl: Final = ctypes.CDLL(None).prctl
-
-
-def _end_with(launcher: int) -> Callable[[], None]:
-    """Return what a new process calls before it becomes the program: it is killed when the launcher ends."""
-
-    def tie() -> None:
-        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != launcher:
-            os._exit(1)  # it has ended already
-
-    return tie

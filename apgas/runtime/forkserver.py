@@ -349,6 +349,13 @@ def _prctl(what: int, value: Any) -> None:
         raise OSError("prctl failed")
 
 
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when ``parent`` ends, whose child it is."""
+    _prctl(_PDEATHSIG, _SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it has ended already
+
+
 @contextmanager
 def _adopting() -> Iterator[None]:
     """Become the parent of processes below this one that lose theirs."""
@@ -454,9 +461,7 @@ def _become(wanted: Fork, streams: Sequence[int]) -> None:
     """(newcomer) Have what a process has that ``subprocess`` starts."""
     os.setsid()
     if wanted.tied:
-        _prctl(_PDEATHSIG, _SIGKILL)
-        if os.getppid() != wanted.parent:
-            os._exit(1)  # it has ended already
+        end_with(wanted.parent)
     for stream, number in zip(streams, (1, 2, STREAM), strict=True):
         os.dup2(stream, number)
     for stream in streams:

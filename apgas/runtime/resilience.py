@@ -39,7 +39,6 @@ LONGEST_LINGER_S: Final = 3.0
 """How much longer it stays at most on a machine that is not quiet."""
 
 _ANCESTORS: Final = 6
-_PR_SET_PDEATHSIG: Final = 1
 # `:` rather than `""`, which the place would inherit: a shell that TERM kills makes mpiexec kill the whole job before
 # place 0 has said why it ends. In a step of Slurm a TERM may concern this node alone, which is taken away: there the
 # shell dies of it, so that mpiexec's proxy can report that before it is killed itself; else mpiexec's assertion
@@ -132,11 +131,12 @@ def shielded(program: str, args: Sequence[str]) -> tuple[str, list[str]]:
 
 def _guard(lingers: bool) -> None:
     """Go on as a child of this process, which ends when we do, or shortly after; with code 0 if we are killed."""
+    guard = os.getpid()
     place = os.fork()
     if place == 0:
-        import ctypes
+        from apgas.runtime.forkserver import end_with
 
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        end_with(guard)
         return
 
     def pass_on(number: int, _: object) -> None:

@@ -35,6 +35,7 @@ with extras_named():
 
     from .compare import command_line
     from .harness.errors import BadUsage
+    from .harness.ranges import RangeBag, Ranges
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,71 +66,16 @@ class Sums:
         return [count, count * (count - 1) // 2, (count - 1) * count * (2 * count - 1) // 6]
 
 
-class Numbers:
-    """Numbers to be added up: a range of them."""
+class Numbers(RangeBag[Sums, None]):
+    """Numbers to be added up."""
 
     releases_gil = False
+    result = Sums
 
-    def __init__(self, ranges: list[tuple[int, int]]) -> None:
-        self.work = 0
-        self.ranges = ranges
-        self.sums = Sums()
-
-    def __len__(self) -> int:
-        return sum(end - begin for begin, end in self.ranges)
-
-    def process(self, n: int) -> bool:
-        """Add up to ``n`` numbers up."""
-        while n > 0 and self.ranges:
-            begin, end = self.ranges.pop()
-            middle = min(end, begin + n)
-            if middle < end:
-                self.ranges.append((middle, end))
-            part = Sums()
-            for number in range(begin, middle):
-                part.merge(_one(number))
-            self.sums.merge(part)
-            self.work += middle - begin
-            n -= middle - begin
-        return bool(self.ranges)
-
-    def split(self, all: bool) -> Numbers | None:
-        """Move half of the numbers to a new bag; at most one range is cut, so that there are never many."""
-        wanted = len(self) if all else len(self) // 2
-        moved: list[tuple[int, int]] = []
-        while wanted > 0:
-            begin, end = self.ranges.pop(0)
-            middle = max(begin, end - wanted)
-            if begin < middle:
-                self.ranges.insert(0, (begin, middle))
-            moved.append((middle, end))
-            wanted -= end - middle
-        return Numbers(moved) if moved else None
-
-    def merge(self, other: Numbers) -> None:
-        """Take the tasks and the result of another bag."""
-        self.ranges += other.ranges
-        self.sums.merge(other.sums)
-        other.ranges, other.sums = [], Sums()
-
-    def is_empty(self) -> bool:
-        """Whether no number is left."""
-        return not self.ranges
-
-    def is_splittable(self) -> bool:
-        """Whether there are two."""
-        return len(self) > 1
-
-    def submit(self, result: Sums) -> None:
-        """Fold the sums into ``result``."""
-        result.merge(self.sums)
-        self.sums = Sums()
-
-
-def _one(number: int) -> Sums:
-    sums = Sums()
-    sums.found = [1, number, number * number]
-    return sums
+    def _compute(self, first: int, last: int, partial: Sums) -> None:
+        numbers = range(first, last)
+        sums = (len(numbers), sum(numbers), sum(number * number for number in numbers))
+        partial.found = [mine + its for mine, its in zip(partial.found, sums, strict=True)]
 
 
 class Watch(apgas.MalleableHandler):
@@ -171,7 +117,7 @@ def _program(count: int, file: str) -> None:
     began_s = time.time()
     watch.note()
     config = glb.Config(workers=1, rate=_RATE, granularity=int(_RATE * _CALL_S))
-    outcome = glb.compute(Numbers([(0, count)]), Sums, config)
+    outcome = glb.compute(Numbers(Ranges([(0, count)], 1), None), Sums, config)
     ended_s = time.time()
     exact = outcome.result.found == Sums.of(count) and outcome.statistics.tasks == count
     run = {"began_s": began_s, "ended_s": ended_s, "sizes": watch.sizes, "exact": exact, "tasks": count}

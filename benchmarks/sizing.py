@@ -26,6 +26,7 @@ from apgas.errors import extras_named
 with extras_named():
     import typer
 
+    from .balance.bags import NapBag, Naps
     from .compare import command_line
     from .harness.errors import BadUsage
 
@@ -66,69 +67,6 @@ PROGRAMS: Final[Mapping[str, Program]] = {
 # A program with phases: many tasks, few tasks, many tasks ------------------------------------------------------------
 
 
-class Naps:
-    """Tasks that sleep: what a place does in the meantime does not depend on the machine.
-
-    Args:
-        lengths_s: How long each one does.
-    """
-
-    releases_gil = False
-
-    def __init__(self, lengths_s: list[float]) -> None:
-        self.work = 0
-        self.left_s = lengths_s
-        self.done = Slept()
-
-    def __len__(self) -> int:
-        return len(self.left_s)
-
-    def process(self, n: int) -> bool:
-        """Sleep through ``n`` tasks."""
-        for _ in range(min(n, len(self.left_s))):
-            seconds = self.left_s.pop()
-            time.sleep(seconds)
-            self.done.tasks += 1
-            self.work += 1
-        return bool(self.left_s)
-
-    def split(self, all: bool) -> Naps | None:
-        """Give every other task away, or all."""
-        given = self.left_s if all else self.left_s[1::2]
-        self.left_s = [] if all else self.left_s[::2]
-        return Naps(given) if given else None
-
-    def merge(self, other: Naps) -> None:
-        """Take the tasks and the result of another bag."""
-        self.left_s += other.left_s
-        self.done.merge(other.done)
-        other.left_s, other.done = [], Slept()
-
-    def is_empty(self) -> bool:
-        """Whether no task is left."""
-        return not self.left_s
-
-    def is_splittable(self) -> bool:
-        """Whether there are two."""
-        return len(self.left_s) > 1
-
-    def submit(self, result: Slept) -> None:
-        """Fold the count into ``result``."""
-        result.merge(self.done)
-        self.done = Slept()
-
-
-@dataclass
-class Slept:
-    """How many tasks were done."""
-
-    tasks: int = 0
-
-    def merge(self, other: Slept) -> None:
-        """Add another count."""
-        self.tasks += other.tasks
-
-
 def _phases(work_s: float, target: float | None, most: int, file: str) -> None:
     """Compute in three phases, of which the second one has work for two nodes only, and write down how that went."""
     sizing = None if target is None else apgas.Sizing(target=target, max_nodes=most)
@@ -138,8 +76,8 @@ def _phases(work_s: float, target: float | None, most: int, file: str) -> None:
     run = Run(0.0, 0.0, verified=True)
     for lengths_s in (many, few, many):
         from_s = time.monotonic() - began_s
-        outcome = glb.compute(Naps(list(lengths_s)), Slept, config)
-        run.verified = run.verified and outcome.result.tasks == len(lengths_s)
+        outcome = glb.compute(NapBag.whole(lengths_s), Naps, config)
+        run.verified = run.verified and len(outcome.result.numbers) == len(lengths_s)
         run.held += [(at_s + from_s, nodes) for at_s, nodes in outcome.held]
         run.looks += [(look.at_s + from_s, look.nodes, look.efficiency, look.wanted) for look in outcome.looks]
     run.seconds = time.monotonic() - began_s

@@ -16,7 +16,7 @@ from apgas.malleability.sizing import Controller, Measured, Sizing
 from apgas.runtime.program import program
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
-from benchmarks.sizing import Naps, Slept
+from benchmarks.balance.bags import NapBag, Naps
 from glb.sizing import PlaceCounts, measured
 
 WINDOW_S = 0.5
@@ -199,14 +199,14 @@ def test_who_joins_loads_or_begins_anew_is_not_measured() -> None:
 QUICK = apgas.Sizing(target=0.9, window_s=0.03, max_nodes=4, payback=0.0)
 
 
-def busy_for(seconds: float, sizing: apgas.Sizing | None = QUICK) -> glb.Outcome[Slept]:
+def busy_for(seconds: float, sizing: apgas.Sizing | None = QUICK) -> glb.Outcome[Naps]:
     """Sleep for a number of node-seconds."""
     config = glb.Config(workers=1, granularity=1, target_efficiency=sizing)
-    return glb.compute(Naps([0.002] * round(seconds / 0.002)), Slept, config)
+    return glb.compute(NapBag.whole([0.002] * round(seconds / 0.002)), Naps, config)
 
 
 def test_a_program_with_much_work_grows_by_its_own_orders(apgas_job: MakeJob) -> None:
-    def main() -> tuple[glb.Outcome[Slept], int]:
+    def main() -> tuple[glb.Outcome[Naps], int]:
         program().resizing.communicator = None  # as where no scheduler has started the job
         outcome = busy_for(4.0)
         return outcome, len(apgas.places())
@@ -232,7 +232,7 @@ def test_a_program_with_a_scheduler_asks_and_gets_what_there_is(apgas_job: MakeJ
 
 
 def test_a_program_that_does_not_size_itself_keeps_its_size(apgas_job: MakeJob) -> None:
-    def main() -> glb.Outcome[Slept]:
+    def main() -> glb.Outcome[Naps]:
         return busy_for(0.5, None)
 
     job = apgas_job(main, places=2)

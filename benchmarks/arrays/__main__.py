@@ -166,10 +166,7 @@ class Arrays(Comparison):
 
     def as_json(self) -> dict[str, object]:
         """Return the content of the JSON file."""
-        failures = [
-            {"measure": measure, "contender": who, "reason": why} for (measure, who), why in self.failures.items()
-        ]
-        return super().as_json() | {"places": self.places, "quick": self.quick, "failures": failures}
+        return super().as_json() | {"places": self.places, "quick": self.quick, "failures": self.failures_as_json()}
 
 
 def _quantity(name: str) -> Quantity:

@@ -116,10 +116,6 @@ class Graph:
         order = np.argsort(-walks, kind="stable")
         return order[np.diff(starts)[order] > 0].astype(np.uint32)
 
-    def nameless(self) -> Graph:
-        """Return what a place needs that only computes."""
-        return replace(self, names=np.empty(0, np.int64))
-
 
 def _adjacency(vertices: int, keys: Integers) -> Adjacency:
     """Return the neighbours by the sorted numbers vertex * ``vertices`` + neighbour."""
@@ -250,4 +246,4 @@ def keep(graph: Graph, key: str) -> Kept:
 def lend(key: str) -> Graph:
     """Return the graph kept under ``key``, for a place that only computes."""
     with _keeping:
-        return _kept[key].nameless()
+        return replace(_kept[key], names=np.empty(0, np.int64))

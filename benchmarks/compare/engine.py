@@ -29,9 +29,10 @@ from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile, gather_provenance
 from .child import END_S, TERM_S, Child, ContenderFailed, kill_marked
 from .command_line import RunProgress, interruptible
-from .display import Sheet, Unit, check_picture, ratio_written, show_sheets, written
+from .display import COLOURS, INK, PALE, Sheet, Unit, check_picture, ratio_written, show_sheets, written
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Goals and figures ---------------------------------------------------------------------------------------------------
@@ -182,6 +183,26 @@ class Line:
             ],
             "runs": {name: list(values) for name, values in self.rounds.items() if values},
         }
+
+
+def draw_bars(axes: Axes, title: str, line: Line) -> None:
+    """Draw a bar for each contender with its figure, ours in colour, and how many times theirs ours is."""
+    medians, ratios = line.medians, line.ratios
+    most = max(medians.values())
+    colours = [COLOURS[0] if name == OURS else PALE for name in medians]
+    axes.barh(range(len(medians)), list(medians.values()), color=colours, height=0.72)
+    axes.set_yticks(range(len(medians)), [line.labels[name] for name in medians], color=INK, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_title(title, loc="left", fontsize=10, color=INK)
+    axes.set_xlim(0, 1.3 * most)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.spines["left"].set_color(PALE)
+    for position, (name, figure) in enumerate(medians.items()):
+        beside = f"   (ours {ratio_written(ratios[name])})" if name in ratios else ""
+        text = f"{written(figure, line.quantity.unit)}{beside}"
+        axes.text(figure + 0.01 * most, position, text, va="center", fontsize=8.5, color=INK)
 
 
 # The contenders of a measure: processes that run at the same time ----------------------------------------------------
@@ -374,6 +395,13 @@ class Comparison(ABC):
             "rounds": self.rounds,
             "lines": [line.as_json() for line in self.lines],
         }
+
+    def failures_as_json(self) -> list[dict[str, str]]:
+        """Return the JSON form of what went wrong."""
+        return [
+            {"measure": measure, "contender": name, "reason": reason}
+            for (measure, name), reason in self.failures.items()
+        ]
 
     def expect(
         self,

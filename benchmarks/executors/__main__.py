@@ -16,13 +16,11 @@ with extras_named():
 
     from ..compare import command_line, display
     from ..compare.contender import Config
-    from ..compare.display import ratio_written, written
-    from ..compare.engine import OURS, Goal, Line, Quantity, carry_out
+    from ..compare.engine import OURS, Goal, Quantity, carry_out, draw_bars
     from ..overheads.__main__ import Overheads
-    from ..overheads.catalogue import FUTURES, LABELS, LOKY, POOL, Case, Measure
+    from ..overheads.catalogue import FUTURES, LOKY, POOL, Case, Measure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _PEERS: Final = (POOL, FUTURES, LOKY)
@@ -159,32 +157,10 @@ class Executors(Overheads):
         lines = [line for line in self.lines if len(line.medians) > 1]
         figure, panels = display.new_picture(9, 0.6 + 1.25 * len(lines), max(1, len(lines)), 1)
         for axes, line in zip(panels[:, 0], lines, strict=False):
-            _bars(axes, line)
+            goals = ", ".join(line.goals_spoken())
+            draw_bars(axes, line.quantity.title + (f"; goal: {goals}" if goals else ""), line)
         figure.suptitle(f"{self.title} ({machine})", fontsize=10, color=display.INK)
         return figure
-
-
-def _bars(axes: Axes, line: Line) -> None:
-    unit, names = line.quantity.unit, list(line.medians)
-    values = [line.medians[name] for name in names]
-    colours = [display.COLOURS[0] if name == OURS else display.PALE for name in names]
-    axes.barh([LABELS[name] for name in names], values, color=colours, height=0.7)
-    for place, (name, value) in enumerate(line.medians.items()):
-        beside = f"  ({ratio_written(line.ratios[name])})" if name in line.ratios else ""
-        axes.annotate(
-            f"{written(value, unit)}{beside}",
-            (value, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            color=display.INK,
-        )
-    goals = ", ".join(line.goals_spoken())
-    display.dress_axes(axes, line.quantity.title + (f"; goal: {goals}" if goals else ""), "")
-    axes.set_xlim(0, 1.25 * max(values))
-    axes.invert_yaxis()
-    axes.grid(visible=False)
 
 
 if __name__ == "__main__":

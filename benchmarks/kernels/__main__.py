@@ -17,11 +17,10 @@ with extras_named():
     from ..compare import command_line, display
     from ..compare.child import ContenderFailed
     from ..compare.display import Sheet, ratio_written, written
-    from ..compare.engine import OURS, Comparison, Line, Stage, Turn, carry_out, medians_of
+    from ..compare.engine import OURS, Comparison, Line, Stage, Turn, carry_out, draw_bars, medians_of
     from .catalogue import MEASURES, Absent, Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _ROUNDS: Final = 5
@@ -125,10 +124,7 @@ class Kernels(Comparison):
                 line.as_json() | {"what": f"{titles[line.measure]}: {line.quantity.title}", "unit": "per CPU-second"}
                 for line in self.lines
             ],
-            "not_measured": [
-                {"measure": measure, "contender": name, "reason": reason}
-                for (measure, name), reason in self.failures.items()
-            ],
+            "not_measured": self.failures_as_json(),
             "notes": [measure.rule for measure in self.measures],
         }
 
@@ -145,7 +141,7 @@ class Kernels(Comparison):
         ratios = [count + 0.8 for count in bars]
         figure, panels = display.new_picture(_WIDTH_INCHES, height, len(lines), 1, height_ratios=ratios)
         for (title, line), (axes,) in zip(lines, panels, strict=True):
-            _draw_panel(axes, title, line)
+            draw_bars(axes, title, line)
         note = f"one core of {machine}; medians of {self.rounds} interleaved rounds"
         figure.supxlabel(note, fontsize=8, color=display.INK)
         return figure
@@ -193,31 +189,8 @@ def _block(title: str, line: Line) -> list[list[str]]:
 
 # The picture: what each contender does per CPU-second, a panel per kernel --------------------------------------------
 
-_OURS: Final = "#1f6f8b"
 _BAR_INCHES: Final = 0.32
 _WIDTH_INCHES: Final = 8.0
-
-
-def _draw_panel(axes: Axes, title: str, line: Line) -> None:
-    medians, ratios = line.medians, line.ratios
-    most = max(medians.values())
-    colours = [_OURS if name == OURS else display.PALE for name in medians]
-    labels = [line.labels[name] for name in medians]
-    axes.barh(range(len(medians)), list(medians.values()), color=colours, height=0.72)
-    axes.set_yticks(range(len(medians)), labels, color=display.INK, fontsize=9)
-    axes.invert_yaxis()
-    axes.set_title(title, loc="left", fontsize=10, color=display.INK)
-    axes.set_xlim(0, 1.3 * most)
-    axes.set_xticks([])
-    axes.tick_params(length=0)
-    for name in ("top", "right", "bottom"):
-        axes.spines[name].set_visible(False)
-    axes.spines["left"].set_color(display.PALE)
-    for position, (name, rate) in enumerate(medians.items()):
-        text = written(rate, line.quantity.unit)
-        if name in ratios:
-            text += f"   (ours {ratio_written(ratios[name])})"
-        axes.text(rate + 0.01 * most, position, text, va="center", fontsize=8.5, color=display.INK)
 
 
 if __name__ == "__main__":

@@ -213,7 +213,8 @@ class Overheads(Comparison):
     @property
     def peers(self) -> list[str]:
         """The peers that have a figure somewhere, in the order of the catalogue."""
-        return [name for name in LABELS if _is_peer(name) and any(line.rounds.get(name) for line in self.lines)]
+        others = (name for name in LABELS if name not in (OURS, *FLOORS))
+        return [name for name in others if any(line.rounds.get(name) for line in self.lines)]
 
     def sheets(self) -> list[Sheet]:
         """Return one table: what, ours, the floor if there is one, each peer that has a figure, goals, verdicts."""
@@ -239,10 +240,7 @@ class Overheads(Comparison):
         return super().as_json() | {
             "lines": [line.as_json() | {"floor": _floor(line)} for line in self.lines],
             "not_measured": dict(self.missing),
-            "failures": [
-                {"measure": measure, "contender": name, "reason": reason}
-                for (measure, name), reason in self.failures.items()
-            ],
+            "failures": self.failures_as_json(),
             "load": self.load,
             "notes": list(self.notes),
         }
@@ -265,10 +263,6 @@ def _start_time(stage: Stage, command: Sequence[str], env: Mapping[str, str]) ->
 def _floor(line: Line) -> str | None:
     """Return the contender that stands for what the machine can do."""
     return next((name for name in line.rounds if name in FLOORS), None)
-
-
-def _is_peer(name: str) -> bool:
-    return name != OURS and name not in FLOORS
 
 
 def _row(line: Line, peers: Sequence[str], floors: Sequence[str]) -> list[str]:

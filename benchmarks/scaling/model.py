@@ -353,7 +353,7 @@ class Model:
             match effect:
                 case Give(to, TreeBag() as loot, nonce):
                     self._tables[place].spawned(self._finish_id, to)
-                    self._send(place, to, self._receive, (loot, nonce), loot.message_bytes)
+                    self._send(place, to, self._receive, (loot, nonce), HEAD_BYTES + ENTRY_BYTES * len(loot.subtrees))
                 case Refuse(to, nonce):
                     self._send(place, to, self._refused, nonce)
                 case Request(to, nonce):
@@ -662,8 +662,3 @@ class TreeBag:
         """Hand the count over."""
         result.count += self.count
         self.count = 0
-
-    @property
-    def message_bytes(self) -> int:
-        """Bytes that the bag takes in a message."""
-        return HEAD_BYTES + ENTRY_BYTES * len(self.subtrees)

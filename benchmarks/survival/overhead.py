@@ -139,20 +139,11 @@ _LIMIT_S: Final = 120.0
 
 def beside_others(pairs: Sequence[tuple[float, float]]) -> str:
     """Say by how much the first of each pair is more than the second."""
+    from scheduler_bridge.experiments.comparison import t_quantile  # loads matplotlib, which no place of a job needs
+
     more = [100 * (one / other - 1) for one, other in pairs]
     reach = t_quantile(len(pairs) - 1) * statistics.stdev(more) / math.sqrt(len(pairs))
     return f"{statistics.fmean(more):+.2f} % ± {reach:.2f}, {statistics.median(more):+.2f}"
-
-
-def t_quantile(freedom: int) -> float:
-    """Return the quantile of Student's t distribution at 0.975, by its expansion, which is good from 5 on."""
-    z = statistics.NormalDist().inv_cdf(0.975)
-    terms: tuple[float, ...] = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
 if __name__ == "__main__":

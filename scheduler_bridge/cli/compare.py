@@ -18,7 +18,7 @@ from scheduler_bridge.cli.experiment import on_places, show_report
 from scheduler_bridge.cli.inputs import expect_finite
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.simulate import Failing, SimulatedConversion, SimulationOptions, System
-from scheduler_bridge.cli.workload import EvolvingOption, RuleOption, TraceOptions
+from scheduler_bridge.cli.workload import EvolvingOption, RuleOption, TraceOptions, WarmupOption, WorkloadOption
 
 if TYPE_CHECKING:
     from scheduler_bridge.experiments.study_report import StudyReport
@@ -32,12 +32,7 @@ _EXAMPLE = "for example: --malleable 0,0.5,1"
 class ComparisonOptions:
     """What is compared, and how it is simulated."""
 
-    workload: Annotated[
-        Path,
-        typer.Option(
-            "--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."
-        ),
-    ]
+    workload: WorkloadOption
     policies: Annotated[
         str,
         typer.Option(
@@ -67,15 +62,7 @@ class ComparisonOptions:
     rule: RuleOption = "amdahl"
     evolving: EvolvingOption = 0.0
     load: LoadOption = None
-    warmup_h: Annotated[
-        float | None,
-        typer.Option(
-            "--warmup",
-            min=0,
-            metavar="HOURS",
-            help="Leave the first hours, and what follows the last submission, out of the figures.",
-        ),
-    ] = None
+    warmup_h: WarmupOption = None
     out: Annotated[
         Path,
         typer.Option(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
@@ -16,7 +15,14 @@ from scheduler_bridge.cli.common import CliError, say
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import Output, window_of
-from scheduler_bridge.cli.workload import Conversion, MalleableOption, TraceOptions, findings
+from scheduler_bridge.cli.workload import (
+    Conversion,
+    MalleableOption,
+    TraceOptions,
+    WarmupOption,
+    WorkloadOption,
+    findings,
+)
 from scheduler_bridge.policies.base import jobs_per_node
 
 if TYPE_CHECKING:
@@ -253,21 +259,13 @@ class Failing:
 class SimulationOptions:
     """What is simulated, and how: the options of ``malleable simulate``."""
 
-    workload: Annotated[
-        Path,
-        typer.Option(
-            "--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."
-        ),
-    ]
+    workload: WorkloadOption
     policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")]
     settings: Annotated[
         list[str], typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
     ] = field(default_factory=list)
     load: LoadOption = None
-    warmup_h: Annotated[
-        float | None,
-        _hours("--warmup", "Leave the first hours, and what follows the last submission, out of the figures."),
-    ] = None
+    warmup_h: WarmupOption = None
     trace: TraceOptions
     conversion: SimulatedConversion
     system: System

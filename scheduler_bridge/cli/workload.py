@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
 
 _DAY_S: Final = 86_400
+WorkloadOption = Annotated[
+    Path,
+    typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."),
+]
+WarmupOption = Annotated[
+    float | None,
+    typer.Option(
+        "--warmup",
+        min=0,
+        metavar="HOURS",
+        help="Leave the first hours, and what follows the last submission, out of the figures.",
+    ),
+]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="SWF, CSV, JSON, TOML, packed or not; -: standard input.")
 ]

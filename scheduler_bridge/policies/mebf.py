@@ -124,7 +124,7 @@ class ByScalability:
         for spec, nodes in list(plan.started):
             if (extra := self._growth(spec.max_nodes, nodes, plan.room(spec, plan.usable, at=nodes))) > 0:
                 plan.charge(spec, extra, at=nodes)
-                plan.enlarge(spec, extra, "larger because nodes are idle")
+                plan.enlarge(spec, extra)
         for job in self._by_scalability(plan, least_first=False):
             if plan.usable == 0:
                 return

@@ -162,10 +162,10 @@ class Plan:
         self.soon -= free_nodes
         self._shares[spec.job_id] = Share(spec.job_id, nodes, mates, cores, free_nodes, reason)
 
-    def enlarge(self, spec: JobSpec, nodes: int, reason: Reason) -> None:
-        """Let a job that starts in this pass start with ``nodes`` more: no order is sent."""
+    def enlarge(self, spec: JobSpec, nodes: int) -> None:
+        """Let a job that starts in this pass start with ``nodes`` more, which are idle: no order is sent."""
         _, before, why = self._starts[spec.job_id]
-        self.start(spec, before + nodes, Because("{}; {}", (why, reason)))
+        self.start(spec, before + nodes, Because("{}; {}", (why, "larger because nodes are idle")))
         self.free += before
         self.soon += before
 

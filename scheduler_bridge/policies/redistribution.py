@@ -258,7 +258,7 @@ class ByPriority:
 
     def _hand(self, plan: Plan, taker: Taker, nodes: int) -> None:
         if taker.job is None:
-            plan.enlarge(taker.spec, nodes, "larger because nodes are idle")
+            plan.enlarge(taker.spec, nodes)
         else:
             plan.grow(taker.job, nodes, Because("idle nodes go to {}", (self.priority.lowest,)))
 

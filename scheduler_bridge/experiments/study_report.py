@@ -310,9 +310,6 @@ def listed(seeds: Iterable[int]) -> str:
 
 
 def _spoken(origin: Origin) -> str:
-    return f"{_project(origin.version, origin.commit)}, Python {origin.python}, on {origin.cpu}"
-
-
-def _project(number: str, checked_out: str) -> str:
-    name = f"malleable-apgas {number}".strip()
-    return f"{name}, commit {checked_out[:12]}" if checked_out else f"{name}, outside of a checkout"
+    project = f"malleable-apgas {origin.version}".strip()
+    where = f"commit {origin.commit[:12]}" if origin.commit else "outside of a checkout"
+    return f"{project}, {where}, Python {origin.python}, on {origin.cpu}"

@@ -376,8 +376,10 @@ class RowFile:
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise SweepFileError(f"{self._csv} is being written by another sweep") from None
-            if self._finished == self._parquet or self._parquet.exists():
-                _need_pyarrow(self._parquet)
+            if (self._finished == self._parquet or self._parquet.exists()) and default_form() != "parquet":
+                needs = " and ".join(_PARQUET_NEEDS)
+                what = f"{self._parquet} is, or would be, a Parquet file"
+                raise SweepFileError(f"{what}, and {needs} are not installed")
             rows = [*(self._read_parquet() if self._parquet.exists() else ()), *self._read_csv(journal)]
             self.found |= {row.cell: row for row in rows}
             self._open, self._journal = undone.pop_all(), journal
@@ -470,12 +472,6 @@ class RowFile:
     def _check(self, file: Path, header: list[str]) -> None:
         if header != self._header:
             raise SweepFileError(f"{file} holds another sweep: its columns are {', '.join(header)}")
-
-
-def _need_pyarrow(file: Path) -> None:
-    if default_form() != "parquet":
-        needs = " and ".join(_PARQUET_NEEDS)
-        raise SweepFileError(f"{file} is, or would be, a Parquet file, and {needs} are not installed")
 
 
 def _number(text: str) -> Number:

@@ -331,17 +331,15 @@ def _apart(places: Sequence[float], least: float, floor: float) -> list[float]:
     groups: list[list[float]] = []
     for place in places:
         groups.append([place])
-        while len(groups) > 1 and _gap(*groups[-2:]) < least * (len(groups[-2]) + len(groups[-1])) / 2:
-            last = groups.pop()
-            groups[-1] += last
+        while len(groups) > 1:
+            lower, upper = groups[-2:]
+            if _middle(upper) - _middle(lower) >= least * (len(lower) + len(upper)) / 2:
+                break
+            lower += groups.pop()
     apart = [_middle(group) + (at - (len(group) - 1) / 2) * least for group in groups for at in range(len(group))]
     for at, place in enumerate(apart):
         apart[at] = max(place, apart[at - 1] + least if at else floor)
     return apart
-
-
-def _gap(lower: Sequence[float], upper: Sequence[float]) -> float:
-    return _middle(upper) - _middle(lower)
 
 
 def _middle(group: Sequence[float]) -> float:

@@ -238,12 +238,14 @@ def document(
     shared = lanes(record.jobs)
     shown = [job for job in snapshot.jobs if job.end_s is None or (job.job in records and job.end_s > since_s)]
     shown, unlisted = _first(shown)
+    behind = snapshot.log_behind[:_SHORT]
+    trouble = f"The log cannot be written: {behind}. No jobs are taken." if behind else ""
     states = {node.name: node.state for node in snapshot.nodes}
     return {
         "now_s": round(snapshot.now_s, 2),
         "policy": snapshot.policy,
         "started_at": record.started_at,
-        "notes": [*_trouble(snapshot), *filter(None, [snapshot.loans]), *record.notes],
+        "notes": [*filter(None, (trouble, snapshot.loans)), *record.notes],
         "window_s": window_s,
         "totals": _totals(snapshot),
         "nodes": [[name, states.get(name, "down")] for name in numbers],
@@ -277,12 +279,6 @@ def document(
         "unlisted": unlisted,
         "jobs": {str(job.job): _job(job, records.get(job.job), numbers, shared, why) for job in shown},
     }
-
-
-def _trouble(snapshot: Snapshot) -> list[str]:
-    """Return what is wrong with the scheduler itself."""
-    behind = snapshot.log_behind[:_SHORT]
-    return [f"The log cannot be written: {behind}. No jobs are taken."] if behind else []
 
 
 def _first(jobs: list[JobStatus]) -> tuple[list[JobStatus], list[list[float]]]:

@@ -176,13 +176,16 @@ def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[Tr
     first_s = min((job.submit_s for job in record.jobs), default=0.0)
     for job in record.jobs:
         assumed = (law or power(job.rho)) if job.malleable else power(0.0)
-        runtime_s = _runtime(job, assumed.at)
+        last_run = _last_run(job)
+        work = sum((part.to_s - part.from_s) * part.share * assumed.at(len(part.nodes)) for part in last_run)
+        runtime_s = work / assumed.at(job.nodes)
         if job.start_s is None or job.end_s is None or runtime_s <= 0:
             findings.skip("not over, or never ran")
             continue
+        requested_s = job.submit_s if job.requested_s is None else job.requested_s  # before what it came after ended
         yield TraceJob(
             job_id=job.job_id,
-            submit_s=max(0.0, _requested_s(job) - min(0.0, first_s)),
+            submit_s=max(0.0, requested_s - min(0.0, first_s)),
             runtime_s=runtime_s,
             walltime_s=job.walltime_s,
             nodes=job.nodes,
@@ -195,26 +198,15 @@ def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[Tr
             status=status_of(job.state),
             rho=job.rho,
             speedup=assumed.text,
-            allocations=tuple((part.from_s - job.start_s, len(part.nodes)) for part in _last_run(job)),
+            allocations=tuple((part.from_s - job.start_s, len(part.nodes)) for part in last_run),
             after_ok=job.after_ok,
             after_any=job.after_any,
         )
 
 
-def _runtime(job: JobRecord, speedup: Callable[[int], float]) -> float:
-    """Seconds that the job would have taken on the nodes that it asked for."""
-    work = sum((part.to_s - part.from_s) * part.share * speedup(len(part.nodes)) for part in _last_run(job))
-    return work / speedup(job.nodes)
-
-
 def _last_run(job: JobRecord) -> list[Segment]:
     """The segments since it was started last: what it did before it was lost and run again was lost, too."""
     return [part for part in job.segments if job.start_s is None or part.from_s >= job.start_s]
-
-
-def _requested_s(job: JobRecord) -> float:
-    """When it was asked for; one that came after others was submitted later."""
-    return job.submit_s if job.requested_s is None else job.requested_s
 
 
 def _unix(started_at: str) -> float | None:

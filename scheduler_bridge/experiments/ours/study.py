@@ -173,10 +173,6 @@ class Estimate:
     low: float | None
     high: float | None
 
-    def excludes(self, value: float) -> bool:
-        """Whether the interval lies on one side of ``value``."""
-        return self.low is not None and self.high is not None and not self.low <= value <= self.high
-
 
 class Results:
     """What was simulated, by workload, policy and seed."""
@@ -280,11 +276,8 @@ def best(results: Results, workload: Workload, column: str, policies: Sequence[s
     if not ranked:
         return []
     first = ranked[0]
-    return [first, *(name for name in ranked[1:] if _as_good(results.ratio([workload], name, first, column)))]
-
-
-def _as_good(ratio: Estimate | None) -> bool:
-    return ratio is not None and (ratio.low is not None and ratio.low <= 1.0)
+    ratios = {name: results.ratio([workload], name, first, column) for name in ranked[1:]}
+    return [first, *(name for name, of in ratios.items() if of is not None and of.low is not None and of.low <= 1.0)]
 
 
 def which(results: Results, labels: Mapping[str, str]) -> DataTable:

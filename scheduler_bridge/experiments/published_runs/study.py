@@ -245,7 +245,8 @@ def _kinds(mean: Mean) -> dict[str, Callable[[study.Claim], study.Judged]]:
 def _changes(claim: study.Claim, mean: Mean) -> study.Judged:
     """From one mean to another."""
     found = study.change(*(mean(claim["measure"], *claim[end]) for end in ("from", "to")))
-    printed = printed_change(claim)
+    before, after = claim["printed"]  # of both means
+    printed = float(100 * (after / before - 1))
     word = "not judged" if found is None else study.word_for(found, printed, still=claim.get("still", False))
     return study.Judged(printed, found, word)
 
@@ -256,12 +257,6 @@ def _orders(claim: study.Claim, mean: Mean) -> study.Judged:
         policy: study.change(*(mean(claim["measure"], policy, share) for share in claim["shares"])) for policy in COMPAT
     }
     return study.first(changes, claim["most"], "{:+.1f} %", highest=True)
-
-
-def printed_change(claim: study.Claim) -> float:
-    """The printed change in percent: of the means, both of which the paper prints."""
-    before, after = claim["printed"]
-    return float(100 * (after / before - 1))
 
 
 def _value(measure: str, cell: Cell | None) -> float | None:

@@ -397,10 +397,6 @@ class Site:
         """
         return None if self.hosts is None or self.paced else fewest_cores(read_hosts(self.hosts.file))
 
-    def scratch_parent(self, folder: Path) -> Path | None:
-        """Where all nodes see the files of a run in ``folder``; None: where temporary files are."""
-        return None if self.hosts is None else folder
-
     @contextmanager
     def serving(self, nodes: int, config: DaemonConfig) -> Iterator[DaemonThread]:
         """Run a scheduler there; its nodes are named here.
@@ -462,7 +458,8 @@ def alone_in(folder: Path, site: Site = HERE) -> Iterator[None]:
 def scratch_in(folder: Path, nodes: int, site: Site = HERE) -> Iterator[Path]:
     """Make a folder for the run of a batch on ``nodes`` nodes; it is removed afterwards."""
     note = folder / _RUNNING
-    with tempfile.TemporaryDirectory(prefix="malleable-runs-", dir=site.scratch_parent(folder)) as name:
+    where = None if site.hosts is None else folder  # hosts see the files of a run there
+    with tempfile.TemporaryDirectory(prefix="malleable-runs-", dir=where) as name:
         note.write_text(json.dumps({"scratch": name, "nodes": nodes}), encoding="utf-8")
         try:
             yield Path(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_workloads.cells import (
@@ -418,13 +418,15 @@ _MEASURES: Final = {
 }
 
 
+def _best_printed() -> dict[tuple[str, str], float]:
+    """What the paper prints of the best strategy, by workload and mean."""
+    best = (claim for claim in CLAIMS["change"] if claim["after"][0] == "best")
+    return {(claim["trace"], claim["measure"]): claim["printed"] for claim in best}
+
+
 def _beside(means: Shares, found: Sequence[Trace]) -> DataTable:
     """Rigid and best means beside the printed ones."""
-    printed = {
-        (claim["trace"], claim["measure"]): claim["printed"]
-        for claim in CLAIMS["change"]
-        if claim["after"][0] == "best"
-    }
+    printed = _best_printed()
     rows: list[tuple[Value, ...]] = []
     for trace in found:
         for measure, title in _MEASURES.items():
@@ -473,12 +475,7 @@ def _means(means: Shares, found: Sequence[Trace]) -> DataTable:
 
 # Figures: means by share of malleable jobs (6 to 9), and the machine over time (2 and 4) ------------------------------
 
-_MEANS: Final = {
-    "turnaround_s": "turnaround, s",
-    "wait_s": "wait, s",
-    "runtime_s": "runtime, s",
-    "utilization": "utilization, %",
-}
+_MEANS: Final = ("turnaround_s", "wait_s", "runtime_s", "utilization")
 _RESIZES: Final = {"expands": "expands per malleable job", "shrinks": "shrinks per malleable job"}
 _POLICIES: Final = (RIGID, *STRATEGIES)
 _NAMES: Final = {name: "easy, moldable" if name == RIGID else name for name in _POLICIES}
@@ -492,10 +489,10 @@ def draw_means(means: Shares, trace: str, label: str, paper: str) -> Picture:
         gains = {
             f"from {easy}": study.change(means.rigid(trace, "turnaround_s", easy), best[2])
             for easy in (RIGID, PUBLISHED)
-        } | {"paper": next((each["printed"] for each in CLAIMS["change"] if _is_best(each, paper)), None)}
+        } | {"paper": _best_printed().get((paper, "turnaround_s"))}
         listed = ", ".join(f"{whose} {value:+.0f} %" for whose, value in gains.items() if value is not None)
         finding = f"{label}: turnaround by {best[0]} with {best[1]} % malleable jobs: {listed}"
-    return _panels(means, trace, paper, _MEANS, finding)
+    return _panels(means, trace, paper, {name: _MEASURES[name] for name in _MEANS}, finding)
 
 
 def draw_resizes(means: Shares, trace: str, label: str, paper: str) -> Picture:
@@ -509,10 +506,6 @@ def draw_resizes(means: Shares, trace: str, label: str, paper: str) -> Picture:
     }
     most = max(counts, key=lambda policy: counts[policy])
     return _panels(means, trace, paper, _RESIZES, f"{label}: {most} resizes jobs most often")
-
-
-def _is_best(claim: Mapping[str, Any], paper: str) -> bool:
-    return (claim["trace"], claim["measure"], claim["after"][0]) == (paper, "turnaround_s", "best")
 
 
 def _panels(means: Shares, trace: str, paper: str, measures: Mapping[str, str], finding: str) -> Picture:

@@ -1,4 +1,4 @@
-"""Pi and betweenness give the same bits however their bags are split, merged, sent and submitted."""
+"""Pi, betweenness and sums give the same bits however their bags are split, merged, sent and submitted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from benchmarks.bc.bag import BCBag, Centrality
 from benchmarks.bc.command import sequential
 from benchmarks.bc.graph import Generated
 from benchmarks.harness.ranges import Ranges
+from benchmarks.harvest import Numbers, Sums
 from benchmarks.pi.bag import Hits, PiBag, count_span
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ def test_betweenness_does_not_depend_on_the_schedule(seed: int, order: int) -> N
     assert result.totals is not None
     assert result.totals.tolist() == centrality(seed)
     assert work == 1 << SCALE
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(1, 500), order=st.integers(0, 2**32))
+def test_sums_do_not_depend_on_the_schedule(count: int, order: int) -> None:
+    result = Sums()
+    work = schedule(Numbers(Ranges([(0, count)], 1), None), result, Random(order), 50)
+    assert work == count
+    assert result.found == Sums.of(count)
 
 
 @given(

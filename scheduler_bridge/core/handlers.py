@@ -289,13 +289,16 @@ def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
 
 
 def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
-    """The job goes on at its old size; nodes that were to arrive come back."""
+    """The job goes on at its old size; nodes that were to arrive come back.
+
+    A pause follows an order that the job could have carried out.
+    """
     if order.kind == "grow":
         job.allocation = job.allocation.minus(order.ranks)
         state.pool.release(job.spec.job_id, order.ranks)
     what = f"{order.kind} by {wording.nodes(order.count)}" if order.kind != "workers" else f"use {order.count} cores"
     job.note = f"did not {what}: {event.reason or 'no reason given'}"
-    _close(state, job, now, state.settings.failure_backoff_s)
+    _close(state, job, now, 0.0 if order.disturbed else state.settings.failure_backoff_s)
     if order.kind == "workers":
         co_scheduling.refused(state, job, event.reason)
 
@@ -303,7 +306,7 @@ def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: 
 def nodes_lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
     """The job goes on without nodes that it held. They are free: its processes there died, not they.
 
-    It may fall below its minimum so; an order under way stays as it is.
+    It may fall below its minimum so; an order under way goes on without them.
     """
     job = state.jobs.get(event.job_id)
     if job is None or job.state is JobState.QUEUED:
@@ -322,8 +325,9 @@ def nodes_lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effe
     for node in event.nodes if gone & state.pool.lent else ():
         if (state.pool.rank((node,)) or 0) & state.pool.lent:  # it is gone
             state.pool.expel(node)
-    if job.order is not None and job.order.kind != "grow":
-        job.order = _without(job.order, event.nodes, gone)
+    if job.order is not None:
+        left = job.order if job.order.kind == "grow" else _without(job.order, event.nodes, gone)
+        job.order = replace(left, disturbed=True)
     count = gone.bit_count()
     state.expect_again(job, len(job.allocation) + count, now)
     job.losses += count
@@ -443,6 +447,7 @@ def _ask_anew(state: SchedulerState, node: str) -> None:
         job.keeps &= ~bit
         if bit & job.lent:
             job.resizable_from_s = 0.0
+            job.order = replace(job.order, disturbed=True) if job.order is not None else None
             state.note(job)
 
 

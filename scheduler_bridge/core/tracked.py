@@ -207,7 +207,9 @@ class PendingOrder:
     """An order that the job has not answered yet.
 
     ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs; ``count``: their number, or (workers) the fewest
-    cores of a node that it is to use; ``core_ids``: (workers) which ones of each of the nodes, as bitsets.
+    cores of a node that it is to use; ``core_ids``: (workers) which ones of each of the nodes, as bitsets;
+    ``disturbed``: since it was given the job has lost nodes, or one that is lent was taken back from it, so that its
+    failure says nothing of the job.
     """
 
     order: int
@@ -217,6 +219,7 @@ class PendingOrder:
     count: int
     deferred: bool = False
     core_ids: tuple[int, ...] = ()
+    disturbed: bool = False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other

@@ -80,6 +80,49 @@ def test_a_job_grows_onto_them_and_leaves_the_one_that_is_taken_back_at_once() -
     assert orders(core.handle(WakeUp(), 80.0)) == [("grow", ("z",))]
 
 
+def test_a_shrink_whose_nodes_are_lost_keeps_no_others_away() -> None:
+    """They die while they are being left: the job cannot carry the order out, and is not to blame."""
+    core = make("fcfs")
+    run_one(core, resilient(1, 4, 1, 6), ready=True)
+    (grow,) = (effect for effect in lent(core, "x", "y", at_s=10.0) if isinstance(effect, SendOrder))
+    core.handle(GrowCompleted(1, grow.order, grow.nodes), 11.0)
+    (shrink,) = core.handle_batch([NodeRemoved("x"), NodeRemoved("y")], 12.0)
+    assert isinstance(shrink, SendOrder)
+    core.handle(NodesLost(1, ("x", "y")), 13.0)
+    core.handle(ResizeFailed(1, shrink.order, "preShrink named 0 places instead of 2"), 13.1)
+    assert orders(lent(core, "z", at_s=14.0)) == [("grow", ("z",))]
+    core.check()
+
+
+def test_one_of_two_is_lost_and_the_other_is_left_at_once() -> None:
+    core = make("fcfs")
+    run_one(core, resilient(1, 4, 1, 6), ready=True)
+    (grow,) = (effect for effect in lent(core, "x", "y", at_s=10.0) if isinstance(effect, SendOrder))
+    core.handle(GrowCompleted(1, grow.order, grow.nodes), 11.0)
+    (shrink,) = core.handle_batch([NodeRemoved("x"), NodeRemoved("y")], 12.0)
+    assert isinstance(shrink, SendOrder)
+    core.handle(NodesLost(1, ("x",)), 13.0)
+    (again,) = core.handle(ResizeFailed(1, shrink.order), 13.1)
+    assert isinstance(again, SendOrder)
+    assert (again.kind, again.nodes, again.count) == ("shrink", ("y",), 1)
+    # it refuses this one without having lost anything since: all orders wait
+    core.handle(ResizeFailed(1, again.order), 13.2)
+    assert orders(lent(core, "z", at_s=14.0)) == []
+    assert orders(core.handle(WakeUp(), 44.0)) == [("shrink", ("y",))]
+    core.check()
+
+
+def test_a_grow_that_is_withdrawn_for_a_node_that_is_taken_back_is_repeated_without_it() -> None:
+    core = make("fcfs")
+    run_one(core, resilient(1, 4, 1, 6), ready=True)
+    (grow,) = (effect for effect in lent(core, "x", "y", at_s=10.0) if isinstance(effect, SendOrder))
+    assert core.handle(NodeRemoved("x"), 11.0) == []
+    effects = core.handle(ResizeFailed(1, grow.order, "refused: withdrawn"), 12.0)
+    assert orders(effects) == [("grow", ("y",))]
+    assert NodeLeft("x") in effects
+    core.check()
+
+
 def test_what_a_job_has_lost_of_them_leaves_the_cluster_and_one_that_returns_is_as_it_comes() -> None:
     core = make("fcfs")
     run_one(core, resilient(1, 4, 1, 6), ready=True)

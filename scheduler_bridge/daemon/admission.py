@@ -37,6 +37,7 @@ class JobFacts:
         phase: What it said of its handler: nothing yet, that it is ready, or that it takes no orders any more.
         abandoned: Grow orders whose outcome came too late.
         losses: Number of its last loss of nodes.
+        outcomes: How it ended the orders that it was given, by their numbers.
         answers: How its own requests for nodes were answered: nodes and reason.
         number: Its number in an array; None: it is in none.
         first: Id of the first job that shares ``request``.
@@ -53,6 +54,7 @@ class JobFacts:
     phase: Literal["silent", "ready", "disabled"] = "silent"
     abandoned: set[int] = field(default_factory=set)
     losses: int = -1
+    outcomes: dict[int, str] = field(default_factory=dict)
     answers: dict[int, tuple[int, str]] = field(default_factory=dict)
     number: int | None = None
     first: int = 0
@@ -70,6 +72,7 @@ class JobFacts:
         """What its processes have said holds no more."""
         self.phase, self.losses = "silent", -1
         self.abandoned.clear()
+        self.outcomes.clear()
         self.answers.clear()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ import pytest
 from support import PATIENCE_S, ROOT
 from support.daemons import assert_nothing_left
 
+from apgas.malleability import orders as wire
+from apgas.malleability.communicator import from_environment
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.daemon import ControlClient, DaemonConfig, JobRequest, Snapshot
 
@@ -113,3 +116,56 @@ def test_it_is_resized_by_the_next_scheduler(schedulers: Schedulers, command: tu
     (resize,) = described["resizes"]
     assert resize["outcome"] == "done"
     assert "other" in resize["why"] or f"job {other}" in resize["why"], "the policy's reason"
+
+
+class Orders:
+    """What a job is ordered and answered, for a test to take."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[wire.ToJob] = queue.Queue()
+        self.order = self.withdraw = self.answer = self.heard.put
+
+    def next(self) -> wire.ToJob:
+        return self.heard.get(timeout=PATIENCE_S)
+
+    def scheduler_lost(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+
+def test_the_next_scheduler_minds_no_outcome_that_it_knows(
+    schedulers: Schedulers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A job that reconnects says its last outcomes again, for they may have been lost."""
+    schedulers.serve()
+    variables = tmp_path / "variables"
+    command = ("/bin/sh", "-c", f"env > {variables}.new; mv {variables}.new {variables}; exec sleep 1000")
+    request = JobRequest(
+        name="played", command=command, job_class="malleable", nodes=3, min_nodes=1, max_nodes=3, launch="direct"
+    )
+    job = schedulers.client.submit(request)
+    schedulers.until(job, state="running")
+    deadline = time.monotonic() + PATIENCE_S
+    while not variables.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    lines = [line for line in variables.read_text(encoding="utf-8").splitlines() if "=" in line]
+    communicator = from_environment(dict(line.split("=", 1) for line in lines))
+    assert communicator is not None
+    orders = Orders()
+    communicator.start(orders)
+    communicator.send(wire.Ready(schedulers.client.snapshot().job(job).nodes))
+    schedulers.client.submit(JobRequest(name="other", command=("/bin/sleep", "1000"), nodes=2))
+    shrink = orders.next()
+    assert isinstance(shrink, wire.Shrink)
+    communicator.send(wire.Outcome(order=shrink.order, kind="shrink", outcome="done", nodes=shrink.nodes))
+    schedulers.until(job, shrinks=1)
+    schedulers.kill()
+    schedulers.serve()
+    communicator.send(wire.Evolving(request=1, delta=1))
+    assert isinstance(orders.next(), wire.Answer)
+    assert not caplog.messages
+    communicator.send(wire.Outcome(order=99, kind="shrink", outcome="done", nodes=shrink.nodes))
+    communicator.send(wire.Evolving(request=2, delta=1))
+    assert isinstance(orders.next(), wire.Answer)
+    assert caplog.messages == ["the scheduler refused a message: order 99 is not open"]
+    communicator.close()

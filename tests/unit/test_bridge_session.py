@@ -129,6 +129,25 @@ def test_outcomes_fit_the_open_order() -> None:
     assert "not open" in refusal(say(session, fitting))
 
 
+def test_what_an_earlier_connection_said_of_an_order_may_be_said_again_once() -> None:
+    session, link = attached()
+    link.phase, link.open = "ready", OpenOrder(5, "grow", 1, ("d",))
+    grown = outcome(5, "grow", ("d",))
+    assert say(session, grown) == [Heard(7, grown)]
+    link.held |= {"d"}
+    for _ in range(2):  # jobs say several again on each connection
+        again, _ = attached(link)
+        assert say(again, grown) == []
+        assert "not open" in refusal(say(again, grown))
+    again, _ = attached(link)
+    assert "order 4 is not open" in refusal(say(again, outcome(4, "grow", ("d",))))
+    assert "order 5 is not open" in refusal(say(again, outcome(5, "grow", (), "aborted"))), "it was done"
+    link.open = OpenOrder(6, "shrink", 1, ("d",))
+    shrunk = outcome(6, "shrink", ("d",))
+    assert say(again, shrunk) == [Heard(7, shrunk)]
+    assert "not open" in refusal(say(again, shrunk))
+
+
 def test_shrinks_release_the_ordered_number_of_own_nodes() -> None:
     session, link = attached()
     link.open = OpenOrder(6, "shrink", 2, ("c", "b"))

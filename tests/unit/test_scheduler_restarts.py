@@ -20,7 +20,7 @@ from support.scheduling import (
 from scheduler_bridge.core import JobState, SchedulerCore
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.requests import JobRequest
-from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, GoesOn, Requested
+from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, GoesOn, Reported, Requested
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import wording
@@ -134,8 +134,11 @@ def test_the_log_counts_an_attempt_and_forgets_what_the_job_said() -> None:
     state = running()
     facts = state.jobs[1]
     facts.losses, facts.answers, facts.phase = 3, {1: (0, "no")}, "ready"
+    state.take(Entry(2.0, (), (Reported(1, 4, "refused", "not now"),)))
+    assert LogState.thaw(ERA, state.freeze()).jobs[1].outcomes == facts.outcomes == {4: "refused"}
     state.take(Entry(5.0, (ev.JobInterrupted(1, LOST),)))
     assert (facts.attempt, facts.restarts, facts.losses, facts.answers, facts.phase) == (2, 1, -1, {}, "silent")
+    assert not facts.outcomes
     assert facts.appends
     state.take(Entry(6.0, (ev.JobStarted(1),)))
     state.take(Entry(9.0, (ev.JobEnded(1, "completed"),)))

@@ -107,7 +107,7 @@ class JobOrders:
         facts, order = held.facts, held.order
         job_id = facts.spec.job_id
         self.tolerate_no_more(job_id)
-        link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses)
+        link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses, dict(facts.outcomes))
         link.phase = facts.phase
         if facts.spec.is_malleable:
             self._malleable.add(job_id)

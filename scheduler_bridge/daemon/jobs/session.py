@@ -15,7 +15,9 @@ progress   refuse, close   report               report                     repor
 deferred   refuse, close   refuse               report if the order is     the same
                                                 open, else refuse
 outcome    refuse, close   refuse               report if it fits the      the same
-                                                open order, else refuse
+                                                open order; repeated by a
+                                                new connection: ignore;
+                                                else refuse
 evolving   refuse, close   refuse               report                     refuse
 lost       refuse, close   report; repeated:    the same                   the same
                            ignore; if it does
@@ -122,6 +124,8 @@ class JobLink:
     """Grow orders whose outcome came too late to be awaited: their nodes may be someone else's by now."""
     losses: int = -1
     """The number of the last loss that was reported."""
+    outcomes: dict[int, str] = field(default_factory=dict)
+    """How its orders ended, by their numbers."""
     core_ids: bool = False
     """The job has asked for the ids of cores; it says so in every hello."""
     phase: Literal["silent", "ready", "disabled"] = "silent"
@@ -183,6 +187,8 @@ class Session:
         self._allowance = Allowance(limits.burst_messages, limits.messages_per_s, now)
         self._strikes = 0
         self._fresh = False
+        self._repeatable: dict[int, str] = {}
+        """Outcomes of earlier connections, which may be said again on this one, once each."""
         self.job_id: int | None = None
         self.closed = False
 
@@ -227,7 +233,7 @@ class Session:
         if link is None or not proven:
             return self.end("unknown job or wrong token")
         self.job_id, link.core_ids = link.job_id, message.core_ids
-        self._fresh = True
+        self._fresh, self._repeatable = True, dict(link.outcomes)
         actions: list[Action] = [Send(wire.Welcome(version=wire.PROTOCOL_VERSION)), Attach(link.job_id)]
         if link.open is not None:  # It may have been lost with the previous connection; jobs drop repeated orders.
             actions.append(Send(link.open.message(core_ids=link.core_ids)))
@@ -236,16 +242,11 @@ class Session:
         return actions
 
     def _attached(self, link: JobLink, message: wire.ToScheduler) -> list[Action]:
-        fresh, self._fresh = self._fresh, False
-        if fresh and (isinstance(message, wire.Ready) and link.phase == "ready"):
-            return []  # A reconnected job says again what holds.
-        if fresh and (isinstance(message, wire.Disable) and link.phase == "disabled"):
+        if self._is_repeated(link, message):
             return []
         if isinstance(message, wire.Outcome) and message.outcome == "done" and message.order in link.abandoned:
             reason = f"it grew on {', '.join(message.nodes)} after order {message.order} had failed"
             return [Trespassed(link.job_id, reason)]
-        if isinstance(message, wire.Lost) and message.loss <= link.losses:
-            return []  # Likewise.
         if isinstance(message, wire.Hello):
             return self._refuse("a hello was said already")
         objection = _objection(link, message)
@@ -261,7 +262,23 @@ class Session:
             link.losses = message.loss
         elif isinstance(message, wire.Outcome):
             link.open = None
+            link.outcomes[message.order] = message.outcome
         return [Heard(link.job_id, message)]
+
+    def _is_repeated(self, link: JobLink, message: wire.ToScheduler) -> bool:
+        """Whether a job that has reconnected says again what holds, and what may have been lost."""
+        fresh, self._fresh = self._fresh, False
+        match message:
+            case wire.Ready():
+                return fresh and link.phase == "ready"
+            case wire.Disable():
+                return fresh and link.phase == "disabled"
+            case wire.Outcome():
+                return self._repeatable.pop(message.order, None) == message.outcome
+            case wire.Lost():
+                return message.loss <= link.losses
+            case _:
+                return False
 
 
 def _in_lines(message: wire.ToScheduler) -> wire.ToScheduler:

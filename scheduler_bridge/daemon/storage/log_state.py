@@ -357,6 +357,8 @@ class LogState:
                 self.recorder.note_outcome(fact.job_id, fact.order, fact.outcome, fact.reason)
                 if fact.seconds is not None:
                     self.recorder.note_measured(fact.job_id, fact.order, fact.seconds, fact.phases)
+                if (job := self.jobs.get(fact.job_id)) is not None:
+                    job.outcomes[fact.order] = fact.outcome
             case _:
                 assert_never(fact)
 

@@ -59,11 +59,11 @@ def moments(folder: Path, job_id: int) -> list[str]:
     return [moment["text"] for moment in json.loads(malleable(folder, "explain", str(job_id), "--json"))["moments"]]
 
 
-def until(what: str, holds: Callable[[], object], patience_s: float = 2 * PATIENCE_S) -> None:
-    end_s = time.monotonic() + patience_s
+def until(what: str, holds: Callable[[], object], pause_s: float = 0.1) -> None:
+    end_s = time.monotonic() + 2 * PATIENCE_S
     while not holds():
         assert time.monotonic() < end_s, f"never happened: {what}"
-        time.sleep(0.1)
+        time.sleep(pause_s)
 
 
 def until_over(folder: Path) -> dict[str, Any]:
@@ -212,8 +212,15 @@ class Job:
 
     def runner(self, attempt: int = 1) -> int:
         """The process that sees to it; 0: there is none yet."""
-        claim = self._state / "runs" / f"{self.id}.{attempt}.claim"
-        return int(str(claim.readlink()).partition(".")[0]) if claim.is_symlink() else 0
+        return self._noted(f"{attempt}.claim")
+
+    def launcher(self, attempt: int = 1) -> int:
+        """The parent of its places; 0: there is none yet."""
+        return self._noted(f"{attempt}.start")
+
+    def _noted(self, kind: str) -> int:
+        note = self._state / "runs" / f"{self.id}.{kind}"
+        return int(str(note.readlink()).partition(".")[0]) if note.is_symlink() else 0
 
     def place_0(self, life: int) -> int:
         """Its process; 0: there is none yet."""
@@ -252,6 +259,14 @@ def stopped(*pids: int) -> Iterator[None]:
 def go_on(pid: int) -> None:
     with suppress(ProcessLookupError):  # it was killed
         os.kill(pid, signal.SIGCONT)
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process has ended, also if its parent does not know yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"Z")
+    except FileNotFoundError:
+        return True
 
 
 def check(serving: Running, folder: Path, leftovers: Leftovers, killed: str) -> None:
@@ -326,3 +341,37 @@ def test_much_happens_as_it_begins_again(serving: Running, tmp_path: Path, lefto
     serving.process.send_signal(signal.SIGTERM)
     check(serving, tmp_path, leftovers, "completed")
     assert not [job.lives.name for job in (late, cancelled, ended) if job.place_0(2)]
+
+
+@pytest.mark.parametrize("nodes", [5])
+def test_its_launcher_is_killed(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    """While all is well, before it can say that the program is to be started again, as that begins, and just after.
+
+    Then the job fails. Its launcher may also be about to end, after it has said so: if it is too late, the job goes on.
+    """
+    jobs = well, before, meanwhile, after = [Job(serving, tmp_path, name) for name in ("a", "b", "c", "d")]
+    said_so = Job(serving, tmp_path, "e")
+    until("all compute", lambda: all(job.keeps_books for job in (*jobs, said_so)))
+    os.kill(well.launcher(), signal.SIGKILL)
+    with stopped(before.launcher()):
+        before.die()
+        until("place 0 is dead", lambda: is_dead(before.place_0(0)))
+        os.kill(before.launcher(), signal.SIGKILL)
+    meanwhile.die()
+    until("its launcher starts again", lambda: meanwhile.launcher(2), pause_s=0.002)
+    os.kill(meanwhile.launcher(2), signal.SIGKILL)
+    after.die()
+    until("its second life", lambda: after.place_0(1), pause_s=0.002)
+    os.kill(after.launcher(2), signal.SIGKILL)
+    said_so.go()
+    said_so.die()
+    until("it is to be started again", said_so.is_to_be_started_again, pause_s=0.002)
+    with suppress(ProcessLookupError):
+        os.kill(said_so.launcher(), signal.SIGKILL)
+    until("all of them end", lambda: all(job.is_over for job in (*jobs, said_so)))
+    assert said_so.row["state"] in ("failed", "completed")
+    for job in jobs:
+        assert (job.row["state"], job.row["reason"][:16]) == ("failed", "ended by SIGKILL"), job.row
+        assert len(job.row["restarts_s"]) == (job in (meanwhile, after))
+        assert not job.place_0(2)
+    end(serving, tmp_path, leftovers)

@@ -41,6 +41,7 @@ def _command(
     overhead: Annotated[
         int, typer.Option(help="Kill no place, but measure what backups cost, in this many rounds.", show_default=False)
     ] = 0,
+    quick: command_line.Quick = False,
     json: command_line.Json = None,
     quiet: command_line.Quiet = False,
 ) -> int:
@@ -51,10 +52,12 @@ def _command(
     if kills < 1:
         raise BadUsage(f"--kills {kills}", "at least 1 place has to be killed", "give --kills 1 or more")
     names = command_line.chosen("--benchmarks", benchmarks, NAMES) or NAMES
+    if quick and not overhead:
+        raise BadUsage("--quick", "there are small problems for --overhead only", "give --kills 10 for a look")
     if overhead:
         if overhead < _FEWEST_ROUNDS:
             raise BadUsage(f"--overhead {overhead}", "an interval needs more rounds", f"give {_FEWEST_ROUNDS} or more")
-        return carry_out(Overhead(rounds=overhead, names=names), json, quiet)
+        return carry_out(Overhead(rounds=overhead, names=names, quick=quick), json, quiet)
     return carry_out(Survival(rounds=1, kills=kills, first_seed=seed, names=names), json, quiet)
 
 

@@ -1,7 +1,7 @@
 """What backups cost while no place dies: a contender that computes a benchmark, with and without them.
 
 Computations with and without backups run side by side, on the same cores at the same time. So what the machine does
-besides slows both: where those that ran in turns differed by 10 %, such pairs differ by 1 %.
+besides slows them alike: where those that ran in turns differed by 10 %, such pairs differ by 1 %.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Final
 
 import apgas
@@ -29,12 +28,13 @@ from ..pi import command as pi
 from ..uts import command as uts
 
 BACKUPS, NONE, PLAIN = "with backups", "resilient without", "not resilient"
-PROBLEMS: Final[Mapping[str, Callable[[], Benchmark[Any]]]] = {
-    "uts": partial(uts.command, depth=14),
-    "nqueens": partial(nqueens.command, 16),
-    "bc": partial(bc.command, 13),
-    "pi": partial(pi.build, 4_000_000_000, 1),
+PROBLEMS: Final[Mapping[str, tuple[Callable[[int], Benchmark[Any]], int, int]]] = {
+    "uts": (lambda depth: uts.command(depth=depth), 14, 13),
+    "nqueens": (nqueens.command, 17, 16),
+    "bc": (bc.command, 15, 13),
+    "pi": (lambda samples: pi.build(samples, 1), 4_000_000_000, 400_000_000),
 }
+"""How each benchmark is made, its size, of 2 to 7 s of CPU, and a small one."""
 
 
 def cpu_s() -> float:
@@ -44,7 +44,8 @@ def cpu_s() -> float:
 
 def compute(command: Command) -> Answer:
     """Compute once, with backups or not; return the CPU time of all places together, and how many backups were made."""
-    benchmark = PROBLEMS[command["measure"]]()
+    make, size, small = PROBLEMS[command["measure"]]
+    benchmark = make(small if command["quick"] else size)
     config = glb.Config(workers=1, warm_up=benchmark.warm_up, granularity=benchmark.default_granularity)
     config = replace(config, backup_s=config.backup_s if command["backups"] else None)
     before = [apgas.at(place, cpu_s) for place in apgas.places()]
@@ -67,6 +68,7 @@ class Overhead(Comparison):
 
     Attributes:
         names: The benchmarks.
+        quick: Whether problems are small.
         found: The answers, by benchmark and by what the backups are compared with: that with backups, then the other.
     """
 
@@ -75,15 +77,16 @@ class Overhead(Comparison):
     essential: ClassVar[tuple[str, ...]] = (NONE, PLAIN)
 
     names: Sequence[str]
+    quick: bool = False
     found: dict[str, dict[str, list[list[dict[str, Any]]]]] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
-        """One for each pair."""
-        return 2 * (self.rounds + 1) * len(self.names)
+        """One for each round."""
+        return (self.rounds + 1) * len(self.names)
 
     def measure(self, stage: Stage) -> None:
-        """Have pairs compute; the first round, which loads kernels, does not count."""
+        """Have three compute at a time; the first round, which loads kernels, does not count."""
         env = environment(stage.folder)
         program = [sys.executable, "-m", f"{__package__}.overhead"]
         with Contenders(stage) as contenders:
@@ -95,23 +98,22 @@ class Overhead(Comparison):
             for name in self.names:
                 stage.progress.begin(name, f"{self.rounds} rounds")
                 for number in range(self.rounds + 1):
+                    stage.progress.step(f"round {number} of {self.rounds}")
                     with_backups, without = (one, other) if number % 2 else (other, one)
-                    for way, beside in ((NONE, without), (PLAIN, plain)):
-                        stage.progress.step(f"round {number} of {self.rounds}, beside {way}")
-                        commands = {
-                            child: {"measure": name, "backups": child is with_backups}
-                            for child in (with_backups, beside)
-                        }
-                        pair = contenders.ask_together(commands, _LIMIT_S)
-                        if number:
-                            self.found.setdefault(name, {}).setdefault(way, []).append(pair)
+                    commands = {
+                        child: {"measure": name, "backups": child is with_backups, "quick": self.quick}
+                        for child in (with_backups, without, plain)
+                    }
+                    backed_up, *others = contenders.ask_together(commands, _LIMIT_S)
+                    for way, beside in zip((NONE, PLAIN), others, strict=True) if number else ():
+                        self.found.setdefault(name, {}).setdefault(way, []).append([backed_up, beside])
 
     def sheets(self) -> Sequence[Sheet]:
-        """Return one table: means, and the means of the paired differences with their intervals."""
+        """Return one table: means, and means and medians of the paired differences with their intervals."""
         heads = ["benchmark", BACKUPS, *(f"over {way}" for way in (NONE, PLAIN)), "backups"]
         rows = []
         for name, ways in self.found.items():
-            backed_up = [first for pairs in ways.values() for first, _ in pairs]
+            backed_up = [first for first, _ in ways[NONE]]
             mean_s = statistics.fmean(answer["cpu_s"] for answer in backed_up)
             counts = [answer["backups"] for answer in backed_up]
             beside = [
@@ -123,8 +125,8 @@ class Overhead(Comparison):
     def remarks(self) -> Sequence[str]:
         """Return how to read the table."""
         return [
-            f"CPU time of all 4 places, in user and in system mode: means of {2 * self.rounds} computations",
-            f"over others: by {self.rounds} pairs side by side, the mean with its 95 % interval, and the median",
+            f"CPU time of all 4 places, in user and in system mode: means of {self.rounds} computations",
+            f"over others: by {self.rounds} pairs side by side, the mean and the median with 95 % intervals",
             "backups: made in a computation, when one is due, or with a bag that is given away",
         ]
 
@@ -134,16 +136,29 @@ class Overhead(Comparison):
 
 
 _READY_S: Final = 60.0
-_LIMIT_S: Final = 120.0
+_LIMIT_S: Final = 300.0
 
 
 def beside_others(pairs: Sequence[tuple[float, float]]) -> str:
     """Say by how much the first of each pair is more than the second."""
     from scheduler_bridge.experiments.comparison import t_quantile  # loads matplotlib, which no place of a job needs
 
-    more = [100 * (one / other - 1) for one, other in pairs]
+    more = sorted(100 * (one / other - 1) for one, other in pairs)
     reach = t_quantile(len(pairs) - 1) * statistics.stdev(more) / math.sqrt(len(pairs))
-    return f"{statistics.fmean(more):+.2f} % ± {reach:.2f}, {statistics.median(more):+.2f}"
+    outside = outside_median(len(pairs))
+    between = f"{more[outside]:+.2f} to {more[-1 - outside]:+.2f}"
+    return f"{statistics.fmean(more):+.2f} % ± {reach:.2f}, {statistics.median(more):+.2f} ({between})"
+
+
+def outside_median(count: int) -> int:
+    """Return how many of so many sorted values may be left out on each side, so that the others hold the median.
+
+    That is so in 95 % of all samples or more, whatever their distribution, from six values on.
+    """
+    left_out = 0
+    while sum(math.comb(count, below) for below in range(left_out + 2)) <= 0.025 * 2**count:
+        left_out += 1
+    return left_out
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def test_the_command_prints_what_became_of_each_benchmark(tmp_path: Path, leftov
 
 def test_the_command_measures_what_backups_cost(tmp_path: Path, leftovers: Leftovers) -> None:
     result = tmp_path / "found.json"
-    options = ("--overhead", "6", "--benchmarks", "nqueens", "--json", str(result))
+    options = ("--overhead", "6", "--quick", "--benchmarks", "nqueens", "--json", str(result))
     job = python_run(["-m", "benchmarks.survival", *options])
     assert job.rc == 0, job.out + job.err
-    assert "95 % interval" in job.out
+    assert "95 % intervals" in job.out
     found = json.loads(result.read_text(encoding="utf-8"))["found"]["nqueens"]
     assert {way: len(pairs) for way, pairs in found.items()} == {NONE: 6, PLAIN: 6}
     # only the first of each pair makes backups
@@ -77,6 +77,9 @@ def test_the_command_refuses_what_it_cannot_do() -> None:
     job = python_run(["-m", "benchmarks.survival", "--kills", "0"])
     assert (job.rc, job.out) == (2, "")
     assert "at least 1 place" in job.err
+    job = python_run(["-m", "benchmarks.survival", "--quick"])
+    assert (job.rc, job.out) == (2, "")
+    assert "for --overhead only" in job.err
 
 
 # Place 0 is killed, too: the program is started again -----------------------------------------------------------------

@@ -289,10 +289,7 @@ def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
 
 
 def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
-    """The job goes on at its old size; nodes that were to arrive come back.
-
-    A pause follows an order that the job could have carried out.
-    """
+    """The job goes on at its old size; nodes that were to arrive come back. A pause follows what it could have done."""
     if order.kind == "grow":
         job.allocation = job.allocation.minus(order.ranks)
         state.pool.release(job.spec.job_id, order.ranks)

@@ -268,17 +268,12 @@ class Session:
     def _is_repeated(self, link: JobLink, message: wire.ToScheduler) -> bool:
         """Whether a job that has reconnected says again what holds, and what may have been lost."""
         fresh, self._fresh = self._fresh, False
-        match message:
-            case wire.Ready():
-                return fresh and link.phase == "ready"
-            case wire.Disable():
-                return fresh and link.phase == "disabled"
-            case wire.Outcome():
-                return self._repeatable.pop(message.order, None) == message.outcome
-            case wire.Lost():
-                return message.loss <= link.losses
-            case _:
-                return False
+        if isinstance(message, wire.Outcome):
+            return self._repeatable.pop(message.order, None) == message.outcome
+        if isinstance(message, wire.Lost):
+            return message.loss <= link.losses
+        holds = {"ready": wire.Ready, "disabled": wire.Disable}.get(link.phase)
+        return fresh and holds is not None and isinstance(message, holds)
 
 
 def _in_lines(message: wire.ToScheduler) -> wire.ToScheduler:

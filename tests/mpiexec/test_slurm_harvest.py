@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -257,6 +258,9 @@ def test_a_scheduler_is_killed_while_nodes_are_lent(cluster: Cluster) -> None:
         assert abs(loan.to_s - end_of(cluster, loan.companion)) <= 1
     cluster.until(lambda: cluster.text(job).count("has left the cluster") >= 2, "its job has lost both nodes")
     cluster.until(lambda: len(held(cluster)) == 2, "two nodes are lent again")
+    lent_s = time.monotonic()
+    cluster.until(lambda: len(client.snapshot().job(spreads).nodes) == 3, "it uses them")
+    assert time.monotonic() - lent_s < 20, "its losses are no refusals, after which a job waits for 30 s"
     (cluster.folder / "end").touch()
     cluster.until(lambda: client.snapshot().job(spreads).state == "completed", "it has ended well")
     client.shutdown()

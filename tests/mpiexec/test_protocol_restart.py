@@ -11,6 +11,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
@@ -152,20 +153,20 @@ def test_the_next_scheduler_minds_no_outcome_that_it_knows(
     communicator = from_environment(dict(line.split("=", 1) for line in lines))
     assert communicator is not None
     orders = Orders()
-    communicator.start(orders)
-    communicator.send(wire.Ready(schedulers.client.snapshot().job(job).nodes))
-    schedulers.client.submit(JobRequest(name="other", command=("/bin/sleep", "1000"), nodes=2))
-    shrink = orders.next()
-    assert isinstance(shrink, wire.Shrink)
-    communicator.send(wire.Outcome(order=shrink.order, kind="shrink", outcome="done", nodes=shrink.nodes))
-    schedulers.until(job, shrinks=1)
-    schedulers.kill()
-    schedulers.serve()
-    communicator.send(wire.Evolving(request=1, delta=1))
-    assert isinstance(orders.next(), wire.Answer)
-    assert not caplog.messages
-    communicator.send(wire.Outcome(order=99, kind="shrink", outcome="done", nodes=shrink.nodes))
-    communicator.send(wire.Evolving(request=2, delta=1))
-    assert isinstance(orders.next(), wire.Answer)
-    assert caplog.messages == ["the scheduler refused a message: order 99 is not open"]
-    communicator.close()
+    with closing(communicator):
+        communicator.start(orders)
+        communicator.send(wire.Ready(schedulers.client.snapshot().job(job).nodes))
+        schedulers.client.submit(JobRequest(name="other", command=("/bin/sleep", "1000"), nodes=2))
+        shrink = orders.next()
+        assert isinstance(shrink, wire.Shrink)
+        communicator.send(wire.Outcome(order=shrink.order, kind="shrink", outcome="done", nodes=shrink.nodes))
+        schedulers.until(job, shrinks=1)
+        schedulers.kill()
+        schedulers.serve()
+        communicator.send(wire.Evolving(request=1, delta=1))
+        assert isinstance(orders.next(), wire.Answer)
+        assert not caplog.messages
+        communicator.send(wire.Outcome(order=99, kind="shrink", outcome="done", nodes=shrink.nodes))
+        communicator.send(wire.Evolving(request=2, delta=1))
+        assert isinstance(orders.next(), wire.Answer)
+        assert caplog.messages == ["the scheduler refused a message: order 99 is not open"]

@@ -90,7 +90,7 @@ class Pace(NamedTuple):
     rest: float
 
 
-_AT_ONCE: Final = Pace(portion_bytes=4 << 20, under_way=4, rest=0.0)
+_AT_ONCE: Final = Pace(portion_bytes=8 << 20, under_way=2, rest=0.0)
 _IN_BACKGROUND: Final = Pace(portion_bytes=1 << 20, under_way=1, rest=3.0)
 """What steps send waits behind one portion at most, and three quarters of a place's time are theirs."""
 
@@ -448,7 +448,8 @@ def _send_rows(errands: list[Errand], move: int, version: int, pace: Pace) -> No
                     under_way.append(async_at(target, _take_rows, held, move, rows))
                 if len(under_way) >= pace.under_way:
                     under_way.popleft().result()
-                time.sleep(pace.rest * (time.monotonic() - began_s))
+                if pace.rest:  # a sleep of no time gives the core away, too
+                    time.sleep(pace.rest * (time.monotonic() - began_s))
 
 
 def _take_rows(held: HeldRef, move: int, parts: list[tuple[int, Rows]]) -> None:

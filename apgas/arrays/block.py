@@ -257,17 +257,28 @@ class Held:
 
     # copies ----------------------------------------------------------------------------------------------------------
 
-    def save(self, version: int, valid: int) -> list[tuple[int, Rows]]:
-        """Copy our rows as a version; of older ones only that which is ``valid`` is still needed.
+    def save(self, version: int, valid: int, *, constant: bool = False) -> list[tuple[int, Rows]]:
+        """Copy our rows as a version, or let it have the rows themselves if they are constant.
+
+        Of older versions only that which is ``valid`` is still needed.
 
         Returns:
             The copies, each with its first row, for another place to keep.
         """
-        with self._lock:
-            self._copies = {known: pieces for known, pieces in self._copies.items() if known in (valid, version)}
-        made = [(piece.first, piece.local.copy()) for piece in self._pieces]
+        self._release(valid, version)
+        made = [(piece.first, piece.local if constant else piece.local.copy()) for piece in self._pieces]
         self.keep(version, made)
         return made
+
+    def carry(self, version: int, valid: int) -> None:
+        """Let a version have the copies that the valid one has, for no row has changed."""
+        self._release(valid, version)
+        with self._lock:
+            self._copies[version] = list(self._copies.get(valid, ()))
+
+    def _release(self, *needed: int) -> None:
+        with self._lock:
+            self._copies = {known: pieces for known, pieces in self._copies.items() if known in needed}
 
     def keep(self, version: int, rows: Iterable[tuple[int, Rows]]) -> None:
         """Keep copies as part of a version."""

@@ -23,6 +23,11 @@ So the rows follow ``main``:
    new version. What the operations return this time is dropped: ``main`` has it. Then the operation that failed, which
    is not in the log yet, is tried again. So ``main`` does not notice, but for the time.
 
+A constant array is copied once for each layout. The next version takes the copies over, at the owner and at the
+neighbour: no row has changed since the valid version (``freeze`` takes one if rows may have), and owners and neighbours
+are the same. The owner's part of a version is its rows themselves. No recovery or resize writes to them: rows of a
+version go to fresh memory, and a row that stays in memory that is used again stays where it is.
+
 This gives the same rows under the condition under which resizes do not change results, either: a function computes
 rows from its arguments in the same way wherever they are. What else a function does (prints, files) it may do twice.
 Rows are lost for good when a place and the neighbour with its copy die before a new version is complete; the operation
@@ -90,7 +95,7 @@ class Pace(NamedTuple):
     rest: float
 
 
-_AT_ONCE: Final = Pace(portion_bytes=8 << 20, under_way=2, rest=0.0)
+AT_ONCE: Final = Pace(portion_bytes=8 << 20, under_way=2, rest=0.0)
 _IN_BACKGROUND: Final = Pace(portion_bytes=1 << 20, under_way=1, rest=3.0)
 """What steps send waits behind one portion at most, and three quarters of a place's time are theirs."""
 
@@ -305,10 +310,14 @@ class Spread:
         self._attempts += 1
         arrays = list(self._arrays)
         saved = {form: (layout, layouts.neighbours(layout, self._places)) for form, layout in self._layouts.items()}
+        known = self._saved_layouts if self.copied else {}
+        there = [a for a in arrays if a.constant and a in self._saved and known.get(a.form) == saved[a.form]]
+        others = [array for array in arrays if array not in there]
         with finish():
             for place in self._places:
-                copied = [(array.held, saved[array.form][1].get(place) if place else None) for array in arrays]
-                async_at(place, _save, copied, self._attempts, self._version)
+                heirs = [saved[array.form][1].get(place) if place else None for array in others]
+                copied = [(array.held, array.constant, heir) for array, heir in zip(others, heirs, strict=True)]
+                async_at(place, _save, copied, [array.held for array in there], self._attempts, self._version)
         self._version, self._log = self._attempts, []
         self._saved, self._saved_layouts = weakref.WeakSet(arrays), saved
 
@@ -412,7 +421,7 @@ def _send(moving: Moving, move: int, version: int = NOW, *, background: bool = F
                 errands.setdefault(source, []).append((held, sends))
     with finish():
         for source, of_source in errands.items():
-            async_at(source, _send_rows, of_source, move, version, _IN_BACKGROUND if background else _AT_ONCE)
+            async_at(source, _send_rows, of_source, move, version, _IN_BACKGROUND if background else AT_ONCE)
 
 
 def _settle_all(moving: Moving, move: int, others: Iterable[int] = ()) -> None:
@@ -472,9 +481,11 @@ def _forget(held: list[HeldRef], move: int) -> None:
         each.get().forget(move)
 
 
-def _save(copied: list[tuple[HeldRef, int | None]], version: int, valid: int) -> None:
-    for held, neighbour in copied:
-        made = held.get().save(version, valid)
+def _save(copied: list[tuple[HeldRef, bool, int | None]], there: list[HeldRef], version: int, valid: int) -> None:
+    for held in there:
+        held.get().carry(version, valid)
+    for held, constant, neighbour in copied:
+        made = held.get().save(version, valid, constant=constant)
         if neighbour is not None:
             async_at(neighbour, _keep, held, version, made)
 

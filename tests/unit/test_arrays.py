@@ -304,6 +304,7 @@ def test_rows_of_lost_places_come_back_and_main_does_not_notice(apgas_job: MakeJ
 
         expected = np.arange(11.0)
         array, spare = arrays.from_function(lambda i: i, 11, block=block), arrays.zeros(11, block=block)
+        table = arrays.from_function(lambda i, j: 3 * i + j, (11, 3), block=block).freeze()
         by = np.zeros(1)
         for step in arrays.steps(8, redundancy=1):
             by[0] = step  # an argument that changes after the call
@@ -323,6 +324,7 @@ def test_rows_of_lost_places_come_back_and_main_does_not_notice(apgas_job: MakeJ
             expected = expected + expected
             die()
             assert np.array_equal(array.gather(), expected)
+            assert np.array_equal(table.gather(), np.arange(33.0).reshape(11, 3))
         assert np.array_equal(array.gather(), expected)
         assert {owner for owner, _, _ in array.layout.blocks()} <= {place.id for place in apgas.places()}
 
@@ -464,6 +466,47 @@ def count_call(block: arrays.Block) -> None:
     block.local += 1
 
 
+def test_constant_rows_are_copied_once_for_each_layout(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = {1: 0, 2: 0}
+    save = Held.save
+
+    def counted(held: Held, *args: Any, **options: Any) -> list[tuple[int, NDArray[Any]]]:
+        made = save(held, *args, **options)
+        for _, rows in made:
+            copied[rows.ndim] += len(rows)
+        return made
+
+    def main() -> None:
+        monkeypatch.setattr(Held, "save", counted)
+        numbers = arrays.from_function(lambda i: i, 24)
+        matrix = arrays.from_function(lambda i, j: 10 * i + j, (24, 2)).freeze()
+        expected = np.arange(24.0)
+        settled = 0
+        for step in arrays.steps(redundancy=1):
+            arrays.map_blocks(note, numbers, 1.0)
+            expected = 2 * expected + 1
+            if step == 3:
+                assert copied == {1: 4 * 24, 2: 24}
+                job.grow(1)
+            settled += len(owners_of(matrix)) > 2
+            if settled == 3:
+                assert copied[2] == 2 * 24  # again for the newcomer
+                job.kill(max(owners_of(matrix)))
+            assert np.array_equal(matrix.gather(), [[10 * i, 10 * i + 1] for i in range(24)])
+            assert np.array_equal(numbers.gather(), expected)
+            if settled == 3:
+                break
+        assert copied[2] == 3 * 24
+        for _ in arrays.steps(3, redundancy=1):
+            arrays.map_blocks(note, numbers, 1.0)
+        assert copied[2] == 3 * 24
+        job.kill(max(owners_of(matrix)))
+        assert np.array_equal(matrix.gather(), [[10 * i, 10 * i + 1] for i in range(24)])
+
+    job = apgas_job(main, places=2, resilient=True)
+    job.run()
+
+
 # constant arrays ------------------------------------------------------------------------------------------------------
 
 
@@ -492,7 +535,7 @@ def owners_of(array: arrays.BlockArray) -> list[int]:
 @pytest.fixture
 def tiny_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apgas.arrays.spread._IN_BACKGROUND", Pace(24, 1, 0.0))
-    monkeypatch.setattr("apgas.arrays.spread._AT_ONCE", Pace(40, 2, 0.0))
+    monkeypatch.setattr("apgas.arrays.spread.AT_ONCE", Pace(40, 2, 0.0))
 
 
 def test_constant_rows_are_copied_while_steps_go_on(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:

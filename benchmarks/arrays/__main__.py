@@ -23,7 +23,8 @@ with extras_named():
 RIGID: Final = "rigid"
 ECHO: Final = "echo"
 STILL: Final = "still"
-LABELS: Final = {OURS: "arrays", RIGID: "rigid twin", ECHO: "echo", STILL: "normal step"}
+BARE: Final = "bare"
+LABELS: Final = {OURS: "arrays", RIGID: "rigid twin", ECHO: "echo", STILL: "normal step", BARE: "bare processes"}
 READY_S: Final = 60.0
 LIMIT_S: Final = 600.0
 
@@ -48,8 +49,13 @@ PROBLEMS: Final = {
     "n_body": Problem("N-body", {"BODIES": 2000, "STEPS": 20}, {"BODIES": 60, "STEPS": 20}),
 }
 MOVE: Final = "move"
+FRESH: Final = "move_fresh"
+REST_S: Final = {MOVE: 0.0, FRESH: 4.0}
+"""How long all rest before rows move: the host of a virtual machine takes memory back that was free for so long."""
 BACKGROUND: Final = "background"
-MEASURES: Final = (*PROBLEMS, MOVE, BACKGROUND)
+MEASURES: Final = (*PROBLEMS, MOVE, FRESH, BACKGROUND)
+BESIDE: Final = {MOVE: (ECHO, BARE), FRESH: (BARE,), BACKGROUND: (STILL,)}
+"""What is measured beside ours; of the programs, the rigid twin."""
 MOVE_PLACES: Final = 4
 MOVE_BYTES: Final = 1 << 30
 SMALL_BYTES: Final = 1 << 22
@@ -95,7 +101,7 @@ class Arrays(Comparison):
 
     name = "arrays"
     title = "Arrays that move beside rigid twins"
-    essential: ClassVar[tuple[str, ...]] = (OURS, RIGID, ECHO, STILL)
+    essential: ClassVar[tuple[str, ...]] = (OURS, RIGID, ECHO, STILL, BARE)
 
     names: Sequence[str]
     places: int = 2
@@ -103,13 +109,13 @@ class Arrays(Comparison):
 
     def __post_init__(self) -> None:
         for name in self.names:
-            beside = {MOVE: ECHO, BACKGROUND: STILL}.get(name, RIGID)
-            self.expect(name, [_quantity(name)], {OURS: LABELS[OURS], beside: LABELS[beside]})
+            everybody = (OURS, *BESIDE.get(name, (RIGID,)))
+            self.expect(name, [_quantity(name)], {who: LABELS[who] for who in everybody})
 
     @property
     def steps(self) -> int:
-        """Two contenders are asked for each measure and round."""
-        return 2 * self.rounds * len(self.names)
+        """All contenders of a measure are asked in each round."""
+        return self.rounds * sum(1 + len(BESIDE.get(name, (RIGID,))) for name in self.names)
 
     def measure(self, stage: Stage) -> None:
         """Measure everything."""
@@ -131,13 +137,21 @@ class Arrays(Comparison):
             return Turn(contender, LABELS[contender], ask, [_quantity(name)])
 
         children: dict[str, Child] = {}
-        if name == MOVE:
+        if name in REST_S:
             moved, echoed = (SMALL_BYTES, SMALL_BYTES) if self.quick else (MOVE_BYTES, ECHO_BYTES)
+            move = {
+                "measure": "move",
+                "bytes": moved,
+                "pairs": MOVE_PLACES // 2,
+                "rest_s": REST_S[name] * (not self.quick),
+            }
             echo = {"measure": "echo", "bytes": echoed, "n": 20, "limit_s": 2.0}
-            return [
-                turn(OURS, OURS, MOVE_PLACES, {"measure": "move", "bytes": moved}),
-                turn(ECHO, OURS, MOVE_PLACES, echo),
-            ]
+            asked = {
+                OURS: (OURS, MOVE_PLACES, move),
+                ECHO: (OURS, MOVE_PLACES, echo),
+                BARE: (BARE, 1, move),
+            }
+            return [turn(who, *asked[who]) for who in (OURS, *BESIDE[name])]
         if name == BACKGROUND:
             size = {"bytes": SMALL_BYTES if self.quick else BACKGROUND_BYTES}
             return [
@@ -159,6 +173,8 @@ class Arrays(Comparison):
         return [
             f"{medians_of(self.rounds)}, {self.places} places and ranks; in brackets: ours over theirs",
             f"{MOVE}: from {MOVE_PLACES // 2} to {MOVE_PLACES} places; echo: of one array, there and back",
+            f"{FRESH}: the same into memory that the system has not used for {REST_S[FRESH]:g} s",
+            "bare processes: the same number of pairs, which copy the same rows through shared memory",
             f"{BACKGROUND}: a step on {MOVE_PLACES // 2} places while an array is copied to {MOVE_PLACES}, and without",
             *look,
             *(f"{LABELS[who]} FAILED in {measure}: {reason}" for (measure, who), reason in self.failures.items()),
@@ -170,20 +186,24 @@ class Arrays(Comparison):
 
 
 def _quantity(name: str) -> Quantity:
-    if name == MOVE:
-        return Quantity("bytes_per_s", "bytes of an array that move in a grow", "B/s", (Goal(">=", 0.7, ECHO),))
+    if name in REST_S:
+        fresh = ", into memory not used before" if REST_S[name] else ""
+        goals = tuple(Goal(">=", 0.7, who) for who in BESIDE[name])
+        return Quantity("bytes_per_s", f"bytes of an array that move in a grow{fresh}", "B/s", goals)
     if name == BACKGROUND:
         return Quantity("step_s", "a step during a copy in the background", "s", (Goal("<=", 1.1, STILL),))
     return Quantity("per_s", f"{PROBLEMS[name].title}, steps", "1/s", (Goal(">=", 0.95, RIGID),))
 
 
 def _row(line: Line) -> list[str]:
-    unit, (other,) = line.quantity.unit, (name for name in line.rounds if name != OURS)
-    beside = f"{written(line.medians[other], unit)} {LABELS[other]}" if other in line.medians else "-"
-    if other in line.ratios:
-        beside += f"\n({ratio_written(line.ratios[other])})"
-    ours = written(line.medians[OURS], unit) if OURS in line.medians else "-"
-    return [line.quantity.title, ours, beside, *line.goal_cells()]
+    unit, medians = line.quantity.unit, line.medians
+    beside = []
+    for who in line.rounds:
+        if who != OURS and who in medians:
+            share = f" ({ratio_written(line.ratios[who])})" if who in line.ratios else ""
+            beside.append(f"{written(medians[who], unit)} {LABELS[who]}{share}")
+    ours = written(medians[OURS], unit) if OURS in medians else "-"
+    return [line.quantity.title, ours, "\n".join(beside) or "-", *line.goal_cells()]
 
 
 if __name__ == "__main__":

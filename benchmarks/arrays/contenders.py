@@ -1,7 +1,9 @@
-"""The contenders, each under mpiexec: ``python -m benchmarks.arrays.contenders ours`` or ``rigid``."""
+"""The contenders, each under mpiexec: ``python -m benchmarks.arrays.contenders ours``, ``rigid`` or ``bare``."""
 
 from __future__ import annotations
 
+import mmap
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +17,10 @@ from ..compare.contender import Answer, Channel, Command, echo_rate, same
 EXAMPLES: Final = Path(__file__).parents[2] / "docs" / "examples"
 _WARM_STEPS: Final = 20
 _STEPS: Final = 100
+_PORTIONS: Final = 2
+"""Room that two bare processes share, in portions as large as those of a move."""
+_BARE_S: Final = 300.0
+"""How long bare processes wait for one another at most."""
 _LOOK_S: Final = 0.002
 """Ranks without a command sleep for so long; a receive that blocks would take a core from the other contender."""
 
@@ -65,11 +71,74 @@ def _move(command: Command) -> Answer:
     array = arrays.zeros((int(command["bytes"]) // 8192, 1024))
     spread.over(places[: len(places) // 2])
     before = array.layout
+    apgas.gather(_have_memory, int(command["bytes"]) // len(places), command["rest_s"])
     began_s = time.perf_counter()
     spread.over(places)
     seconds = time.perf_counter() - began_s
     rows = sum(move.end - move.first for move in layout.moves(before, array.layout))
     return {"bytes_per_s": 8192 * rows / seconds}
+
+
+def _have_memory(size: int, rest_s: float) -> None:
+    """Let the system have so much memory to give, and rest: a virtual machine's host may take it back meanwhile."""
+    import numpy as np
+
+    np.empty(size, np.uint8)[:: mmap.PAGESIZE] = 1
+    time.sleep(rest_s)
+
+
+def bare() -> None:
+    """Serve without the runtime: pairs of processes copy rows as a move does, through memory that they share."""
+    Channel().serve({"move": _bare_move})
+
+
+def _bare_move(command: Command) -> Answer:
+    from apgas.arrays.spread import AT_ONCE
+
+    context = multiprocessing.get_context("fork")
+    pairs, portion = int(command["pairs"]), AT_ONCE.portion_bytes
+    count = max(1, int(command["bytes"]) // (2 * pairs * portion))
+    begin, end = (context.Barrier(2 * pairs + 1, timeout=_BARE_S) for _ in range(2))
+
+    def send(shared: mmap.mmap, full: Any, free: Any) -> None:
+        import numpy as np
+
+        rows, room = np.ones(count * portion, np.uint8), np.frombuffer(shared, np.uint8)
+        begin.wait()
+        for i in range(count):
+            assert free.acquire(timeout=_BARE_S)
+            at = i % _PORTIONS * portion
+            room[at : at + portion] = rows[i * portion : (i + 1) * portion]
+            full.release()
+        end.wait()
+
+    def take(shared: mmap.mmap, full: Any, free: Any) -> None:
+        import numpy as np
+
+        _have_memory(count * portion, command["rest_s"])
+        room = np.frombuffer(shared, np.uint8)
+        begin.wait()
+        rows = np.zeros(count * portion, np.uint8)
+        for i in range(count):
+            assert full.acquire(timeout=_BARE_S)
+            at = i % _PORTIONS * portion
+            rows[i * portion : (i + 1) * portion] = room[at : at + portion]
+            free.release()
+        end.wait()
+
+    processes = []
+    for _ in range(pairs):
+        between = mmap.mmap(-1, _PORTIONS * portion), context.Semaphore(0), context.Semaphore(_PORTIONS)
+        processes += [context.Process(target=work, args=between, daemon=True) for work in (send, take)]
+    for process in processes:
+        process.start()
+    begin.wait()
+    began_s = time.perf_counter()
+    end.wait()
+    seconds = time.perf_counter() - began_s
+    for process in processes:
+        process.join(_BARE_S)
+    return {"bytes_per_s": pairs * count * portion / seconds}
 
 
 def _background(command: Command, *, during: bool) -> Answer:
@@ -162,4 +231,4 @@ def _program(command: Command, kind: str) -> Any:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(EXAMPLES))
-    {"ours": ours, "rigid": rigid}[sys.argv[1]]()
+    {"ours": ours, "rigid": rigid, "bare": bare}[sys.argv[1]]()

@@ -65,7 +65,7 @@ ADDED = {
     "apgas.runtime.children, places of plain Python without MPI": (1, 250),
     "apgas.runtime.forkserver, places that are forks": (1, 615),
     "apgas.arrays, arrays whose rows follow the places, constant ones while steps go on": (6, 1_795),
-    "benchmarks.arrays, programs with arrays beside rigid twins, steps beside copies": (3, 395),
+    "benchmarks.arrays, programs with arrays beside rigid twins, steps beside copies, moves beside bare ones": (3, 455),
     "handlers of libraries that accompany another one": (0, 125),
     "glb.core.backup, computations that survive the loss of places": (1, 725),
     "apgas.run(resilient=True)": (0, 30),

@@ -81,9 +81,8 @@ def test_programs_compute_what_their_rigid_twins_compute_however_often_they_are_
     rigid_main += f"program.STEPS = {steps}; program.main()"
     with start_job(["mpiexec", "-n", "2", sys.executable, "-c", rigid_main]) as job:
         rigid = job.wait()
-    schedule = ",".join(f"0:{change}" for change in orders)
     command: list[str | Path] = [sys.executable, "-m", "apgas.launch", "-n", "2", sys.executable]
-    with start_job([*command, PROGRAM, name, steps, schedule]) as job:
+    with start_job([*command, PROGRAM, name, steps, *orders]) as job:
         done = job.wait()
     leftovers.check(done.mark)
     assert (rigid.rc, rigid.err) == (0, "")

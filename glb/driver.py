@@ -262,7 +262,9 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
 def _finish(elastic: Elastic, computation: Computation[R], start: Callable[[], None]) -> None:
     """Have the places work until nothing is left to do, but what is lost with places whose loss is survived."""
     survives = suppress_losses() if computation.setup.survives else nullcontext()
-    with survives, apgas.finish(dense=True), elastic.changing:
+    # with backups every bag comes from place 0, which is answered, and the reports go along with these answers
+    dense = not computation.setup.survives
+    with survives, apgas.finish(dense=dense), elastic.changing:
         elastic.changing.notify_all()
         try:
             start()

@@ -7,9 +7,10 @@ counted, so their questions may arrive late. Bags cannot, because the finish wai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import apgas
+from apgas.core.relay import branches
 from apgas.runtime import serialization
 from glb import affinity
 from glb.config import Harvest
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from glb.runner import PlaceRunner
     from glb.sizing import PlaceCounts
     from glb.statistics import Statistics
-
-T = TypeVar("T")
 
 FAN: Final = 16
 """How many places a place asks for their results, which ask others in turn."""
@@ -192,12 +191,6 @@ def collect(number: int, below: Sequence[int], running_s: float) -> Harvest[Any]
     harvest = Harvest(mine.result, packed(mine.place, mine.counted(running_s, runner.setup.workers)))
     harvest.add(branch.result() for branch in asked)
     return harvest
-
-
-def branches(places: Sequence[T], fan: int) -> list[Sequence[T]]:
-    """Cut ``places`` into at most ``fan`` parts of about the same length, none of them empty."""
-    count = min(fan, len(places))
-    return [places[len(places) * part // count : len(places) * (part + 1) // count] for part in range(count)]
 
 
 def hand_in(number: int) -> PlaceResult[Any]:

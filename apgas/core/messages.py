@@ -91,6 +91,35 @@ class Relayed(Message, frozen=True, array_like=True, tag=True):
     heard: dict[int, tuple[int, int]]
 
 
+class Word(msgspec.Struct, frozen=True, array_like=True):
+    """What one place of a resilient job says of a dense finish: some of its reports, added up (``core.resilient``).
+
+    ``turn``: how often it has begun to say all anew; ``count``, ``highest``: how many reports of that turn these are,
+    and the highest of their numbers. ``sent``: activities sent, per place; ``completed``: activities ended, by where
+    they came from: both since the finish began, of those numbers that have changed. ``errors``: by their numbers there.
+    """
+
+    turn: int
+    count: int
+    highest: int
+    sent: dict[int, int]
+    completed: dict[int, int]
+    errors: dict[int, bytes]
+
+
+class Said(Message, frozen=True, array_like=True, tag=True):
+    """(resilient jobs) What ``Relayed`` is in other jobs: words of places about a dense finish, on their way home."""
+
+    finish: FinishId
+    words: dict[int, Word]
+
+
+class Fulfilled(Message, frozen=True, array_like=True, tag=True):
+    """(resilient jobs) A dense finish has fired: whoever has reported for it need not remember what."""
+
+    finish: FinishId
+
+
 class Answer(Message, frozen=True, array_like=True, tag=True):
     """A ``Reply`` and a ``Report`` without errors in one, for a place that made a call and is home of its finish."""
 
@@ -237,6 +266,8 @@ AnyMessage: TypeAlias = (
     | Answer
     | Report
     | Relayed
+    | Said
+    | Fulfilled
     | Immediate
     | Uncounted
     | Cancel

@@ -6,7 +6,7 @@ Every method takes what happened and returns the effects, in order. The driver (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Any, assert_never
 
 from apgas.core import messages as m
 from apgas.core.effects import (
@@ -28,7 +28,7 @@ from apgas.core.effects import (
 )
 from apgas.core.finish import Cancellations, FinishTable, Fired, Flush, Gathered
 from apgas.core.membership import Leaving, Membership
-from apgas.core.relay import DEGREE, Relay, children, parent
+from apgas.core.relay import DEGREE, Relay, Words, children, parent
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
 
@@ -37,11 +37,13 @@ class PlaceCore:
 
     Attributes:
         survives: Whether the job goes on when places die.
-        degree: How many children a place has in the trees of dense finishes and of news.
+        degree: How many children a place has in the trees of dense finishes.
+        news_degree: The same in the tree of news.
     """
 
     survives = False
     degree = DEGREE
+    news_degree = DEGREE
 
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         self.here = here
@@ -56,7 +58,7 @@ class PlaceCore:
         self._next_call = 0
         self._held: list[tuple[int, m.AnyMessage, Payload]] = []
         self._leaving = Leaving()
-        self._relay = Relay(here)
+        self._relay: Relay[Any] = Relay(here)
 
     # what the program does -------------------------------------------------------------------------------------------
 
@@ -239,7 +241,7 @@ class PlaceCore:
                     raise InvariantError(f"place {self.here} is released with work left")
                 self.over = True
                 return [Leaves()]
-            case m.LossReport() | m.Parted() | m.Seen():
+            case m.LossReport() | m.Parted() | m.Seen() | m.Said() | m.Fulfilled():
                 raise ProtocolError(f"place {src} sent {type(message).__name__}, but this job is not resilient")
             case m.Lost():
                 return [PlaceLost(message.place, message.reason)]
@@ -362,25 +364,32 @@ class PlaceCore:
         if finish.home == self.here:
             fired = self.finishes.gathered(finish, reports)
             return [*(effect for outcome in fired for effect in self._finish_effects(outcome)), *self._maybe_drained()]
+        return self._hold(finish, reports)
+
+    def _hold(self, finish: m.FinishId, reports: Gathered | Words) -> list[Effect]:
+        """Hold reports of others, to pass them on."""
         first = self._relay.hold(finish, reports)
         if self._leaving.order is not None:
             return self.pass_on(finish)
         return [PassOn(finish, self.finishes.lives(finish))] if first else []
 
-    def _relayed(self, finish: m.FinishId, reports: Gathered, *, direct: bool = False) -> Send:
+    def _relayed(self, finish: m.FinishId, reports: Gathered | Words, *, direct: bool = False) -> Send:
         dst = finish.home
         if not direct:
             dst = parent(self.here, dst, self.membership.staying_ids, self.degree)
+        if isinstance(reports, Words):
+            return Send(dst, m.Said(self.epoch, finish, reports.by_place), [])
         message = m.Relayed(self.epoch, finish, reports.open, reports.heard)
         return Send(dst, message, m.pack_errors(tuple(reports.errors)))
 
     def _hear(self, src: int, news: m.News) -> list[Effect]:
         """Pass news on, and take it: as place 0 its own, elsewhere that of place ``src``, whose child this place is."""
         hearers = self._hearers(news)
-        if src != (parent(self.here, 0, hearers, self.degree) if self.here else 0):
+        if src != (parent(self.here, 0, hearers, self.news_degree) if self.here else 0):
             what = f"{type(news).__name__} of epoch {news.epoch}"
             raise ProtocolError(f"place {src} sent place {self.here} {what}, which another one is to pass on")
-        effects: list[Effect] = [Send(place, news, []) for place in children(self.here, hearers, self.degree)]
+        below = children(self.here, 0, hearers, self.news_degree)
+        effects: list[Effect] = [Send(place, news, []) for place in below]
         match news:
             case m.Members():
                 return [*effects, *self._enter(news)]

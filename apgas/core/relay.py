@@ -61,17 +61,31 @@ leaver goes when it has been released, after the ``Final`` of every member, henc
 the news is still under way. What has waited is taken in the order in which it came.
 
 *The end* waits for no epoch: if a place dies that had to pass news on, place 0 ends the job in an epoch of which those
-below that place do not hear. In a resilient job they would have to, so there all places are children of place 0.
+below that place do not hear.
+
+Where places may die
+--------------------
+In a resilient job a place may die with what it held of others. Reports go up the same tree all the same, as *words*
+that may be said twice; ``core.resilient`` has the argument.
+
+News comes from place 0 itself there. Whoever misses news does not know so, and must not act in the epoch that it knew
+before; so place 0 would have to keep all news until every place had acknowledged it, and to repeat it below each dead
+place, in order. That saves place 0 one message for each place and resize, and costs each loss and each resize as many
+acknowledgements. Place 0 has to reach every place for a loss in any case. ``benchmarks.scaling`` says what it costs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from apgas.core.finish import Gathered, add_balance
-from apgas.core.messages import FinishId
+from apgas.core.messages import FinishId, Word
+
+T = TypeVar("T")
 
 DEGREE: Final = 16
 """Children of a place in the tree."""
@@ -95,30 +109,80 @@ def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
     return home if up == 0 else staying[(first + up - 1) % len(staying)]
 
 
-def children(here: int, members: Sequence[int], degree: int) -> Sequence[int]:
-    """The children of place ``here`` in the tree of place 0, the first of the ``members``: whose ``parent`` it is.
+def children(here: int, home: int, members: Sequence[int], degree: int) -> list[int]:
+    """The children of place ``here`` in the tree of ``home``: the members whose ``parent`` it is.
 
     Args:
-        here: One of the members.
+        here: One of the members, or the home.
+        home: The root.
         members: Ids, ascending.
         degree: How many children a place has.
     """
-    first = bisect_left(members, here) * degree + 1
-    return members[first : first + degree]
+    after = bisect_right(members, home)
+    is_member = after > 0 and members[after - 1] == home
+    rank = 0 if here == home else (bisect_left(members, here) - after) % len(members) + 1
+    most = min((rank + 1) * degree, len(members) - is_member)
+    return [members[(after + child) % len(members)] for child in range(rank * degree, most)]
 
 
-class Relay:
-    """What one place holds of others, and how many reports of its own it has numbered.
+def branches(places: Sequence[T], fan: int) -> list[Sequence[T]]:
+    """Cut ``places`` into at most ``fan`` parts of about the same length, none of them empty.
+
+    Whoever asks all of them for something asks the first of each part, and that one the rest.
+    """
+    count = min(fan, len(places))
+    return [places[len(places) * part // count : len(places) * (part + 1) // count] for part in range(count)]
+
+
+class Words(msgspec.Struct):
+    """What places of a resilient job say of one dense finish."""
+
+    by_place: dict[int, Word] = msgspec.field(default_factory=dict)
+
+    def add(self, other: Words) -> None:
+        """Add what ``other`` says."""
+        for place, word in other.by_place.items():
+            self.by_place[place] = joined(self.by_place.get(place), word)
+
+
+def joined(one: Word | None, other: Word) -> Word:
+    """Add two words of a place: who begins anew says all, and of two totals the higher one is the later one."""
+    if one is None or other.turn > one.turn:
+        return other
+    if other.turn < one.turn:
+        return one
+    sent, completed = _higher(one.sent, other.sent), _higher(one.completed, other.completed)
+    errors = one.errors | other.errors if one.errors else other.errors
+    return Word(one.turn, one.count + other.count, max(one.highest, other.highest), sent, completed, errors)
+
+
+def _higher(mine: dict[int, int], theirs: dict[int, int]) -> dict[int, int]:
+    """Of each total the higher one; neither is changed."""
+    if not mine:
+        return theirs
+    totals = dict(mine)
+    for place, total in theirs.items():
+        totals[place] = max(total, totals.get(place, 0))
+    return totals
+
+
+R = TypeVar("R", Gathered, Words)
+
+
+class Relay(Generic[R]):
+    """What one place holds of others (words, in a resilient job), and how many reports of its own it has numbered.
 
     A place numbers its reports per home, not per finish: it would have to remember every finish that it was ever in.
     """
 
     def __init__(self, here: int) -> None:
         self.here = here
-        self.held: dict[FinishId, Gathered] = {}
+        self.held: dict[FinishId, R] = {}
         self._numbers: dict[int, int] = {}
 
-    def own(self, finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]) -> Gathered:
+    def own(
+        self: Relay[Gathered], finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]
+    ) -> Gathered:
         """Make a report of this place, which is quiet under ``finish``, and add to it what is held."""
         number = self._numbers[finish.home] = self._numbers.get(finish.home, 0) + 1
         report = Gathered(dict(spawned), {self.here: (1, number)}, list(errors))
@@ -128,7 +192,7 @@ class Relay:
             report.add(held)
         return report
 
-    def hold(self, finish: FinishId, reports: Gathered) -> bool:
+    def hold(self, finish: FinishId, reports: R) -> bool:
         """Hold reports of others; returns whether nothing of that finish was held before."""
         held = self.held.setdefault(finish, reports)
         if held is reports:

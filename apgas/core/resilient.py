@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,7 @@ from apgas.core.effects import CallLost, Effect, LeaverDrained, Payload, PlaceLo
 from apgas.core.finish import FinishTable, Fired, Flush, Share
 from apgas.core.messages import FinishId
 from apgas.core.place import PlaceCore
+from apgas.core.relay import Words, children, joined
 from apgas.errors import InvariantError, ProtocolError
 
 
@@ -37,7 +38,7 @@ class ResilientPlaceCore(PlaceCore):
     """The state of one place that survives the loss of others."""
 
     survives = True
-    degree = sys.maxsize  # what has to pass news on may be dead
+    news_degree = sys.maxsize  # what has to pass news on may be dead: see ``core.relay``
 
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         super().__init__(here, members, epoch)
@@ -96,6 +97,10 @@ class ResilientPlaceCore(PlaceCore):
             case m.Seen():
                 self._seen.add((message.order, message.leaver, src))
                 return self._ready(message.order, message.leaver)
+            case m.Said():
+                return self._take_words(message)
+            case m.Fulfilled():
+                return self._fulfilled(message.finish)
             case m.LossReport():
                 return self._all_fired(self._losses.loss_reported(src, message.place, message.pending))
             case m.Lost():
@@ -148,6 +153,7 @@ class ResilientPlaceCore(PlaceCore):
     def _enter(self, message: m.Members) -> list[Effect]:
         for place in message.removed:
             self._losses.left(place)
+            self._forget_home(place)
         if message.removed:
             self._forget_shrink()
         gone = {*message.removed, *message.died}
@@ -159,14 +165,20 @@ class ResilientPlaceCore(PlaceCore):
         for finish in list(self.cancelled):
             if self._orphaned(finish):
                 self.cancellations.forget(finish)
+        self._forget_home(place)
         drained = {leaver for order, leaver in self._parted if order == self._shrink}
         self._losses.died(place, set(self.membership.members), drained & self.membership.leaving)
         # place 0 does not wait for reports of dead places any more
-        return [effect for order, leaver in sorted(self._parted) for effect in self._ready(order, leaver)]
+        ready = [effect for order, leaver in sorted(self._parted) for effect in self._ready(order, leaver)]
+        # the dead one may have held words of ours
+        return [*ready, *self._say_again()]
 
     def _prepare(self, message: m.Leave) -> list[Effect]:
         self._shrink = message.order
-        return super()._prepare(message)
+        effects = super()._prepare(message)
+        # what a leaver has said may be under way longer than it is here
+        again = self._say_again() if self.here in message.leavers else []
+        return [*again, *effects]
 
     def _stay_on(self, order: int) -> list[Effect]:
         self._forget_shrink()
@@ -204,11 +216,55 @@ class ResilientPlaceCore(PlaceCore):
         if isinstance(outcome, Flush) and self._orphaned(outcome.finish):
             self.cancellations.forget(outcome.finish)
             return []
-        return super()._finish_effects(outcome)
+        match outcome:
+            case Flush() if outcome.finish.dense:
+                return [self._spoken(outcome.finish, self._losses.say(outcome), direct=outcome.direct)]
+            case Fired() if outcome.finish.dense:
+                return [*super()._finish_effects(outcome), *self._fulfilled(outcome.finish)]
+            case _:
+                return super()._finish_effects(outcome)
+
+    # dense finishes --------------------------------------------------------------------------------------------------
+
+    def _spoken(self, finish: FinishId, word: m.Word, *, direct: bool) -> Send:
+        """Send a word of this place on its way, with those that are held; a leaver's goes to the home itself."""
+        words = Words({self.here: word})
+        if (held := self._relay.held.pop(finish, None)) is not None:
+            words.add(held)
+        return self._relayed(finish, words, direct=direct or self._leaving.order is not None)
+
+    def _say_again(self) -> list[Effect]:
+        """Say all that this place has ever said, for what it has said may be lost."""
+        return [self._spoken(finish, word, direct=spoke) for finish, word, spoke in self._losses.said_again()]
+
+    def _take_words(self, message: m.Said) -> list[Effect]:
+        finish, words = message.finish, Words(message.words)
+        if finish.home != self.here:
+            return self._hold(finish, words) if finish.home in self.membership.members else []
+        if self.finishes.is_open(finish):
+            return self._all_fired(self._losses.words_came(finish, words))
+        # said again, and not needed any more; by places that have not heard so
+        there = words.by_place.keys() & self.membership.members.keys()
+        return [Send(place, m.Fulfilled(self.epoch, finish), []) for place in sorted(there)]
+
+    def _fulfilled(self, finish: FinishId) -> list[Effect]:
+        """A dense finish has fired: forget what was said of it, and have those below forget it."""
+        self._losses.forget(finish)
+        self._relay.held.pop(finish, None)
+        if finish.home not in self.membership.members:
+            return []
+        below = children(self.here, finish.home, sorted(self.membership.members), self.degree)
+        return [Send(place, m.Fulfilled(self.epoch, finish), []) for place in below]
+
+    def _forget_home(self, home: int) -> None:
+        """Place ``home`` is gone, and with it its finishes."""
+        self._losses.forget_home(home)
+        for finish in [finish for finish in self._relay.held if finish.home == home]:
+            del self._relay.held[finish]
 
     def _orphaned(self, finish: m.FinishId) -> bool:
-        """Whether the home of ``finish`` has died, and nothing of it is left here."""
-        return finish.home in self.membership.dead and not self.finishes.lives(finish)
+        """Whether the home of ``finish`` has died, maybe before this place joined, and nothing of it is left here."""
+        return finish.home not in self.membership.members and not self.finishes.lives(finish)
 
     def _all_fired(self, fired: Iterable[Fired]) -> list[Effect]:
         effects = [effect for outcome in fired for effect in self._finish_effects(outcome)]
@@ -248,8 +304,78 @@ class ResilientPlaceCore(PlaceCore):
 # spawner was not reported as completed either, as d was not quiet since; follow that chain, and something that is
 # counted is at its end: a loss is never silent.
 
+# Dense finishes, whose reports go up a tree (``core.relay``)
+# -----------------------------------------------------------
+# A parent may die with reports that it holds, and nobody knows which. So reports are such that they may be said again:
+#
+#     any place       quiet under a dense finish: a word, with those that it holds     Said ---> parent
+#     any place       hears of a death: all that it has ever said, in a new turn       Said ---> parent
+#     a leaver        hears that it is to leave: the same, and all that follows        Said ---> home
+#     the home        the finish fires                                                 Fulfilled ---> down the tree
+#
+# A word has totals, not differences, of those numbers that have changed, and says how many reports of its turn are in
+# it and what their highest number is; the first one of a turn has all totals. Adding words of a place takes the highest
+# totals, and drops all of a turn before. In a turn each number is sent once, for what may be lost is said in the next
+# one. So if as many have come as the highest number says, they are a prefix of that turn; with the totals of the first
+# one they are what the place had done at some time when it was quiet, or, if that is only the first one, at the last of
+# those times. The home takes words of a place into its counts then, and not before. So what it has counted of a place
+# describes a prefix of its history, which is all that the argument above asks of reports, for living and dead places.
+#
+# *Nothing waits for ever.* Each word travels over places that are members as the sender and those that pass it on know
+# them, and a message waits at a place that is in an earlier epoch. So a word that was said after the last loss had been
+# heard of passes no dead place, and arrives; and those of before it are said again. What a leaver has said may be held
+# by a place that dies after it has left: hence it says all again to the home itself, ahead of its ``Parted``.
+#
+# *Order.* A ``LossReport`` may overtake words, so for dense finishes it does not say what is pending but all that has
+# ever arrived of the dead place. A place that has sent the home an answer, or that it wants to cancel, says that period
+# to the home itself, as in other jobs; and whatever it says again, for its first word of a turn covers that period.
+#
+# *Nothing is counted after a settlement.* Words of a dead place may come by others after it was cut off. Until it is
+# settled they count, as what had arrived before; then they change nothing. What it had reported is what the home had
+# heard of then.
+#
+# Places keep their totals until the finish has fired. Where views of the tree differ for a moment, ``Fulfilled`` may
+# miss a place, which then keeps some numbers until the home goes, or says them again after a loss and is answered.
+
 Pair: TypeAlias = tuple[int, int]
 """Who sent, and to whom."""
+
+
+_NONE: Final[dict[int, int]] = {}
+_NO_ERRORS: Final[dict[int, bytes]] = {}
+
+
+class Record(msgspec.Struct):
+    """What a place has said of a dense finish of another one: totals, all errors, and how often in this turn.
+
+    ``spoke``: it has sent that home something else that must arrive before the finish fires.
+    """
+
+    turn: int = 0
+    number: int = 0
+    sent: dict[int, int] = msgspec.field(default_factory=dict)
+    completed: dict[int, int] = msgspec.field(default_factory=dict)
+    errors: dict[int, bytes] = msgspec.field(default_factory=dict)
+    spoke: bool = False
+
+    def word(self, flush: Flush) -> m.Word:
+        """Add a report, and say what has changed."""
+        self.number += 1
+        self.spoke |= flush.direct
+        for totals, counts in ((self.sent, flush.spawned), (self.completed, flush.sources or {})):
+            for place, count in counts.items():
+                totals[place] = totals.get(place, 0) + count
+        errors = dict(enumerate(flush.errors, len(self.errors)))
+        self.errors |= errors
+        sent = {place: self.sent[place] for place in flush.spawned}
+        completed = {place: self.completed[place] for place in flush.sources or {}}
+        return m.Word(self.turn, 1, self.number, sent, completed, errors)
+
+    def again(self) -> m.Word:
+        """Begin anew, and say all."""
+        self.turn += 1
+        self.number = 1
+        return m.Word(self.turn, 1, 1, dict(self.sent), dict(self.completed), dict(self.errors))
 
 
 class Pairs(msgspec.Struct):
@@ -266,6 +392,23 @@ class Pairs(msgspec.Struct):
     arrived: dict[Pair, int] = msgspec.field(default_factory=dict)
     undelivered: dict[int, int] = msgspec.field(default_factory=dict)
     to_callers: dict[int, int] = msgspec.field(default_factory=dict)
+    words: dict[int, m.Word] = msgspec.field(default_factory=dict)
+    failures: dict[Pair, bytes] = msgspec.field(default_factory=dict)
+
+    def take(self, place: int, word: m.Word, settled: set[int]) -> None:
+        """Take what ``place`` says, once that is all that it had said up to some time."""
+        word = joined(self.words.get(place), word)
+        if word.count == word.highest:
+            for dst, total in word.sent.items():
+                self.sent[place, dst] = total
+                self.weigh((place, dst), settled)
+            for src, total in word.completed.items():
+                self.completed[src, place] = total
+                self.weigh((src, place), settled)
+            for number, error in word.errors.items():
+                self.failures[place, number] = error
+            word = m.Word(word.turn, word.count, word.highest, _NONE, _NONE, _NO_ERRORS)
+        self.words[place] = word
 
     def weigh(self, pair: Pair, settled: set[int]) -> None:
         """Look at a pair anew, after one of its counts has changed."""
@@ -277,10 +420,12 @@ class Pairs(msgspec.Struct):
 
     def hear(self, dead: int, survivor: int, pending: int) -> None:
         """``survivor`` has cut off ``dead``, with ``pending`` activities of its that it has not reported yet."""
-        pair = (dead, survivor)
-        arrived = self.completed.get(pair, 0) + pending
+        self.hear_all(dead, survivor, self.completed.get((dead, survivor), 0) + pending)
+
+    def hear_all(self, dead: int, survivor: int, arrived: int) -> None:
+        """``survivor`` has cut off ``dead``, of which ``arrived`` activities have ever come there."""
         if arrived:
-            self.arrived[pair] = arrived
+            self.arrived[dead, survivor] = arrived
 
     def settle(self, dead: int, survivors: Iterable[int], settled: set[int]) -> None:
         """Put what has arrived in the place of what ``dead`` said of it; ``settled`` has ``dead`` in it already."""
@@ -321,15 +466,16 @@ class ResilientFinishTable(FinishTable):
         self._settling: dict[int, Settling] = {}
         self._settled: set[int] = set()
         self._left: set[int] = set()
+        self._records: dict[FinishId, Record] = {}
 
     @property
     def quiet(self) -> bool:
         """Whether nothing runs here and no finish that was opened here is open."""
         return self.live == 0 and not self._pairs
 
-    def open(self, *, dense: bool = False) -> FinishId:  # noqa: ARG002 - what a dead place held would be lost
-        """Open a finish at this place; its body is its first activity. All reports go to the home itself."""
-        finish = FinishId(self.here, self._next)
+    def open(self, *, dense: bool = False) -> FinishId:
+        """Open a finish at this place; its body is its first activity."""
+        finish = FinishId(self.here, -1 - self._next if dense else self._next)
         self._next += 1
         body = (self.here, self.here)
         self._pairs[finish] = Pairs({body: 1}, {body: 1})
@@ -365,6 +511,36 @@ class ResilientFinishTable(FinishTable):
             pairs.weigh(pair, self._settled)
         pairs.errors.extend(report.errors)
         return self._fired(report.finish, pairs)
+
+    def say(self, flush: Flush) -> m.Word:
+        """Say to the home of a dense finish what this place, which is quiet, has to report."""
+        return self._records.setdefault(flush.finish, Record()).word(flush)
+
+    def said_again(self) -> list[tuple[FinishId, m.Word, bool]]:
+        """All that this place has said, of each finish, and whether that has to go to the home itself."""
+        return [(finish, record.again(), record.spoke) for finish, record in sorted(self._records.items())]
+
+    def words_came(self, finish: FinishId, words: Words) -> list[Fired]:
+        """Take words at the home of an open dense finish; those of a place that is settled change nothing any more."""
+        pairs = self._pairs[finish]
+        for place, word in words.by_place.items():
+            if place not in self._settled:
+                pairs.take(place, word, self._settled)
+        fired = self._fired(finish, pairs)
+        return [] if fired is None else [fired]
+
+    @property
+    def remembered(self) -> set[FinishId]:
+        """The dense finishes of other places of which this one knows all that it has said."""
+        return {*self._records}
+
+    def forget(self, finish: FinishId) -> None:
+        """A dense finish has fired."""
+        self._records.pop(finish, None)
+
+    def forget_home(self, home: int) -> None:
+        """Place ``home`` is no member any more."""
+        self._records = {finish: record for finish, record in self._records.items() if finish.home != home}
 
     def is_open(self, finish: FinishId) -> bool:
         """Whether ``finish``, opened here, has not fired yet."""
@@ -406,7 +582,7 @@ class ResilientFinishTable(FinishTable):
 
     def drained(self, place: int) -> list[Fired]:
         """A leaver has reported everything: nothing is pending there, which is as good as any report."""
-        return [fired for dead in list(self._settling) for fired in self.loss_reported(place, dead, {})]
+        return [fired for dead in list(self._settling) for fired in self.loss_reported(place, dead, None)]
 
     def left(self, place: int) -> None:
         """A drained leaver has left: its counts are final."""
@@ -419,16 +595,21 @@ class ResilientFinishTable(FinishTable):
             pairs.to_callers[place] = pairs.to_callers.get(place, 0) + 1
 
     def cut_off(self, place: int) -> dict[int, dict[int, int]]:
-        """Nothing more will arrive from ``place``: what every home has to know, as home -> number -> pending."""
+        """Nothing more will arrive from ``place``: what every home has to know, as home -> number -> pending.
+
+        Of dense finishes of other places it is all that has ever arrived: reports of it may still be on their way.
+        """
         pending: dict[int, dict[int, int]] = {}
-        for finish, share in self._shares.items():
-            count = (share.sources or {}).get(place, 0)
+        for finish in self._shares.keys() | self._records.keys():
+            share, record = self._shares.get(finish), self._records.get(finish)
+            count = (share.sources or {}).get(place, 0) if share is not None else 0
+            count += record.completed.get(place, 0) if record is not None else 0
             if count:
                 pending.setdefault(finish.home, {})[finish.seq] = count
         return pending
 
-    def loss_reported(self, src: int, place: int, pending: dict[int, int]) -> list[Fired]:
-        """Take the report of a survivor, which may be this place, about the dead ``place``."""
+    def loss_reported(self, src: int, place: int, pending: dict[int, int] | None) -> list[Fired]:
+        """Take the report of a survivor about the dead ``place``; None: its counts are final."""
         settling = self._settling.get(place)
         if settling is None or src not in settling.awaited:
             # we joined after that loss: no finish of ours ever knew that place
@@ -436,7 +617,10 @@ class ResilientFinishTable(FinishTable):
         settling.awaited.discard(src)
         settling.heard.add(src)
         for finish, pairs in self._pairs.items():
-            pairs.hear(place, src, pending.get(finish.seq, 0))
+            if finish.dense and src != self.here and pending is not None:
+                pairs.hear_all(place, src, pending.get(finish.seq, 0))
+            else:
+                pairs.hear(place, src, (pending or {}).get(finish.seq, 0))
         return self._settle()
 
     def _settle(self) -> list[Fired]:
@@ -456,7 +640,8 @@ class ResilientFinishTable(FinishTable):
         if pairs.open:
             return None
         del self._pairs[finish]
-        return Fired(finish, tuple(pairs.errors), pairs.lost(self._settled) if self._settled else ())
+        errors = (*pairs.errors, *pairs.failures.values())
+        return Fired(finish, errors, pairs.lost(self._settled) if self._settled else ())
 
     def validate(self) -> None:
         """Check the whole table; for tests.

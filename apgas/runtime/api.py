@@ -394,7 +394,7 @@ def finish(*, timeout: float | None = None, dense: bool = False) -> Iterator[Fin
             and so does the wait at its end: what has begun and does not look at ``cancelled`` runs on unheard.
         dense: Very many activities come and go on many places, as under a load balancer: reports of their ends go up a
             tree, in which they are added, so that the place of this block does not have to read all of them. It costs
-            a few activities on few places a little more time. Without effect in resilient jobs.
+            a few activities on few places a little more time.
 
     Yields:
         The scope: ``with finish() as scope``.

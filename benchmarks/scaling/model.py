@@ -31,12 +31,12 @@ from apgas.core.effects import Send
 from apgas.core.finish import FinishTable, Flush, Gathered
 from apgas.core.membership import Membership
 from apgas.core.place import PlaceCore as MemberCore
-from apgas.core.relay import DEGREE, Relay, parent
+from apgas.core.relay import DEGREE, Relay, branches, parent
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
 from glb.core.ledger import Ledger
 from glb.core.lifelines import Lifelines
 from glb.core.place import PlaceCore
-from glb.messages import FAN, branches
+from glb.messages import FAN
 from glb.statistics import ROW_BYTES, Statistics
 
 ENTRY_BYTES: Final = 36
@@ -514,7 +514,7 @@ def news_s(job: Job, machine: Machine) -> float:
         core = MemberCore(place, infos[:1], 0)
         core.membership = copy(known)
         core.membership.members = known.members.copy()
-        core.degree = job.places if job.finish == "home" else DEGREE
+        core.news_degree = job.places if job.finish == "home" else DEGREE
         return core
 
     heard: set[int] = set()

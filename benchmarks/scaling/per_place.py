@@ -18,6 +18,7 @@ import typer
 from apgas.core.identity import Place
 from apgas.core.messages import Members, PlaceInfo
 from apgas.core.place import PlaceCore
+from apgas.core.relay import branches
 from apgas.runtime import serialization
 from glb import messages
 from glb.config import Harvest
@@ -46,7 +47,7 @@ def _handed_in(places: Sequence[int]) -> Harvest[Nothing]:
 
 def _answers(places: Sequence[int]) -> list[list[bytes]]:
     """What the places below one answer when they are asked for results."""
-    heads = messages.branches(places, messages.FAN)
+    heads = branches(places, messages.FAN)
     return [[bytes(part) for part in serialization.dumps(_handed_in(branch))] for branch in heads]
 
 
@@ -65,7 +66,7 @@ def count_s(places: int) -> float:
 
     def collect() -> None:
         ids = array("q", [place.id for place in members])
-        for branch in messages.branches(ids[1:], messages.FAN):
+        for branch in branches(ids[1:], messages.FAN):
             serialization.dumps((messages.collect, (1, branch[1:], 10.0), {}))
         harvest = _handed_in([0])
         harvest.add(serialization.loads(answer) for answer in answers)

@@ -50,6 +50,14 @@ def test_the_documented_example_computes_again_what_was_lost(leftovers: Leftover
     ]
 
 
+def test_reports_go_on_by_other_places_when_one_between_is_killed(leftovers: Leftovers) -> None:
+    relayed = SURVIVOR.with_name("relayed.py")
+    with start_job([sys.executable, "-m", "apgas.launch", "-n", "4", sys.executable, relayed]) as job:
+        done = job.wait()
+    leftovers.check(done.mark)
+    assert (done.rc, done.out) == (0, "True [0, 1, 3]\n"), done.err
+
+
 @pytest.mark.parametrize("seconds", [4.0, pytest.param(120.0, marks=[pytest.mark.slow])])
 def test_places_die_at_random(seconds: float, leftovers: Leftovers) -> None:
     words: list[str | Path] = [

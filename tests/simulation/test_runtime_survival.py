@@ -6,18 +6,22 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from stress.seeds import repeatable, resilient
+from msgspec.structs import replace
+from stress.seeds import dense, repeatable, resilient
 from stress.survival import SurvivalSimulation
 
 from apgas.core.effects import Effect, LeaverDrained
 from apgas.core.finish import Fired
+from apgas.core.messages import FinishId, Leave, Word
 from apgas.core.order import OrderMachine
 from apgas.core.place import PlaceCore
-from apgas.core.resilient import Pairs, ResilientFinishTable, ResilientPlaceCore, Settling
+from apgas.core.relay import Words
+from apgas.core.resilient import Pairs, Record, ResilientFinishTable, ResilientPlaceCore, Settling
 from apgas.core.resize import OrderEffect
 from apgas.errors import ApgasError
 
 SEEDS = 1_200
+DENSE_SEEDS = 1_200
 BLOCKS = 4
 
 
@@ -40,6 +44,21 @@ def test_the_others_go_on_and_every_loss_is_reported(block: int) -> None:
     assert seen["killed"] > 1.5 * SEEDS / BLOCKS
     assert all(seen[what] > 0 for what in ("lost", "counted", "orphans", "leavers", "newcomers", "meanwhile"))
     assert all(seen[f"{kind} {end}"] > 20 for kind in ("grow", "shrink") for end in ("done", "aborted"))
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_reports_go_up_a_tree_of_places_that_may_die(block: int) -> None:
+    """Every second finish is dense, and a place has one to three children, so that few places make a deep tree."""
+    passed_on = 0
+    for seed in range(block * DENSE_SEEDS // BLOCKS, (block + 1) * DENSE_SEEDS // BLOCKS):
+        run = dense(seed)
+        with repeatable(seed):
+            run.run()
+        passed_on += run.passed_on
+        for core in run.cores.values():
+            assert isinstance(core.finishes, ResilientFinishTable)
+            assert core.finishes.remembered <= run.losses.fired, "of a finish that is open it must know all it said"
+    assert passed_on > DENSE_SEEDS / BLOCKS
 
 
 def test_without_losses_a_resilient_job_reports_none() -> None:
@@ -173,7 +192,104 @@ def _wait_for_a_dead_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _pass_news_on_by_places_that_may_die(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ResilientPlaceCore, "degree", 2)
+    monkeypatch.setattr(ResilientPlaceCore, "news_degree", 2)
+
+
+def _say_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResilientPlaceCore, "_say_again", lambda self: [])
+
+
+def _say_again_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(self: Record) -> Word:
+        return replace(original(self), turn=0)
+
+    original = Record.again
+    monkeypatch.setattr(Record, "again", again)
+
+
+def _say_again_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(self: Record) -> Word:
+        return replace(original(self), completed={})
+
+    original = Record.again
+    monkeypatch.setattr(Record, "again", again)
+
+
+def _take_words_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(self: Pairs, place: int, word: Word, settled: set[int]) -> None:
+        pairs = [((place, dst), total, self.sent) for dst, total in word.sent.items()]
+        pairs += [((src, place), total, self.completed) for src, total in word.completed.items()]
+        for pair, total, counts in pairs:
+            counts[pair] = max(total, counts.get(pair, 0))
+            self.weigh(pair, settled)
+        self.failures |= {(place, number): error for number, error in word.errors.items()}
+        self.words[place] = replace(word, count=word.highest)
+
+    monkeypatch.setattr(Pairs, "take", take)
+
+
+def _leave_words_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(self: ResilientPlaceCore, message: Leave) -> list[Effect]:
+        self._shrink = message.order
+        return PlaceCore._prepare(self, message)
+
+    monkeypatch.setattr(ResilientPlaceCore, "_prepare", prepare)
+
+
+def _speak_by_the_tree_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said_again(self: ResilientFinishTable) -> list[tuple[FinishId, Word, bool]]:
+        return [(finish, word, False) for finish, word, _ in original(self)]
+
+    original = ResilientFinishTable.said_again
+    monkeypatch.setattr(ResilientFinishTable, "said_again", said_again)
+
+
+def _believe_that_all_has_been_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survivor says what it has not reported of a dead place, as if all else had arrived at the home."""
+
+    def cut_off(self: ResilientFinishTable, place: int) -> dict[int, dict[int, int]]:
+        records, self._records = self._records, {}
+        pending = original(self, place)
+        self._records = records
+        return pending
+
+    original = ResilientFinishTable.cut_off
+    monkeypatch.setattr(ResilientFinishTable, "cut_off", cut_off)
+
+
+def _keep_words_to_oneself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hold(self: ResilientPlaceCore, finish: FinishId, reports: Words) -> list[Effect]:
+        return original(self, finish, reports) if self.here % 2 else []
+
+    original = ResilientPlaceCore._hold
+    monkeypatch.setattr(ResilientPlaceCore, "_hold", hold)
+
+
+@pytest.mark.parametrize(
+    ("plant", "first"),
+    [
+        (_say_nothing_again, 0),
+        (_say_again_in_the_same_turn, 0),
+        (_say_again_what_has_changed, 0),
+        (_take_words_as_they_come, 200),
+        (_leave_words_on_their_way, 2300),
+        (_speak_by_the_tree_alone, 400),
+        (_believe_that_all_has_been_said, 0),
+        (_keep_words_to_oneself, 0),
+    ],
+)
+def test_the_net_under_the_tree_catches(
+    plant: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``first``: where to begin, which makes the test fast and decides nothing else."""
+    plant(monkeypatch)
+
+    def run_many() -> None:
+        for seed in range(first, first + 3000):
+            dense(seed).run(max_steps=5000)
+
+    with pytest.raises((AssertionError, ApgasError, KeyError)):
+        run_many()
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,11 @@ def resilient(seed: int) -> SurvivalSimulation:
     return SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 5)
 
 
+def dense(seed: int) -> SurvivalSimulation:
+    """The job of ``seed`` that survives losses and in which reports go up a tree."""
+    return SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 7, dense=True)
+
+
 @contextmanager
 def repeatable(seed: int) -> Iterator[None]:
     """Let an error that comes out of the block say its seed, the commit and the command that repeats it."""
@@ -90,9 +95,9 @@ class Totals:
         self.resizes = Spread()
 
     def run(self, seed: int) -> None:
-        """Run what belongs to ``seed``: a job that ends well, one that a loss ends, one that survives losses."""
+        """Run what belongs to ``seed``: a job that ends well, one that a loss ends, two that survive losses."""
         with repeatable(seed):
-            jobs = whole(seed).run(), lossy(seed).run(), resilient(seed).run()
+            jobs = whole(seed).run(), lossy(seed).run(), resilient(seed).run(), dense(seed).run()
         self.seeds += 1
         self.delivered += sum(job.network.delivered for job in jobs)
         self.deliveries.add(jobs[0].network.delivered)

@@ -43,6 +43,7 @@ class Simulation:
         activities: The program stops spawning after about that many.
         deliveries: The program goes on until that many messages have arrived, and until two orders were carried out.
         places_per_node: How many places share a node; ``places`` is a multiple of it, orders count nodes.
+        dense: Whether every second finish is dense.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Simulation:
         activities: int = 60,
         deliveries: int = 0,
         places_per_node: int = 1,
+        dense: bool = True,
     ) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(self.rng)
@@ -89,6 +91,7 @@ class Simulation:
             goes_on=self._goes_on,
             unheard=self._unheard,
             activities=activities,
+            dense=dense,
         )
 
     def run(self, max_steps: int = 100_000) -> Simulation:
@@ -112,7 +115,7 @@ class Simulation:
 
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
         core = HearingCore(place, members, epoch, self.news)
-        core.degree = self.degree
+        core.degree = core.news_degree = self.degree
         return core
 
     def _new_oracle(self) -> Oracle:
@@ -368,7 +371,7 @@ class HearingCore(PlaceCore):
         self._heard += 1
         effects = super()._hear(src, news)
         passed_on = [effect for effect in effects if isinstance(effect, e.Send) and effect.message == news]
-        assert len(passed_on) <= self.degree, f"place {self.here} sends {news} to {len(passed_on)} places"
+        assert len(passed_on) <= self.news_degree, f"place {self.here} sends {news} to {len(passed_on)} places"
         return effects
 
 

@@ -18,8 +18,13 @@ from stress.workload import Activity, Oracle
 from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core import resize as r
+from apgas.core.finish import Fired
 from apgas.core.place import PlaceCore
-from apgas.core.resilient import ResilientPlaceCore
+from apgas.core.relay import Words
+from apgas.core.resilient import ResilientFinishTable, ResilientPlaceCore
+
+FIRST = (m.FinishId(0, 0), m.FinishId(0, -1))
+"""The finish of the program itself, which may be dense."""
 
 
 @dataclass(slots=True)
@@ -87,7 +92,7 @@ class SurvivalOracle(Oracle):
         self.fired.add(finish)
         mine = {n: route for n, route in self.routes.items() if route[0] == finish}
         heard = [n for n in mine if n in self.failures and (mine[n][2] not in self.dead or n in self.reported)]
-        failed = len(heard) + (finish == m.FinishId(0, 0) and -1 in self.failures)
+        failed = len(heard) + (finish in FIRST and -1 in self.failures)
         assert len(fired.errors) == failed, f"{finish} fired with {len(fired.errors)} of {failed} errors"
         for place in self.dead:
             self._check_count(finish, mine, place, dict(fired.lost).get(place, 0))
@@ -126,6 +131,29 @@ class SurvivalOracle(Oracle):
         assert not vanished, f"activities {sorted(vanished)} were neither run to their end nor lost"
 
 
+class HeardTable(ResilientFinishTable):
+    """Notes what a home has heard of dense finishes.
+
+    Args:
+        here: The place.
+        heard: Called with the home, the finish, a place, and the word up to which the home has heard all that it said.
+    """
+
+    def __init__(self, here: int, heard: Callable[[int, m.FinishId, int, m.Word], None]) -> None:
+        super().__init__(here)
+        self._note = heard
+
+    def words_came(self, finish: m.FinishId, words: Words) -> list[Fired]:
+        """Take words at the home."""
+        pairs = self._pairs[finish]
+        fired = super().words_came(finish, words)
+        for place in words.by_place.keys() & pairs.words.keys():
+            word = pairs.words[place]
+            if word.count == word.highest:
+                self._note(self.here, finish, place, word)
+        return fired
+
+
 class SurvivalSimulation(Simulation):
     """A run of a resilient job in which up to ``kills`` places die.
 
@@ -137,6 +165,7 @@ class SurvivalSimulation(Simulation):
         activities: The program stops spawning after about that many.
         deliveries: The program goes on until that many messages have arrived.
         places_per_node: How many places share a node; a node may lose some of its places.
+        dense: Whether every second finish is dense.
     """
 
     def __init__(
@@ -149,7 +178,10 @@ class SurvivalSimulation(Simulation):
         activities: int = 80,
         deliveries: int = 150,
         places_per_node: int = 1,
+        dense: bool = False,
     ) -> None:
+        self._said: dict[tuple[m.FinishId, int, int, int], set[int]] = {}
+        self._covered: dict[tuple[int, m.FinishId], set[int]] = {}
         super().__init__(
             seed,
             places=places,
@@ -157,10 +189,12 @@ class SurvivalSimulation(Simulation):
             activities=activities,
             deliveries=deliveries,
             places_per_node=places_per_node,
+            dense=dense,
         )
         assert isinstance(self.oracle, SurvivalOracle)
         self.losses = self.oracle
         self.killed: list[int] = []
+        self.passed_on = 0
         self._due = sorted(self.rng.randint(0, deliveries) for _ in range(kills))
         if self.rng.random() < 0.3:
             self._due = self._due[:1] * kills
@@ -169,7 +203,15 @@ class SurvivalSimulation(Simulation):
         self._calls: dict[tuple[int, int], tuple[int, m.Spawn]] = {}
 
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
-        return ResilientPlaceCore(place, members, epoch)
+        core = ResilientPlaceCore(place, members, epoch)
+        core.degree = self.degree
+        core.finishes = core._losses = HeardTable(place, self._heard_words)
+        return core
+
+    def _heard_words(self, home: int, finish: m.FinishId, place: int, word: m.Word) -> None:
+        """A home has taken what ``place`` had said up to some time."""
+        if home not in self.losses.dead:
+            self.losses.reported |= self._said.get((finish, place, word.turn, word.highest), set())
 
     def _new_oracle(self) -> Oracle:
         return SurvivalOracle()
@@ -227,7 +269,11 @@ class SurvivalSimulation(Simulation):
         self._touched = dst
         core = self.cores.get(dst)
         if core is None:
-            last_words = isinstance(message, None | m.Final | m.Parted | m.LossReport | m.Cancel | m.Forget)
+            last_words = isinstance(
+                message, None | m.Final | m.Parted | m.LossReport | m.Cancel | m.Forget | m.Fulfilled
+            )
+            if isinstance(message, m.Said):  # again, of what its home knew before it left
+                last_words = message.finish in self.losses.fired
             assert {src, dst} & self.losses.dead or last_words, f"{packet} is lost"
             self._drop(packet)
             return
@@ -282,6 +328,7 @@ class SurvivalSimulation(Simulation):
                 case e.FinishFired(finish):
                     if here not in self.losses.dead:
                         self.losses.fire_with_losses(effect)
+                        self._check_answered(here, finish)
                     self.program.unblock(here, finish)
                 case e.MembersChanged(died=died):
                     super()._perform(here, [effect])
@@ -305,6 +352,10 @@ class SurvivalSimulation(Simulation):
                 self.losses.lost.add(number)
         if isinstance(message, m.Reply | m.Answer) and not payload:
             self.losses.not_begun(*self.program.sent[dst, message.call])
+        if isinstance(message, m.Said):
+            self.passed_on += len(message.words) > (here in message.words)
+        if isinstance(message, m.Said) and here in message.words:
+            self._note(here, message.finish, message.words[here])
         if dst in self.losses.dead and dst not in self.cores:
             return
         assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
@@ -312,6 +363,13 @@ class SurvivalSimulation(Simulation):
         if isinstance(decoded, m.Report | m.Answer):
             self._carried[id(decoded)] = (decoded, self.losses.unreported.pop((here, decoded.finish), set()))
         self.network.send(Packet(here, dst, decoded, payload))
+
+    def _note(self, here: int, finish: m.FinishId, word: m.Word) -> None:
+        """Note what is known to whom has heard a word of ``here``, and all before it."""
+        covered = self._covered.setdefault((here, finish), set())
+        if word.highest > 1 or not word.turn:  # else it says again what it has said
+            covered |= self.losses.unreported.pop((here, finish), set())
+        self._said[finish, here, word.turn, word.highest] = covered.copy()
 
     def _bury(self, here: int, place: int) -> None:
         if here == 0:

@@ -134,6 +134,7 @@ class RandomProgram:
         goes_on: Whether the first activity is to last longer.
         unheard: Whether no report is made of the end of an activity that did not begin, although a place has sent it.
         activities: It stops spawning after about that many.
+        dense: Whether every second finish is dense.
 
     Attributes:
         runnable: The activities that do not wait.
@@ -151,6 +152,7 @@ class RandomProgram:
         goes_on: Callable[[], bool],
         unheard: Callable[[Activity, PlaceCore], bool],
         activities: int,
+        dense: bool,
     ) -> None:
         self.runnable: list[Activity] = []
         self.blocked: list[Activity] = []
@@ -162,6 +164,7 @@ class RandomProgram:
         self._goes_on = goes_on
         self._unheard = unheard
         self._budget = activities
+        self._dense = dense
 
     def open(self) -> None:
         """Begin: the first activity, on place 0, in a finish of its own."""
@@ -170,8 +173,7 @@ class RandomProgram:
         self.runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
 
     def _open(self, core: PlaceCore, scope: FinishId | None = None) -> FinishId:
-        # a resilient job makes no difference between them; and its seeds stay what they were
-        return core.open_finish(scope, dense=not core.survives and self._rng.random() < 0.5)
+        return core.open_finish(scope, dense=self._dense and self._rng.random() < 0.5)
 
     def keep(self, stays: Callable[[Activity], bool]) -> None:
         """Let all activities die but those that stay."""

@@ -225,7 +225,7 @@ def add_what_is_held_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Relay.own
 
     def own(
-        self: Relay, finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]
+        self: Relay[Any], finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]
     ) -> Gathered:
         held = self.held.get(finish)
         reports = original(self, finish, spawned, completed, errors)
@@ -237,7 +237,7 @@ def add_what_is_held_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pass_on_before_adding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hold(self: Relay, finish: FinishId, reports: Gathered) -> bool:
+    def hold(self: Relay[Any], finish: FinishId, reports: Gathered) -> bool:
         held = self.held.setdefault(finish, Gathered())
         first = not held.heard
         held.add(Gathered({}, reports.heard, reports.errors))
@@ -313,7 +313,8 @@ def pass_a_commit_on_among_the_new_members(monkeypatch: pytest.MonkeyPatch) -> N
         if not isinstance(news, Members):
             return effects
         rest = [e for e in effects if not (isinstance(e, Send) and e.message == news)]
-        return [*rest, *(Send(place, news, []) for place in children(self.here, self._hearers(news), self.degree))]
+        below = children(self.here, 0, self._hearers(news), self.news_degree)
+        return [*rest, *(Send(place, news, []) for place in below)]
 
     original = PlaceCore._hear
     monkeypatch.setattr(PlaceCore, "_hear", hear)
@@ -352,7 +353,7 @@ def take_what_was_held_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
 def let_newcomers_stand_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grow gives old members other parents, from which news may come before that of their former ones."""
 
-    def turned_children(here: int, members: Sequence[int], degree: int) -> Sequence[int]:
+    def turned_children(here: int, home: int, members: Sequence[int], degree: int) -> Sequence[int]:
         turned = [0, *members[:0:-1]]
         first = turned.index(here) * degree + 1
         return turned[first : first + degree]
@@ -360,7 +361,7 @@ def let_newcomers_stand_before_the_others(monkeypatch: pytest.MonkeyPatch) -> No
     def turned_parent(here: int, home: int, members: Sequence[int], degree: int) -> int:
         if home or here not in members:
             return parent(here, home, members, degree)
-        return next(place for place in members if here in turned_children(place, members, degree))
+        return next(place for place in members if here in turned_children(place, 0, members, degree))
 
     monkeypatch.setattr("apgas.core.place.children", turned_children)
     monkeypatch.setattr("apgas.core.place.parent", turned_parent)

@@ -16,6 +16,7 @@ from support import PATIENCE_S
 import apgas
 import glb
 from apgas.core.place import PlaceCore as ApgasCore
+from apgas.core.relay import branches
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
@@ -88,7 +89,7 @@ collect_results = messages.collect
 
 
 def note_and_collect(number: int, below: Sequence[int], running_s: float) -> object:
-    asked[apgas.here().id] = max(asked[apgas.here().id], len(messages.branches(below, messages.FAN)))
+    asked[apgas.here().id] = max(asked[apgas.here().id], len(branches(below, messages.FAN)))
     return collect_results(number, below, running_s)
 
 

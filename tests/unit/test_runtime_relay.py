@@ -6,11 +6,11 @@ import pytest
 from support import planted
 
 from apgas.core import messages as m
-from apgas.core.effects import Ends, PassOn, Send
+from apgas.core.effects import Effect, Ends, PassOn, Send
 from apgas.core.finish import FinishTable, Fired, Flush, Gathered
 from apgas.core.place import PlaceCore
-from apgas.core.relay import Relay, children, parent
-from apgas.core.resilient import ResilientPlaceCore
+from apgas.core.relay import Relay, Words, children, joined, parent
+from apgas.core.resilient import ResilientFinishTable, ResilientPlaceCore
 from apgas.errors import ProtocolError
 
 
@@ -108,7 +108,7 @@ def test_a_parent_adds_what_comes_and_sends_it_with_its_own_report() -> None:
 def test_a_leaver_holds_nothing() -> None:
     members = [m.PlaceInfo(place, "h", 1, "n", 1) for place in range(4)]
     core = PlaceCore(2, members, 0)
-    core.degree = 1
+    core.degree = core.news_degree = 1
     finish = m.FinishId(0, -1)
     core.received(3, m.Relayed(0, finish, {3: -1}, {3: (1, 1)}), [])
     sent = core.received(1, m.Leave(0, 1, (2,)), [])
@@ -140,7 +140,7 @@ INFOS = [m.PlaceInfo(place, "h", 1, "n", 1) for place in range(8)]
 @pytest.mark.parametrize("degree", [1, 2, 16])
 def test_children_are_those_whose_parent_it_is(degree: int) -> None:
     members = [0, *range(3, 90, 4)]
-    below = {place: children(place, members, degree) for place in members}
+    below = {place: children(place, 0, members, degree) for place in members}
     assert max(map(len, below.values())) == degree
     assert {child: place for place, of in below.items() for child in of} == {
         place: parent(place, 0, members, degree) for place in members[1:]
@@ -151,7 +151,7 @@ def passed_on(here: int, src: int, news: m.News, members: int = 6, kind: type[Pl
     """To whom place ``here`` of a tree of degree 2 passes news on that ``src`` sends it."""
     core = kind(here, INFOS[:members], 0)
     if kind is PlaceCore:
-        core.degree = 2
+        core.news_degree = 2
     effects = core.received(src, news, [])
     return [effect.dst for effect in effects if isinstance(effect, Send) and effect.message == news]
 
@@ -161,7 +161,7 @@ def test_news_go_to_all_but_those_that_come_or_go_with_them() -> None:
     assert passed_on(1, 0, m.Members(1, (INFOS[6],), ())) == [3, 4]
     assert passed_on(2, 0, m.Members(1, (INFOS[6],), ())) == [5], "not the newcomer, which began with them"
     core = PlaceCore(1, INFOS[:6], 0)
-    core.degree = 2
+    core.news_degree = 2
     core.received(0, m.Leave(0, 7, (4,)), [])
     commit = m.Members(1, (), (4,))
     assert core.received(0, commit, [])[:2] == [Send(3, commit, []), Send(5, commit, [])]
@@ -176,6 +176,15 @@ def test_news_come_from_the_parent_alone() -> None:
         passed_on(0, 5, m.Members(1, (), ()))
 
 
+def test_any_place_may_be_the_root() -> None:
+    for home in (0, 9, 30):
+        members = [0, *range(3, 60, 3)]
+        below = {place: children(place, home, members, 3) for place in {*members, home}}
+        assert {child: place for place, of in below.items() for child in of} == {
+            place: parent(place, home, members, 3) for place in members if place != home
+        }
+
+
 def test_a_resilient_job_has_all_news_from_place_0() -> None:
     assert passed_on(0, 0, m.Members(1, (), (), (3,)), kind=ResilientPlaceCore) == [1, 2, 4, 5]
     assert passed_on(1, 0, m.StayOn(0, 7), kind=ResilientPlaceCore) == []
@@ -184,3 +193,86 @@ def test_a_resilient_job_has_all_news_from_place_0() -> None:
 def test_the_end_does_not_wait_for_news_that_do_not_come() -> None:
     core = PlaceCore(4, INFOS[:6], 0)
     assert core.received(0, m.End(1, "place 1 died"), []) == [Ends("place 1 died")]
+
+
+# words, in resilient jobs --------------------------------------------------------------------------------------------
+
+
+def word(
+    turn: int, number: int, *, sent: dict[int, int], count: int = 1, completed: dict[int, int] | None = None
+) -> m.Word:
+    """A report, or several."""
+    return m.Word(turn, count, number, sent, completed or {}, {})
+
+
+def test_words_are_added_and_those_of_a_turn_before_dropped() -> None:
+    first, second = word(0, 1, sent={4: 1}), word(0, 2, sent={4: 3, 5: 1})
+    both = word(0, 2, sent={4: 3, 5: 1}, count=2)
+    assert joined(first, second) == joined(second, first) == both
+    anew = word(1, 1, sent={4: 3})
+    assert joined(both, anew) == joined(anew, both) == anew
+
+
+def test_a_word_counts_when_all_before_it_have_come() -> None:
+    home = ResilientFinishTable(0)
+    finish = home.open(dense=True)
+    home.spawned(finish, 1)
+    assert home.ended(finish) is None
+    late = Words({1: word(0, 2, sent={}, completed={2: 1})})
+    assert home.words_came(finish, late) == []
+    assert home.outstanding(finish) == {1: 1}, "it is not known yet what place 1 did before"
+    assert home.words_came(finish, Words({1: word(0, 1, sent={2: 1}, completed={0: 1})})) == []
+    assert home.outstanding(finish) == {2: 1}
+    assert home.words_came(finish, Words({2: word(0, 1, sent={1: 1}, completed={1: 1})})) == [Fired(finish, ())]
+
+
+def test_words_of_a_settled_place_change_nothing() -> None:
+    home = ResilientFinishTable(0)
+    finish = home.open(dense=True)
+    home.spawned(finish, 1)
+    home.spawned(finish, 2)
+    home.died(2, {0, 1}, set())
+    assert home.loss_reported(0, 2, {}) == home.loss_reported(1, 2, {}) == []
+    assert home.words_came(finish, Words({2: word(0, 1, sent={1: 1}, completed={0: 1})})) == []
+    assert home.words_came(finish, Words({1: word(0, 1, sent={}, completed={0: 1})})) == []
+    assert home.ended(finish) == Fired(finish, (), ((2, 1),))
+
+
+def resilient_core(here: int, members: int = 4) -> ResilientPlaceCore:
+    """One place of a tree that is a chain."""
+    core = ResilientPlaceCore(here, INFOS[:members], 0)
+    core.degree = 1
+    return core
+
+
+def said(effects: list[Effect]) -> list[tuple[int, m.Said]]:
+    """What is said, and to whom."""
+    return [(sent.dst, sent.message) for sent in effects if isinstance(sent, Send) and isinstance(sent.message, m.Said)]
+
+
+def test_a_place_says_all_again_when_another_one_dies_and_to_the_home_itself_when_it_leaves() -> None:
+    core, finish = resilient_core(3), m.FinishId(0, -1)
+    spawn = m.Spawn(0, finish, 5, to_caller=False)
+    core.received(1, spawn, [])
+    report = said(core.answered(1, spawn, [b"value"], ok=True))
+    assert report == [(2, m.Said(0, finish, {3: word(0, 1, sent={}, completed={1: 1})}))]
+    again = said(core.received(0, m.Members(1, (), (), (2,)), []))
+    assert again == [(1, m.Said(1, finish, {3: word(1, 1, sent={}, completed={1: 1})}))]
+    again = said(core.received(0, m.Leave(1, 1, (3,)), []))
+    assert again == [(0, m.Said(1, finish, {3: word(2, 1, sent={}, completed={1: 1})}))]
+    core.received(0, m.Fulfilled(1, finish), [])
+    assert said(core.received(0, m.Members(2, (), (), (1,)), [])) == []
+
+
+def test_what_is_said_of_a_finish_that_has_fired_is_answered() -> None:
+    core = resilient_core(0)
+    effects = core.received(2, m.Said(0, m.FinishId(0, -1), {3: word(1, 1, sent={}), 2: word(1, 1, sent={})}), [])
+    done = m.Fulfilled(0, m.FinishId(0, -1))
+    assert effects == [Send(2, done, []), Send(3, done, [])]
+
+
+def test_a_newcomer_reports_to_no_home_that_died_before_it_came() -> None:
+    core = ResilientPlaceCore(3, [INFOS[0], INFOS[2], INFOS[3]], 1)
+    spawn = m.Spawn(1, m.FinishId(1, 0), 5, to_caller=False)
+    core.received(2, spawn, [])
+    assert [sent.dst for sent in core.answered(2, spawn, [], ok=True) if isinstance(sent, Send)] == [2]

@@ -345,7 +345,10 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
         return
     finish = driver.open_finish()
     with entered(Scope(finish)):
-        tracing.collect(driver.places())
+        if driver.core.survives:  # one that dies takes no events of others along
+            tracing.collect(driver.places())
+        else:
+            tracing.collect_all(driver.places())
     driver.close_finish(finish)
     try:
         tracing.add_resizes(zip(resizing.records, resizing.records_zero_ns, strict=True))

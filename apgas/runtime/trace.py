@@ -1,8 +1,9 @@
 """A timeline of all places on one clock, in the Chrome trace event format (Perfetto, chrome://tracing).
 
 Every place keeps its own events; while tracing is off, an event costs a test of a global. Leavers hand theirs to
-place 0 when they have been chosen to leave, the others at the end. Times are those of the monotonic clock, which all
-processes of a machine share; for places elsewhere the offset to place 0's clock is measured when they begin to trace.
+place 0 when they have been chosen to leave, the others at the end, by a tree. Times are those of the monotonic clock,
+which all processes of a machine share; for places elsewhere the offset to place 0's clock is measured when they begin
+to trace, by a message there and back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from apgas.core.identity import Place
+from apgas.core.relay import DEGREE, branches
 from apgas.runtime.context import this_thread
 
 if TYPE_CHECKING:
@@ -91,6 +93,16 @@ def take() -> list[Event]:
     """The events of this place since the last call."""
     tracer = _tracer()
     return [] if tracer is None else tracer.take()
+
+
+def take_all(below: Sequence[Place]) -> list[tuple[int, list[Event]]]:
+    """The events of this place, and of those ``below``, of which each asks some of the others; with their ids."""
+    from apgas.runtime.api import async_at, finish, here  # which trace themselves
+
+    with finish():
+        asked = [async_at(branch[0], take_all, branch[1:]) for branch in branches(below, DEGREE)]
+        mine = here().id, take()
+    return [mine, *(taken for branch in asked for taken in branch.result())]
 
 
 def instant(name: str, category: str, **arguments: int | float | str) -> None:
@@ -191,6 +203,11 @@ class Timeline:
         """Take what happened on ``places`` so far."""
         for place in places:
             self.add(place.id, self._ask(place, take))
+
+    def collect_all(self, places: Sequence[Place]) -> None:
+        """Take what happened on ``places``, all of which stay; this one is the first."""
+        for place, events in take_all(places[1:]):
+            self.add(place, events)
 
     def meet(self, place: Place, clock_ns: int, asked_ns: int, answered_ns: int) -> None:
         """Learn a place and its clock: ``clock_ns`` was read there between two readings here."""

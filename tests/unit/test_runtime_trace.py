@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
 
+import apgas
 from apgas.core.identity import Place
+from apgas.core.relay import branches
 from apgas.core.resize import ResizeRecord
 from apgas.runtime import trace
+from apgas.testing.pytest_plugin import MakeJob
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +82,25 @@ def test_the_file_names_places_and_threads(tmp_path: Path) -> None:
     ]
     assert names == ["place 4 (node4)", "apgas-4-1"]
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+def test_events_of_all_places_come_by_a_tree(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(trace, "DEGREE", 2)
+    asked: list[tuple[int, int]] = []
+
+    def noted(below: Sequence[Place], fan: int) -> list[Sequence[Place]]:
+        asked.append((apgas.here().id, len(below)))
+        return branches(below, fan)
+
+    monkeypatch.setattr(trace, "branches", noted)
+
+    def main() -> None:
+        apgas.trace(tmp_path / "timeline.json")
+        apgas.gather(apgas.trace_instant, "seen", "test")
+
+    apgas_job(main, places=7).run()
+    events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    assert sorted(event["pid"] for event in events if event["name"] == "seen") == list(range(7))
+    assert sorted(asked) == [(0, 6), (1, 2), (2, 0), (3, 0), (4, 2), (5, 0), (6, 0)]

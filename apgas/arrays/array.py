@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from itertools import repeat
@@ -383,11 +384,13 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
                 _exchange(operand, layouts.halo(layout, arg.width))
             elif isinstance(arg, Whole):
                 _exchange(operand, layouts.everywhere(arg.array.layout, owners))
-    futures: dict[int, Future[list[T]]] = {}
+    futures: dict[int, Future[tuple[list[T], float]]] = {}
     with finish():
         for place in owners:
             futures[place] = async_at(place, _run, fn, sent)
-    results = {place: iter(future.result()) for place, future in futures.items()}
+    ended = {place: future.result() for place, future in futures.items()}
+    spread_of_program().work.add((place, worked_s) for place, (_, worked_s) in ended.items())
+    results = {place: iter(values) for place, (values, _) in ended.items()}
     return [next(results[place]) for place, _, _ in layout.blocks()]
 
 
@@ -459,12 +462,15 @@ def _travelling(arg: Any) -> Any:
     return _Blocks(arg) if isinstance(arg, BlockArray) else arg
 
 
-def _run(fn: Callable[..., T], args: list[Any]) -> list[T]:
+def _run(fn: Callable[..., T], args: list[Any]) -> tuple[list[T], float]:
+    """Run ``fn`` on the blocks of this place; returns what it returned, and the seconds that it took."""
     for arg in args:
         if isinstance(arg, _Blocks | _Everything):
             arg.prepare()
     columns = [arg.each() if isinstance(arg, _Blocks | _Everything) else repeat(arg) for arg in args]
-    return [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
+    began_s = time.perf_counter()
+    values = [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
+    return values, time.perf_counter() - began_s
 
 
 def _exchange(operand: _Blocks | _Everything, moves: Iterable[layouts.Move]) -> None:

@@ -66,9 +66,11 @@ from apgas.arrays.block import NOW, Held, Range, Rows
 from apgas.arrays.layout import Form, Layout, Move
 from apgas.core.identity import Place
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
+from apgas.malleability.sizing import Measured
 from apgas.runtime.api import async_at, finish, here, places
 from apgas.runtime.context import Future
 from apgas.runtime.driver import PlaceState
+from apgas.runtime.malleable import nodes as nodes_of_job
 from apgas.runtime.refs import PlaceLocal
 
 T = TypeVar("T")
@@ -131,8 +133,42 @@ class Logged(NamedTuple):
     failed: bool
 
 
+class Work:
+    """How long the places have worked on their blocks, and until when; the rest of the time they have waited.
+
+    Attributes:
+        until_s: When the last operation ended, by ``time.monotonic``, and the seconds of each place, by id, until then.
+    """
+
+    def __init__(self) -> None:
+        self.until_s: tuple[float, dict[int, float]] = (time.monotonic(), {})
+        self._measured_s = self.until_s
+
+    def add(self, operation: Iterable[tuple[int, float]]) -> None:
+        """An operation has ended: per place, for how many seconds it worked. One at a time counts."""
+        worked_s = self.until_s[1].copy()
+        for place, seconds in operation:
+            worked_s[place] = worked_s.get(place, 0.0) + seconds
+        self.until_s = (time.monotonic(), worked_s)
+
+    def measure(self) -> Measured | None:
+        """What part of their time the nodes have worked since the last call; None: no operation has ended since."""
+        (before_s, before), self._measured_s = self._measured_s, self.until_s
+        until_s, worked_s = self._measured_s
+        if until_s <= before_s:
+            return None
+        seconds, nodes = until_s - before_s, [[place.id for place in node] for node in nodes_of_job()]
+        busy = [sum(worked_s.get(place, 0.0) - before.get(place, 0.0) for place in node) / len(node) for node in nodes]
+        known = all(place in before for node in nodes for place in node)
+        return Measured(until_s, seconds, [min(1.0, each / seconds) for each in busy], ready=known)
+
+
 class Spread:
-    """The arrays of the program: their layouts, the copies of them, and what has happened since these were made."""
+    """The arrays of the program: their layouts, the copies of them, and what has happened since these were made.
+
+    Attributes:
+        work: How long the places have worked on their blocks.
+    """
 
     def __init__(self) -> None:
         self._places = [place.id for place in places()]
@@ -145,6 +181,7 @@ class Spread:
         self._moves = 0
         self._log: list[Logged] = []
         self._one = threading.Lock()
+        self.work = Work()
 
     def layout(self, form: Form) -> Layout:
         """That of all arrays of a form."""

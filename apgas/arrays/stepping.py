@@ -14,6 +14,7 @@ from apgas.core.identity import Place
 from apgas.core.resize import Deadlines
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability.handler import Leader
+from apgas.malleability.sizing import Sizing
 from apgas.runtime.api import places
 from apgas.runtime.driver import PlaceState
 from apgas.runtime.malleable import (
@@ -25,6 +26,7 @@ from apgas.runtime.malleable import (
     safe_point,
     shrink_wish,
 )
+from apgas.runtime.sizing import SelfSizing, hold_efficiency
 
 _log = logging.getLogger("apgas.arrays")
 
@@ -33,7 +35,9 @@ _A_STEP_S: Final = 86_400.0
 _LOOK_EVERY_S: Final = 0.001
 
 
-def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
+def steps(
+    count: int | None = None, *, redundancy: int = 0, target_efficiency: float | Sizing | None = None
+) -> Iterator[int]:
     """(place 0) Number the steps of a loop, and let the program grow and shrink between them.
 
     The first call registers a malleable handler for the program. When an order of the scheduler comes, the rows of all
@@ -48,13 +52,17 @@ def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
             of a resilient job dies, its rows come back from there, what has been done since is done again, and the
             call that needed the place goes on, as if nothing had happened. In a job that is not resilient the loss of
             a place ends it, so no copies are made.
+        target_efficiency: The share of the nodes' time, like 0.9, that is to go into functions on blocks, and not into
+            waiting for rows of others or for place 0: the job asks for nodes and gives some back to hold it. With the
+            same target the next loop goes on. An ``apgas.Sizing`` has more settings. None: the job leaves its size to
+            others.
 
     Returns:
         The numbers of the steps, from 0.
 
     Raises:
         UsageError: Not on place 0, or ``count`` is negative, or ``redundancy`` is not 0 or 1, or the program has a
-            handler of its own.
+            handler of its own; or the target is out of range.
 
     Example:
         >>> from apgas import arrays
@@ -73,6 +81,7 @@ def steps(count: int | None = None, *, redundancy: int = 0) -> Iterator[int]:
         raise UsageError(f"redundancy is 1, for a copy of all rows at a neighbour, or 0, not {redundancy}")
     stepping = _stepping.get()
     stepping.register()
+    stepping.size(target_efficiency)
     return _between(stepping, count, copies=redundancy == 1 and resilient())
 
 
@@ -100,6 +109,8 @@ class _Stepping(Leader):
         self._spread: Spread | None = None
         self._copying = False
         """Whether arrays are copied while steps go on."""
+        self._target: float | Sizing | None = None
+        self.sizing: SelfSizing | None = None
 
     def register(self) -> None:
         """Let the program be malleable, from the first loop on."""
@@ -115,6 +126,16 @@ class _Stepping(Leader):
                 f"with glb and executors, arrays.steps is called first: {error}"
             )
             raise UsageError(text) from None
+
+    def size(self, target: float | Sizing | None) -> None:
+        """Let the job size itself from now on, or no more; with the same target it goes on as before."""
+        if target == self._target:
+            return
+        if self.sizing is not None:
+            self.sizing.stop()
+        self._target, spread = target, self._spread
+        assert spread is not None
+        self.sizing = None if target is None else hold_efficiency(target, spread.work.measure)
 
     def finish_move(self) -> None:
         """(after a loop) Wait until arrays that are copied are where they are to be: the program may end after that."""
@@ -178,3 +199,8 @@ def _copied(spread: Spread, ahead: Ahead) -> bool:
 
 
 _stepping: Final = PlaceState(_Stepping)
+
+
+def sizing_of_loops() -> SelfSizing | None:
+    """(place 0) What sizes the program, by the target of its last loop; None: nothing does."""
+    return _stepping.get().sizing

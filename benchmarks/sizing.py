@@ -1,33 +1,44 @@
 """Jobs that size themselves beside jobs of fixed sizes: ``python -m benchmarks.sizing``.
 
-Each program runs at some fixed sizes, and then with ``--target-efficiency`` from half of the largest one. The best
-fixed size is the largest one that takes no more node-seconds than the target allows, beside the smallest one. Places
-share one machine, so each is held to a rate, or its tasks sleep: how busy a place is does not depend on the cores then,
-as long as the machine is not overloaded.
+Each program runs at some fixed sizes, side by side, and then with ``--target-efficiency`` from half of the largest one.
+The best fixed size is the largest one that takes no more node-seconds than the target allows, beside the smallest one.
+Places share one machine, so each is held to a rate, or its tasks sleep: how busy a place is does not depend on the
+cores then, as long as the machine is not overloaded.
 """
 
 from __future__ import annotations
 
 import json as json_text
+import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
+from importlib import import_module
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import apgas
 import glb
+from apgas import arrays
+from apgas.arrays.stepping import sizing_of_loops
 from apgas.errors import extras_named
+from apgas.runtime.program import program as program_of_job
 
 with extras_named():
     import typer
 
     from .balance.bags import NapBag, Naps
     from .compare import command_line
+    from .compare.child import environment
     from .harness.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -59,31 +70,155 @@ PROGRAMS: Final[Mapping[str, Program]] = {
     "nqueens": Program(("nqueens", "-n", "11"), 33_409),
     "bc": Program(("bc", "--scale", "9"), 512),
     "pi": Program(("pi", "--samples", "1e7"), 10_000_000),
+    "jacobi": Program(("sizing", "--arrays", "jacobi")),
+    "conjugate_gradient": Program(("sizing", "--arrays", "conjugate_gradient")),
+    "k_means": Program(("sizing", "--arrays", "k_means")),
+    "n_body": Program(("sizing", "--arrays", "n_body")),
     "synthetic": Program(("synthetic", "--work", "0.2", "--tasks", "4e3", "--dynamic"), 4_000),
-    "phases": Program(("sizing", "--phases")),
+    "phases": Program(("sizing", "--phases", "many,few,many")),
+    "narrowing": Program(("sizing", "--phases", "many,few")),
+    "widening": Program(("sizing", "--phases", "few,many")),
 }
 
 
-# A program with phases: many tasks, few tasks, many tasks ------------------------------------------------------------
+# Programs with phases: many tasks, or work for two nodes only -------------------------------------------------------
+
+FEW_SHARE: Final = 0.2
+"""The share of the work that is in a phase with few tasks."""
 
 
-def _phases(work_s: float, target: float | None, most: int, file: str) -> None:
-    """Compute in three phases, of which the second one has work for two nodes only, and write down how that went."""
-    sizing = None if target is None else apgas.Sizing(target=target, max_nodes=most)
+def _phases(phases: str, work_s: float, sizing: apgas.Sizing | None, file: str) -> None:
+    """Compute in phases, and write down how that went."""
     config = glb.Config(workers=1, granularity=1, target_efficiency=sizing)
-    many, few = [_NAP_S] * round(0.4 * work_s / _NAP_S), [0.1 * work_s] * 2
+    names = phases.split(",")
+    many_s = (1 - FEW_SHARE) * work_s / names.count("many")
+    lengths_s = {"many": [_NAP_S] * round(many_s / _NAP_S), "few": [FEW_SHARE / 2 * work_s] * 2}
     began_s = time.monotonic()
     run = Run(0.0, 0.0, verified=True)
-    for lengths_s in (many, few, many):
+    for name in names:
         from_s = time.monotonic() - began_s
-        outcome = glb.compute(NapBag.whole(lengths_s), Naps, config)
-        run.verified = run.verified and len(outcome.result.numbers) == len(lengths_s)
+        outcome = glb.compute(NapBag.whole(list(lengths_s[name])), Naps, config)
+        run.verified = run.verified and len(outcome.result.numbers) == len(lengths_s[name])
         run.held += [(at_s + from_s, nodes) for at_s, nodes in outcome.held]
         run.looks += [(look.at_s + from_s, look.nodes, look.efficiency, look.wanted) for look in outcome.looks]
-    run.seconds = time.monotonic() - began_s
-    ends_s = [*(at_s for at_s, _ in run.held[1:]), run.seconds]
-    run.node_seconds = sum(nodes * (end_s - at_s) for (at_s, nodes), end_s in zip(run.held, ends_s, strict=True))
-    Path(file).write_text(json_text.dumps(asdict(run)), encoding="utf-8")
+    run.end(time.monotonic() - began_s)
+    run.write(file)
+
+
+# Programs with arrays: those of the examples, whose functions take as long as their rows are many -------------------
+
+EXAMPLES: Final = Path(__file__).parents[1] / "docs" / "examples"
+
+
+@dataclass(frozen=True)
+class ArrayProgram:
+    """An example of arrays.
+
+    Attributes:
+        constants: How large it is.
+        rows: On how many rows its functions work.
+        functions: How many functions it runs in each step.
+    """
+
+    constants: Mapping[str, int]
+    rows: int
+    functions: int = 1
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has."""
+        return self.constants["STEPS"]
+
+
+_SIDE: Final = 16
+ARRAY_PROGRAMS: Final = {
+    "jacobi": ArrayProgram({"HEIGHT": 480, "WIDTH": 200, "STEPS": 300}, 480),
+    "conjugate_gradient": ArrayProgram(
+        {"SIDE": _SIDE, "ROWS": _SIDE**3, "REACH": _SIDE**2 + _SIDE + 1, "STEPS": 100}, _SIDE**3, functions=3
+    ),
+    "k_means": ArrayProgram({"POINTS": 4800, "STEPS": 200}, 4800),
+    "n_body": ArrayProgram({"BODIES": 240, "STEPS": 300}, 240),
+}
+
+
+class Slowed:
+    """Stands for ``apgas.arrays`` in an example: functions take ``row_s`` for each row, and loops size themselves.
+
+    Args:
+        name: The example.
+        row_s: Seconds.
+        sizing: How it sizes itself; None: it does not.
+    """
+
+    def __init__(self, name: str, row_s: float, sizing: apgas.Sizing | None) -> None:
+        self._name = name
+        self._row_s = row_s
+        self._sizing = sizing
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(arrays, name)
+
+    def steps(self, count: int) -> Iterator[int]:
+        """Number the steps of a loop."""
+        return arrays.steps(count, target_efficiency=self._sizing)
+
+    def map_blocks(self, fn: Callable[..., object], *args: object) -> list[object]:
+        """Run a function of the example, slowly."""
+        return arrays.map_blocks(partial(_slowly, self._name, fn.__name__, self._row_s), *args)
+
+    def reduce_blocks(self, fn: Callable[..., object], *args: object) -> object:
+        """Run a function of the example, slowly, and reduce what it returns."""
+        if fn.__name__ == "<lambda>":  # it prepares the loop
+            return arrays.reduce_blocks(fn, *args)
+        return arrays.reduce_blocks(partial(_slowly, self._name, fn.__name__, self._row_s), *args)
+
+
+def _slowly(name: str, fn: str, row_s: float, block: Any, *args: object) -> object:
+    until_s = time.monotonic() + row_s * len(block.rows)
+    value = getattr(_example(name), fn)(block, *args)
+    time.sleep(max(0.0, until_s - time.monotonic()))
+    return value
+
+
+@cache
+def _example(name: str) -> Any:
+    """The module of an example, on any place, with the constants with which it is measured."""
+    module = import_module(name)
+    vars(module).update(ARRAY_PROGRAMS[name].constants)
+    return module
+
+
+def _prepare(name: str) -> None:
+    """Functions that make arrays are found by name, and constants with them."""
+    _example(name)
+
+
+def _arrays(name: str, work_s: float, sizing: apgas.Sizing | None, file: str) -> None:
+    """Run an example, and write down how that went."""
+    program, example, resizing = ARRAY_PROGRAMS[name], _example(name), program_of_job().resizing
+    apgas.gather(_prepare, name)
+    row_s = work_s / (program.steps * program.functions * program.rows)
+    example.arrays = Slowed(name, row_s, sizing)
+    printed, nodes = StringIO(), len(apgas.nodes())
+    began_s = time.monotonic()
+    with redirect_stdout(printed):
+        example.main("")
+    run = Run(0.0, 0.0, verified=None, printed=printed.getvalue(), held=[(0.0, nodes)])
+    ended_s = time.monotonic()
+    # nodes are held from the beginning of a grow to the end of a shrink, as in glb
+    changes = [
+        (zero_ns / 1e9 + record.at_s + (record.seconds if record.kind == "shrink" else 0.0), record)
+        for record, zero_ns in zip(resizing.records, resizing.records_zero_ns, strict=True)
+        if record.outcome == "done"
+    ]
+    for at_s, record in sorted(changes, key=lambda change: change[0]):
+        if at_s < ended_s:
+            nodes += record.n if record.kind == "grow" else -record.n
+            run.held.append((at_s - began_s, nodes))
+    run.end(ended_s - began_s)
+    if (sized := sizing_of_loops()) is not None:
+        run.looks = [(each.at_s, each.nodes, each.efficiency, each.wanted) for each in sized.looks_since(began_s)]
+    run.write(file)
 
 
 # The measurement -----------------------------------------------------------------------------------------------------
@@ -98,12 +233,24 @@ class Run:
     verified: bool | None
     held: list[tuple[float, int]] = field(default_factory=list)
     looks: list[tuple[float, int, float, int]] = field(default_factory=list)
+    printed: str = ""
+
+    def end(self, seconds: float) -> None:
+        """It has ended after so many seconds."""
+        self.seconds = seconds
+        ends_s = [*(at_s for at_s, _ in self.held[1:]), seconds]
+        self.node_seconds = sum(nodes * (end_s - at_s) for (at_s, nodes), end_s in zip(self.held, ends_s, strict=True))
+
+    def write(self, file: str) -> None:
+        """Write it down."""
+        Path(file).write_text(json_text.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
     def read(cls, file: Path) -> Run:
         """Read what a run has written."""
         found = json_text.loads(file.read_text(encoding="utf-8"))
         known = {name: found[name] for name in ("seconds", "node_seconds", "verified")}
+        known["printed"] = found.get("printed", "")
         return cls(**known, held=[*map(tuple, found["held"])], looks=[*map(tuple, found["looks"])])
 
     @property
@@ -132,7 +279,8 @@ class Found:
         """The figures."""
         best = self.fixed[self.best]
         used, took = self.sized.node_seconds / best.node_seconds, self.sized.seconds / best.seconds
-        wrong = [run for run in (*self.fixed.values(), self.sized) if run.verified is False]
+        runs = (*self.fixed.values(), self.sized)
+        wrong = [run for run in runs if run.verified is False or run.printed != self.sized.printed]
         return {
             "best fixed size": self.best,
             "its seconds": round(best.seconds, 2),
@@ -146,20 +294,32 @@ class Found:
 
 
 class Stage:
-    """Where programs run.
+    """Where programs run; at its end, none does.
 
     Args:
         folder: For what they write.
         work_s: Node-seconds of each.
         target: The efficiency.
-        most: The largest size.
+        sizes: The fixed sizes, ascending; the largest one bounds jobs that size themselves.
     """
 
-    def __init__(self, folder: Path, work_s: float, target: float, most: int) -> None:
+    def __init__(self, folder: Path, work_s: float, target: float, sizes: Sequence[int]) -> None:
         self._folder = folder
         self._work_s = work_s
         self._target = target
-        self._most = most
+        self._sizes = sizes
+        self._running: list[subprocess.Popen[str]] = []
+        self._starting = threading.Lock()
+        self._over = False
+        self._env = environment(folder)
+        self._env["PYTHONPATH"] += f"{os.pathsep}{EXAMPLES}"
+
+    def end(self) -> None:
+        """End what still runs, and let nothing begin."""
+        with self._starting:
+            self._over = True
+        for process in self._running:
+            process.terminate()
 
     def run(self, name: str, nodes: int, *, fixed: bool) -> Run:
         """Run a program from a size on, or at it.
@@ -171,20 +331,35 @@ class Stage:
         module, *words = program.words
         if program.tasks:
             words += ["--workers", "1", "--quiet", "--json", str(file), "--rate", str(program.tasks / self._work_s)]
-            words += [] if fixed else ["--target-efficiency", str(self._target), "--max-nodes", str(self._most)]
+            words += [] if fixed else ["--target-efficiency", str(self._target), "--max-nodes", str(self._sizes[-1])]
         else:
-            words += [str(self._work_s), str(0 if fixed else self._target), str(self._most), str(file)]
+            words += [str(self._work_s), str(0 if fixed else self._target), str(self._sizes[-1]), str(file)]
         command = ["mpiexec", "-n", str(nodes), sys.executable, "-m", f"{__package__}.{module}", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=self._work_s + _START_S, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{name} on {nodes} nodes ended with {done.returncode}: {done.stderr[-2000:]}")
+        with self._starting:
+            if self._over:
+                raise RuntimeError(f"{name} on {nodes} nodes does not begin any more")
+            to = subprocess.PIPE
+            process = subprocess.Popen(command, text=True, env=self._env, stdout=to, stderr=to)
+            self._running.append(process)
+        try:
+            errors = process.communicate(timeout=self._work_s + _START_S)[1]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            raise RuntimeError(f"{name} on {nodes} nodes does not end") from None
+        if process.returncode:
+            raise RuntimeError(f"{name} on {nodes} nodes ended with {process.returncode}: {errors[-2000:]}")
         return Run.read(file)
 
-    def compare(self, name: str, sizes: Sequence[int]) -> Iterator[tuple[str, Run]]:
-        """Run a program at all ``sizes``, and then sizing itself."""
-        for size in sizes:
-            yield str(size), self.run(name, size, fixed=True)
-        yield "", self.run(name, max(1, self._most // 2), fixed=False)
+    def compare(self, name: str) -> Found:
+        """Run a program at all sizes at once, and then sizing itself.
+
+        Raises:
+            RuntimeError: One of the runs fails, or does not end.
+        """
+        with ThreadPoolExecutor(len(self._sizes)) as pool:
+            fixed = list(pool.map(lambda size: self.run(name, size, fixed=True), self._sizes))
+        sized = self.run(name, max(1, self._sizes[-1] // 2), fixed=False)
+        return Found(name, dict(zip(self._sizes, fixed, strict=True)), sized, self._target)
 
 
 # The picture ---------------------------------------------------------------------------------------------------------
@@ -230,8 +405,9 @@ def _command(
     programs: Annotated[str, typer.Option(help="Which, separated by commas.")] = ",".join(PROGRAMS),
     sizes: Annotated[
         str, typer.Option(help="Fixed sizes; the largest one bounds the job that sizes itself.")
-    ] = "1,2,4,6,8",
-    work_s: Annotated[float, typer.Option("--work", min=1, help="Node-seconds of each program.")] = 240.0,
+    ] = "2,4,6,8",
+    work_s: Annotated[float, typer.Option("--work", min=1, help="Node-seconds of each program.")] = 140.0,
+    at_once: Annotated[int, typer.Option(min=1, help="How many programs run at once.")] = 2,
     target: Annotated[float, typer.Option("--target-efficiency", help="What jobs hold.")] = 0.9,
     json: command_line.Json = None,
     figure: command_line.Figure = None,
@@ -252,21 +428,25 @@ def _command(
         raise BadUsage(f"--sizes {sizes}", "sizes are numbers of nodes", "give them like --sizes 1,2,4,8")
     if not 0 < target < 1 or not chosen:
         raise BadUsage(f"--target-efficiency {target:g}", "it is a share of 1, and a program is needed", "give 0.9")
-    results = []
+    results: list[Found] = []
     with (
         tempfile.TemporaryDirectory(prefix="malleable-sizing-") as folder,
-        command_line.RunProgress(len(chosen) * (len(fixed) + 1), quiet) as progress,
+        command_line.RunProgress(len(chosen), quiet) as progress,
+        ThreadPoolExecutor(at_once) as pool,
     ):
-        stage = Stage(Path(folder), work_s, target, fixed[-1])
-        for name in chosen:
-            progress.begin(name, f"{work_s:g} node-seconds")
-            runs = {}
-            for size, run in stage.compare(name, fixed):
-                progress.step(f"on {size} nodes" if size else "sizing itself")
-                runs[size] = run
-            sized = runs.pop("")
-            results.append(Found(name, {int(size): run for size, run in runs.items()}, sized, target))
-            typer.echo(f"{name}: " + ", ".join(f"{key} {value}" for key, value in results[-1].summary().items()))
+        stage = Stage(Path(folder), work_s, target, fixed)
+        try:
+            progress.begin("sizing", f"{work_s:g} node-seconds each")
+            for found in pool.map(stage.compare, chosen):
+                results.append(found)
+                progress.step(found.name)
+                typer.echo(f"{found.name}: " + ", ".join(f"{key} {value}" for key, value in found.summary().items()))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stage.end()
+            raise
+        reached = sum(found.summary()["goal"] is True for found in results)
+        typer.echo(f"{reached} of {len(results)} programs reach the goal")
     if json is not None:
         kept = [{"summary": found.summary(), **asdict(found)} for found in results]
         json.write_text(json_text.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -276,8 +456,9 @@ def _command(
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--phases"]:
-        of_phases = (float(sys.argv[2]), float(sys.argv[3]) or None, int(sys.argv[4]), sys.argv[5])
-        apgas.run(_phases, *of_phases)
+    if sys.argv[1:2] in (["--phases"], ["--arrays"]):
+        what, name, work_s, target, most, file = sys.argv[1:]
+        sizing = apgas.Sizing(target=float(target), max_nodes=int(most)) if float(target) else None
+        apgas.run(_phases if what == "--phases" else _arrays, name, float(work_s), sizing, file)
     else:
         sys.exit(command_line.main(_PROGRAM, _command, sys.argv[1:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 import apgas
 import glb
+from apgas import arrays
+from apgas.arrays.spread import Work
 from apgas.malleability.sizing import Controller, Measured, Sizing
 from apgas.runtime.program import program
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
 from benchmarks.balance.bags import NapBag, Naps
+from benchmarks.sizing import ARRAY_PROGRAMS, EXAMPLES, ArrayProgram, Found, Run, _arrays
 from glb.sizing import PlaceCounts, measured
 
 WINDOW_S = 0.5
@@ -264,3 +268,94 @@ def test_a_program_without_a_handler_cannot_size_itself(apgas_job: MakeJob) -> N
             apgas.hold_efficiency(0.9, lambda: None)
 
     apgas_job(main).run()
+
+
+# Loops over arrays ---------------------------------------------------------------------------------------------------
+
+
+def test_nodes_are_busy_for_as_long_as_functions_work_on_their_blocks(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        work = Work()
+        assert work.measure() is None, "no operation has ended"
+        work.until_s = work._measured_s = (10.0, {0: 5.0})
+        work.add([(0, 1.0), (1, 0.5)])
+        work.until_s = (12.0, work.until_s[1])
+        assert work.measure() == apgas.Measured(12.0, 2.0, [0.5, 0.25], ready=False), "place 1 has just joined"
+        work.add([(0, 9.0), (1, 0.0)])
+        work.until_s = (13.0, work.until_s[1])
+        assert work.measure() == apgas.Measured(13.0, 1.0, [1.0, 0.0], ready=True)
+
+    apgas_job(main, places=2).run()
+
+
+def half_asleep(block: arrays.Block) -> None:
+    if block.rows.start < 16:
+        time.sleep(0.01)
+
+
+def asleep(_: arrays.Block) -> None:
+    time.sleep(0.01)
+
+
+def test_a_loop_with_arrays_gives_nodes_back_that_wait_for_others(apgas_job: MakeJob) -> None:
+    def main() -> int:
+        numbers = arrays.zeros(64)
+        for _ in arrays.steps(target_efficiency=QUICK):
+            arrays.map_blocks(half_asleep, numbers)
+            if len(apgas.nodes()) == 1:
+                break
+        return len(numbers.gather())
+
+    job = apgas_job(main, places=4)
+    assert job.run() == 64
+    assert job.resizes[-1].kind == "shrink"
+
+
+def test_a_loop_with_arrays_whose_nodes_are_busy_grows(apgas_job: MakeJob) -> None:
+    def main() -> int:
+        program().resizing.communicator = None  # as where no scheduler has started the job
+        numbers = arrays.zeros(64)
+        for _ in arrays.steps(target_efficiency=apgas.Sizing(target=0.2, window_s=0.03, max_nodes=3, payback=0.0)):
+            arrays.map_blocks(asleep, numbers)
+            if len(apgas.nodes()) > 1:
+                break
+        return len(apgas.nodes())
+
+    assert apgas_job(main, places=1).run() > 1
+
+
+def test_a_target_that_no_loop_can_hold_is_refused(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        with pytest.raises(apgas.UsageError, match="a share of 1"):
+            arrays.steps(1, target_efficiency=2.0)
+
+    apgas_job(main).run()
+
+
+# The measurement -----------------------------------------------------------------------------------------------------
+
+
+def test_an_example_with_arrays_is_measured(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setitem(ARRAY_PROGRAMS, "k_means", ArrayProgram({"POINTS": 240, "STEPS": 5}, 240))
+    file = tmp_path / "run.json"
+    apgas_job(lambda: _arrays("k_means", 0.5, QUICK, str(file)), places=2).run()
+    run = Run.read(file)
+    assert run.printed.count("\n") == 1
+    assert 0.25 <= run.seconds <= run.node_seconds
+    assert run.held[0] == (0.0, 2)
+
+
+def test_a_run_that_prints_something_else_is_wrong() -> None:
+    sized, fixed = Run(1.0, 2.0, None, printed="1"), Run(1.0, 2.0, None, printed="2")
+    assert Found("x", {2: sized}, sized, 0.9).summary()["exact"]
+    assert not Found("x", {2: fixed}, sized, 0.9).summary()["exact"]
+
+
+def test_nodes_are_counted_from_when_they_were_held() -> None:
+    run = Run(0.0, 0.0, None, held=[(0.0, 2), (1.0, 4), (3.0, 3)])
+    run.end(4.0)
+    assert run.node_seconds == 2 + 8 + 3
+    assert run.turns == 1

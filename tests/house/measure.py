@@ -67,6 +67,7 @@ ADDED = {
     "apgas.arrays, arrays whose rows follow the places, constant ones while steps go on": (6, 1_813),
     "benchmarks.arrays, programs with arrays beside rigid twins, steps beside copies, moves beside bare ones": (3, 484),
     "handlers of libraries that accompany another one": (0, 125),
+    "the replay of published runs out of sample and job by job; remarks in results.json": (0, 95),
     "glb.core.backup, computations that survive the loss of places": (1, 725),
     "apgas.run(resilient=True)": (0, 30),
     "apgas.core.relay, reports, results, counts, traces and news that go by a tree, also where places die": (1, 920),

@@ -40,8 +40,9 @@ T = TypeVar("T")
 END_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
 
-LINGER_S: Final = 4.0
-"""How much longer it waits at the end of its own process."""
+LINGER_S: Final = 20.0
+"""How much longer it waits at the end of its own process. On a machine that is busy with much else, newcomers loaded
+what they need for 6 s and more when the program was over, and a job with its result failed for it."""
 
 END_FAILED_S: Final = 1.2
 """Likewise if the program has failed, and activities may run that cannot be stopped."""

@@ -267,7 +267,7 @@ def test_a_scheduler_is_killed_while_nodes_are_lent(cluster: Cluster) -> None:
     assert cluster.until_over(job).endswith("code 0\n")
     assert not held(cluster)
     said = (cluster.folder / "state" / f"job-{spreads}.out").read_text(encoding="utf-8")
-    assert said.startswith("up\nresizes ")  # in its first life
+    assert re.match(r"up \[.*\]\nresizes ", said)  # in its first life
     assert "wrong counts []" in said
 
 

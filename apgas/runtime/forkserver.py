@@ -80,8 +80,9 @@ class Loads(NamedTuple):
     def before(cls, words: Sequence[str], modules: Sequence[str]) -> Loads | None:
         """Modules that programs find loaded which begin as ``words`` say; None: a fork cannot do what they say.
 
-        It can if this Python is to execute a file, or a module, without options of its own.
+        It can if this Python is to execute a file, or a module, without options of its own, that finds this library.
         """
+        from importlib.machinery import PathFinder
         from pathlib import Path
         from shutil import which
 
@@ -90,10 +91,17 @@ class Loads(NamedTuple):
             return None
         if execution(words) is None:
             return None
-        if sys.flags.safe_path:
-            return cls({}, sys.path, [*NEEDED, *modules])
-        own = "" if words[1] == "-c" else str(Path.cwd() if words[1] == "-m" else Path(words[1]).resolve().parent)
-        return cls({}, [own, *sys.path[1:]], [*NEEDED, *modules])
+        # flags of this process are not for the program
+        path = sys.path if sys.flags.safe_path else sys.path[1:]
+        if sys.flags.ignore_environment and (named := os.environ.get("PYTHONPATH")):
+            path = [*map(os.path.abspath, named.split(os.pathsep)), *path]
+        if not os.environ.get("PYTHONSAFEPATH"):
+            own = "" if words[1] == "-c" else str(Path.cwd() if words[1] == "-m" else Path(words[1]).resolve().parent)
+            path = [own, *path]
+        found = PathFinder.find_spec("apgas", path)
+        if found is None or found.origin is None or not Path(__file__).parents[1].samefile(Path(found.origin).parent):
+            return None  # it would find another one than the server does
+        return cls({}, path, [*NEEDED, *modules])
 
     def text(self) -> str:
         """As a line, for ``parse``."""

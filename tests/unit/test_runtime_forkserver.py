@@ -128,6 +128,17 @@ def test_other_programs_are_not_forked(words: list[str]) -> None:
     assert Loads.before(words, []) is None
 
 
+def test_a_program_that_finds_another_library_is_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, "-m", "program"]
+    assert Loads.before(words, []) is not None
+    (tmp_path / "apgas").mkdir()
+    (tmp_path / "apgas" / "__init__.py").touch()
+    assert Loads.before(words, []) is None
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    assert Loads.before(words, []) is not None
+
+
 def test_another_path_needs_another_server(server: ForkServer, ended: list[int], tmp_path: Path) -> None:
     run(server, "", tmp_path)
     first = server.pid

@@ -63,7 +63,7 @@ ADDED = {
     "apgas.futures.progress, how far a map of it is": (1, 155),
     "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_055),
     "apgas.runtime.children, places of plain Python without MPI": (1, 250),
-    "apgas.runtime.forkserver, places that are forks": (1, 615),
+    "apgas.runtime.forkserver, places that are forks": (1, 625),
     "apgas.arrays, arrays whose rows follow the places, constant ones while steps go on": (6, 1_813),
     "benchmarks.arrays, programs with arrays beside rigid twins, steps beside copies, moves beside bare ones": (3, 484),
     "handlers of libraries that accompany another one": (0, 125),

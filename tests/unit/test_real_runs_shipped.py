@@ -59,16 +59,16 @@ def test_with_measured_durations_the_simulator_decides_as_the_live_scheduler_did
 
 
 def test_the_papers_own_rigid_batches_go_here_as_they_went_there(data_folder: Path, tmp_path: Path) -> None:
-    """Under the policies that the paper's programs had right; the others differ, and so do ours."""
+    """Under the policies as published; starts are in proportion at this scale, resizes are not."""
     folder = extracted("real-runs-published", tmp_path)
-    found = study.report(folder, study.Asked(scale="small", data=data_folder, published=True, second_s=0.3))
+    found = study.report(folder, study.Asked(scale="small", data=data_folder, published=True, second_s=0.4))
     assert found.passed, found.verdict
     (table,) = (table for table in found.tables if table.name == "beside")
     columns = list(table.columns)
     away = [position for position, column in enumerate(columns) if column == "difference %"]
     rows = {tuple(row[:3]): [row[position] for position in away] for row in table.rows}
     assert len(rows) >= 24
-    for policy in ("fcfs", "backfilling"):
+    for policy in ("fcfs", "backfilling", "easy-compat"):
         for difference in rows[policy, 0, 42]:
             assert isinstance(difference, float)
             assert abs(difference) < WITHIN_PERCENT

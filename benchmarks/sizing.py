@@ -236,7 +236,7 @@ class Run:
     printed: str = ""
 
     def end(self, seconds: float) -> None:
-        """It has ended after so many seconds."""
+        """It has ended after ``seconds``."""
         self.seconds = seconds
         ends_s = [*(at_s for at_s, _ in self.held[1:]), seconds]
         self.node_seconds = sum(nodes * (end_s - at_s) for (at_s, nodes), end_s in zip(self.held, ends_s, strict=True))

@@ -115,7 +115,7 @@ class Said(Message, frozen=True, array_like=True, tag=True):
 
 
 class Fulfilled(Message, frozen=True, array_like=True, tag=True):
-    """(resilient jobs) A dense finish has fired: whoever has reported for it need not remember what."""
+    """(resilient jobs) A dense finish has fired: who has reported for it need not remember what."""
 
     finish: FinishId
 

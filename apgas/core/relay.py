@@ -68,10 +68,11 @@ Where places may die
 In a resilient job a place may die with what it held of others. Reports go up the same tree all the same, as *words*
 that may be said twice; ``core.resilient`` has the argument.
 
-News comes from place 0 itself there. Whoever misses news does not know so, and must not act in the epoch that it knew
-before; so place 0 would have to keep all news until every place had acknowledged it, and to repeat it below each dead
-place, in order. That saves place 0 one message for each place and resize, and costs each loss and each resize as many
-acknowledgements. Place 0 has to reach every place for a loss in any case. ``benchmarks.scaling`` says what it costs.
+News comes from place 0 itself there. A place that misses news does not know so, and must not act in the epoch that it
+knew before; so place 0 would have to keep all news until every place had acknowledged it, and to repeat it below each
+dead place, in order. That saves place 0 one message for each place and resize, and costs each loss and each resize as
+many acknowledgements. Place 0 has to reach every place for a loss in any case. ``benchmarks.scaling`` says what it
+costs.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def children(here: int, home: int, members: Sequence[int], degree: int) -> list[
 def branches(places: Sequence[T], fan: int) -> list[Sequence[T]]:
     """Cut ``places`` into at most ``fan`` parts of about the same length, none of them empty.
 
-    Whoever asks all of them for something asks the first of each part, and that one the rest.
+    Who asks all of them for something asks the first of each part, and that one the rest.
     """
     count = min(fan, len(places))
     return [places[len(places) * part // count : len(places) * (part + 1) // count] for part in range(count)]

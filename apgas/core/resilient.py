@@ -306,7 +306,7 @@ class ResilientPlaceCore(PlaceCore):
 
 # Dense finishes, whose reports go up a tree (``core.relay``)
 # -----------------------------------------------------------
-# A parent may die with reports that it holds, and nobody knows which. So reports are such that they may be said again:
+# A parent may die with reports that it holds, and no place knows which. So reports may be said again:
 #
 #     any place       quiet under a dense finish: a word, with those that it holds     Said ---> parent
 #     any place       hears of a death: all that it has ever said, in a new turn       Said ---> parent
@@ -334,7 +334,7 @@ class ResilientPlaceCore(PlaceCore):
 # settled they count, as what had arrived before; then they change nothing. What it had reported is what the home had
 # heard of then.
 #
-# Places keep their totals until the finish has fired. Where views of the tree differ for a moment, ``Fulfilled`` may
+# Places keep their totals until the finish has fired. Where views of the tree differ, ``Fulfilled`` may
 # miss a place, which then keeps some numbers until the home goes, or says them again after a loss and is answered.
 
 Pair: TypeAlias = tuple[int, int]

@@ -151,7 +151,7 @@ def beside_others(pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def outside_median(count: int) -> int:
-    """Return how many of so many sorted values may be left out on each side, so that the others hold the median.
+    """Return how many of ``count`` sorted values may be left out on each side, so that the others hold the median.
 
     That is so in 95 % of all samples or more, whatever their distribution, from six values on.
     """

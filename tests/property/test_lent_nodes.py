@@ -80,14 +80,20 @@ def test_a_job_grows_onto_them_and_leaves_the_one_that_is_taken_back_at_once() -
     assert orders(core.handle(WakeUp(), 80.0)) == [("grow", ("z",))]
 
 
-def test_a_shrink_whose_nodes_are_lost_keeps_no_others_away() -> None:
-    """They die while they are being left: the job cannot carry the order out, and is not to blame."""
+def leaving_two() -> tuple[SchedulerCore, SendOrder]:
+    """A job that has been ordered, at 12 s, to leave the nodes x and y that it was lent."""
     core = make("fcfs")
     run_one(core, resilient(1, 4, 1, 6), ready=True)
     (grow,) = (effect for effect in lent(core, "x", "y", at_s=10.0) if isinstance(effect, SendOrder))
     core.handle(GrowCompleted(1, grow.order, grow.nodes), 11.0)
     (shrink,) = core.handle_batch([NodeRemoved("x"), NodeRemoved("y")], 12.0)
     assert isinstance(shrink, SendOrder)
+    return core, shrink
+
+
+def test_a_shrink_whose_nodes_are_lost_keeps_no_others_away() -> None:
+    """They die while they are being left: the job cannot carry the order out, and is not to blame."""
+    core, shrink = leaving_two()
     core.handle(NodesLost(1, ("x", "y")), 13.0)
     core.handle(ResizeFailed(1, shrink.order, "preShrink named 0 places instead of 2"), 13.1)
     assert orders(lent(core, "z", at_s=14.0)) == [("grow", ("z",))]
@@ -95,12 +101,7 @@ def test_a_shrink_whose_nodes_are_lost_keeps_no_others_away() -> None:
 
 
 def test_one_of_two_is_lost_and_the_other_is_left_at_once() -> None:
-    core = make("fcfs")
-    run_one(core, resilient(1, 4, 1, 6), ready=True)
-    (grow,) = (effect for effect in lent(core, "x", "y", at_s=10.0) if isinstance(effect, SendOrder))
-    core.handle(GrowCompleted(1, grow.order, grow.nodes), 11.0)
-    (shrink,) = core.handle_batch([NodeRemoved("x"), NodeRemoved("y")], 12.0)
-    assert isinstance(shrink, SendOrder)
+    core, shrink = leaving_two()
     core.handle(NodesLost(1, ("x",)), 13.0)
     (again,) = core.handle(ResizeFailed(1, shrink.order), 13.1)
     assert isinstance(again, SendOrder)

@@ -221,6 +221,8 @@ class Processes:
         Names of nodes may all be of this host: then each node's processes are started by themselves.
         """
         names = preloaded()
+        if processes[0].spawned:  # by MPI, maybe several programs, in folders of their own
+            return None, 0.0
         if len(self._children) + len(processes) > (1 if names else len(os.sched_getaffinity(0))):
             return Loads.before(processes[0].words, names), PRELOAD_S if names else ANSWER_S
         return None, 0.0

@@ -30,14 +30,14 @@ _LONE: Final = f"""
 import json, os, signal, subprocess, sys
 process = subprocess.Popen([sys.executable, *sys.argv[1:]], preexec_fn=lambda: signal.alarm({_DEADLINE_S}))
 _, status, usage = os.wait4(process.pid, 0)
-print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime, usage.ru_maxrss / 1024]))
+print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 """
 """A small parent: Linux counts the memory of the process that starts a program as that program's."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Costs of both: the least user CPU seconds of several runs in turn, and the most memory.
+    """Costs of both: the least CPU seconds of several runs in turn, and the most memory.
 
     Attributes:
         label: The workload.
@@ -115,7 +115,11 @@ def measure(workload: Workload, policy: str = "easy", times: int = 3) -> Whole:
 
 
 def _run(words: Sequence[str]) -> tuple[str, float, float]:
-    """Run Python with these words: what it prints, its user CPU seconds and its most memory in MB."""
+    """Run Python with these words: what it prints, its CPU seconds and its most memory in MB.
+
+    The user's part of the time alone would be an estimate: Linux divides the exact sum by the ticks of a timer, and a
+    process of some milliseconds that no tick found in its own code has none.
+    """
     done = subprocess.run([sys.executable, "-c", _LONE, *words], stdout=subprocess.PIPE, text=True, check=True)
     printed, _, usage = done.stdout.rstrip().rpartition("\n")
     code, cpu_s, memory_mb = json.loads(usage)

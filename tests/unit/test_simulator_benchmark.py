@@ -84,6 +84,7 @@ def test_the_bare_loop_is_easy_and_the_whole_process_comes_to_the_same_means() -
     found = measure(generate("lublin", 1, jobs=40, load=2.0), times=1)
     assert found.mean_wait_s > 0
     assert (found.jobs, found.nodes) == (40, 100)
+    assert found.bare_s > 0, "also of a process that no tick of the system's timer has found"
     assert found.times == found.cpu_s / found.bare_s
     assert "<= 5 x" in found.goal
     assert replace(found, jobs=1_000_000, memory_mb=601.0).goal == "<= 600 MB MISSED"

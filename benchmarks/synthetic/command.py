@@ -13,11 +13,10 @@ from ..harness.errors import BadUsage
 from ..harness.options import parse_count
 from .bag import StaticBag, Tally, TreeBag
 from .plain import DISTRIBUTIONS
-from .work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel
+from .work import LEAST_UNITS, MAX_BRANCHING, MAX_TASKS, Work, calibrate, load_kernel
 
 QUICKLY_CHECKED: Final = 10**7
 """Up to this number of tasks the expected value is found in a second, so it is compared without ``--verify``."""
-MAX_BRANCHING: Final = 64
 
 
 def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benchmark[Tally]:

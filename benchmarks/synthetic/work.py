@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_TASKS: Final = 10**9
+MAX_BRANCHING: Final = 64
 LEAST_UNITS: Final = 32
 """A mean task of fewer units would spend its time on its bookkeeping."""
 _CHUNK: Final = 1 << 16

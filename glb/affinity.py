@@ -126,6 +126,14 @@ def _set(cores: tuple[int, ...]) -> None:
         done |= new
 
 
+def waited_s() -> float:
+    """Return for how long this thread was ready to run, and had no core; 0 where the system does not say so."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 def shares(homes: Mapping[int, Home], workers: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
     """Return the cores of each place; none for those that keep what they have inherited.
 

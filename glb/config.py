@@ -50,7 +50,8 @@ class Config:
         on_progress: Called on place 0, in a thread of its own, with (tasks done, places, workers).
         warm_up: Called once on every place before it works; not counted in the seconds of the initial places.
         backup_s: In a resilient job: seconds of work that are done again, at most about, for each place that dies; the
-            computation goes on without it. None: the loss of a place ends the computation. Otherwise without effect.
+            computation goes on without it. Where places share cores, a second of work takes longer. None: the loss of a
+            place ends the computation. Otherwise without effect.
         target_efficiency: The share of the nodes' time, like 0.9, that is to go into work: the job asks for nodes and
             gives some back to hold it, and keeps the count of its reversals from one computation to the next. An
             ``apgas.Sizing`` has more settings. None: the job leaves its size to others.

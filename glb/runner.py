@@ -37,8 +37,8 @@ R = TypeVar("R", bound=Result)
 
 
 REPORT_EVERY_S: Final = 0.25
-MOST_FREEZING: Final = 0.005
-"""The share of a place's time that may go into pickling bags for backups; what bags given away take counts, too."""
+MOST_BACKING_UP: Final = 0.005
+"""The share of a place's time that its backups may take, here and at place 0; what bags given away take counts, too."""
 
 
 class PlaceRunner(Generic[R]):
@@ -80,7 +80,7 @@ class PlaceRunner(Generic[R]):
         )
         now = time.monotonic()
         self._back_up_at = now
-        self._freezing_s = 0.0
+        self._backing_up_s = 0.0
         self._slots = [Slot.of(number, config, now) for number in range(workers)]
         self._idle = Idleness(workers, now)
         self._present_since = now
@@ -292,8 +292,11 @@ class PlaceRunner(Generic[R]):
                         with self._changed:
                             self.core.statistics.bytes_sent += size_bytes
                 case Save(backup):
+                    began_s = time.thread_time()
                     self._sender.save(backup)
                     with self._changed:
+                        # to take a backup takes place 0 about as long as to send it takes here
+                        self._backing_up_s += (2 if self.here.id else 1) * (time.thread_time() - began_s)
                         self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
                 case Start(slot, part):
                     self._sender.start(slot, part)
@@ -318,16 +321,19 @@ class PlaceRunner(Generic[R]):
             self._report_at = now + REPORT_EVERY_S
             own.held = size_of(bag)
             self._sender.report_progress(sum(slot.tasks for slot in self._slots))
-            if self.setup.survives and now >= self._back_up_at:
+            if self.setup.survives:
                 with self._changed:
-                    self.core.want_backup()
-                    spent_s, self._freezing_s = self._freezing_s, 0.0
-                self._back_up_at = now + max(self.setup.config.backup_s or 0.0, spent_s / MOST_FREEZING)
+                    # nothing is done without a core: where six places share one, a second of work takes six
+                    self._back_up_at += own.waited_s() / max(1, len(self._idle.busy))
+                    if now >= self._back_up_at:
+                        self.core.want_backup()
+                        spent_s, self._backing_up_s = self._backing_up_s, 0.0
+                        self._back_up_at = now + max(self.setup.config.backup_s or 0.0, spent_s / MOST_BACKING_UP)
 
     def _freeze(self, bag: Bag[R]) -> tuple[bytes, ...]:
-        began = time.perf_counter()
+        began_s = time.thread_time()
         frozen = messages.freeze(bag)
-        self._freezing_s += time.perf_counter() - began
+        self._backing_up_s += time.thread_time() - began_s
         return frozen
 
     # what idle slots do; under the lock -----------------------------------------------------------------------------
@@ -578,6 +584,7 @@ class Slot:
         bytes_sent: Bytes of the bags given away.
         busy_s: Seconds spent processing, pauses included.
         alive_s: Seconds with a bag.
+        waited: How long a thread had waited for a core when the worker last asked: the thread, and its seconds.
     """
 
     number: int
@@ -590,12 +597,18 @@ class Slot:
     bytes_sent: int = 0
     busy_s: float = 0.0
     alive_s: float = 0.0
+    waited: tuple[int, float] = (0, 0.0)
 
     @classmethod
     def of(cls, number: int, config: Config, now: float) -> Slot:
         """Return a new slot for a computation with these settings."""
         granularity = Granularity(config.granularity, config.target_s, config.rate)
         return cls(number, granularity, None if config.rate is None else Pacer(config.rate, now))
+
+    def waited_s(self) -> float:
+        """(the worker) Return how long it has waited for a core since it last asked; a worker that begins, none."""
+        (thread, before_s), self.waited = self.waited, (threading.get_native_id(), affinity.waited_s())
+        return self.waited[1] - before_s if self.waited[0] == thread else 0.0
 
     def settle(self, statistics: Statistics) -> None:
         """Add what was done to ``statistics``, and begin anew; no worker is in the slot."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 import glb
@@ -127,3 +132,25 @@ def test_a_bound_job_has_as_many_workers_as_cores(
     found = apgas_job(lambda: glb.compute(Numbers([1], 50), Total).workers, places=1).run()
     assert found == 3
     assert used == [(0, (1, 2, 3))]
+
+
+@pytest.mark.skipif(affinity.waited_s() == 0.0, reason="the system does not say how long threads wait for a core")
+def test_a_thread_knows_how_long_it_has_waited_for_a_core() -> None:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    rival = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        began_s, until_s, before_s = time.thread_time(), time.monotonic() + PATIENCE_S, affinity.waited_s()
+        while (waited_s := affinity.waited_s() - before_s) < 0.05 and time.monotonic() < until_s:
+            pass
+    finally:
+        rival.kill()
+        rival.wait()
+        os.sched_setaffinity(0, cores)
+    assert waited_s >= 0.05
+    assert time.thread_time() > began_s, "what it has computed is counted elsewhere"
+
+
+def test_a_system_that_counts_no_waiting_counts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affinity, "Path", lambda _: Path("/nowhere"))
+    assert affinity.waited_s() == 0.0

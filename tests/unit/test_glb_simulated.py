@@ -20,7 +20,7 @@ from apgas.core.relay import branches
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
-from glb import messages, runner
+from glb import affinity, messages, runner
 from glb.coordinator import Computation, Progress
 from glb.core.pacing import Granularity
 from glb.core.place import EXPECTED_CALLS, PlaceCore
@@ -326,6 +326,28 @@ def test_a_computation_survives_the_loss_of_places(apgas_job: MakeJob, workers: 
     job: Job[list[int]] = apgas_job(main, places=4, resilient=True)
     deaths_of.update({place: partial(job.kill, place) for place in (1, 2)})
     assert job.run() == sorted({0, 1, 2, 3} - ({1, 2} - deaths_of.keys()))
+
+
+@pytest.mark.parametrize("starves", [False, True])
+def test_backups_come_by_seconds_of_work(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, starves: bool) -> None:
+    """What a place has not done for want of a core is not lost with it."""
+    wanted: Counter[int] = Counter()
+    want_backup = PlaceCore.want_backup
+
+    def count(self: PlaceCore[Total]) -> None:
+        wanted[self.me] += 1
+        want_backup(self)
+
+    def main() -> None:
+        config = glb.Config(workers=1, granularity=1, backup_s=1e-6)
+        assert glb.compute(Numbers([1], LIMIT), Total, config).result.done == Counter(range(1, LIMIT))
+
+    monkeypatch.setattr(PlaceCore, "want_backup", count)
+    monkeypatch.setattr(runner, "REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr(runner, "MOST_BACKING_UP", float("inf"))
+    monkeypatch.setattr(affinity, "waited_s", (lambda: 2 * time.monotonic()) if starves else (lambda: 0.0))
+    apgas_job(main, places=1, resilient=True).run()
+    assert wanted[0] == 1 if starves else wanted[0] > LIMIT / 2
 
 
 def test_an_orderly_end_needs_books_that_agree(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,13 +24,8 @@ MEASURES: Final[Mapping[str, str]] = {
     "runtime_s": "runtime s",
     "utilization": "utilization %",
 }
-PUBLISHED: Final[Mapping[str, str]] = {
-    "fcfs": "FCFS",
-    "backfilling": "Backfilling",
-    "easy": "EasyBackfilling",
-    "malleable": "MalleableStrategy",
-}
-"""The paper's names of the policies."""
+STRATEGIES: Final[Mapping[str, str]] = {ours: theirs for table in (COMPAT, CORRECT) for theirs, ours in table.items()}
+"""The paper's names of the policies, of those that decide as published and of the correct ones."""
 _SCALED: Final = frozenset(MEASURES) - {"utilization"}
 
 
@@ -69,7 +64,6 @@ def published(reference: Reference | None, time: float) -> dict[tuple[str, int],
         found = measured(batch.jobs, costs)
         grouped.setdefault((key.strategy, key.share), []).append({name: getattr(found, name) for name in MEASURES})
     means: dict[tuple[str, int], dict[str, float]] = {}
-    ours = {theirs: name for name, theirs in PUBLISHED.items()}
     for (strategy, share), runs in grouped.items():
         found_means = {
             name: statistics.fmean(known) * (time if name in _SCALED else 1)
@@ -78,7 +72,7 @@ def published(reference: Reference | None, time: float) -> dict[tuple[str, int],
         }
         if (percent := reference.utilization.get((strategy, share))) is not None:
             found_means["utilization"] = percent
-        means[ours[strategy], share] = found_means
+        means |= {(ours, share): found_means for ours, theirs in STRATEGIES.items() if theirs == strategy}
     return means
 
 
@@ -86,10 +80,9 @@ def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time
     """Each of the paper's own batches as it went here, beside the published run of it, whose seconds are scaled."""
     costs = Costs()
     names = [name for name in MEASURES if name in _SCALED]
-    strategies = {ours: theirs for table in (COMPAT, CORRECT) for theirs, ours in table.items()}
     rows: list[tuple[Value, ...]] = []
     for key, record in records.items():
-        theirs = reference.runs.get(PublishedKey(strategies.get(key.policy, ""), key.share, key.seed, 0))
+        theirs = reference.runs.get(PublishedKey(STRATEGIES.get(key.policy, ""), key.share, key.seed, 0))
         if theirs is None or key.kind != "batch":
             continue
         here, there = measures(record), measured(theirs.jobs, costs)
@@ -144,7 +137,7 @@ def published_orders(reference: Reference | None) -> dict[int, tuple[float, floa
         return {}
     jobs: dict[int, list[SimRecord]] = {}
     for key, batch in reference.runs.items():
-        if key.strategy == PUBLISHED["malleable"]:
+        if key.strategy == STRATEGIES["malleable"]:
             jobs.setdefault(key.share, []).extend(job for job in batch.jobs if job.spec.is_malleable)
     return {
         share: (statistics.fmean(job.grows for job in those), statistics.fmean(job.shrinks for job in those))
@@ -159,7 +152,7 @@ def orders_table(records: Mapping[RunKey, RunRecord], paper: Mapping[int, tuple[
     rows = []
     for (policy, share), (grows, shrinks) in orders(records).items():
         jobs = _malleable(runs[policy, share])
-        theirs = paper.get(share) if policy == "malleable" else None
+        theirs = paper.get(share) if STRATEGIES.get(policy) == STRATEGIES["malleable"] else None
         failed = sum(resize.outcome != "done" for job in jobs for resize in job.resizes)
         rows.append(
             (

@@ -17,6 +17,7 @@ from scheduler_bridge.experiments.published_runs.study import judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.campaign import (
     CAMPAIGNS,
+    COMPAT_POLICIES,
     HERE,
     SCALING,
     Campaign,
@@ -389,10 +390,11 @@ _CLAIM_COLUMNS: Final = ("claim", "where", "paper: change %", "ours: change %", 
 def judged(records: Mapping[RunKey, RunRecord]) -> list[study.ClaimVerdict]:
     """Judge the claims whose runs are there."""
     runs_of, orders_of = findings.cells(records), findings.orders(records)
-    ours = {theirs: name for name, theirs in findings.PUBLISHED.items()}
+    policies = sorted({policy for policy, _ in runs_of}, key=COMPAT_POLICIES.__contains__)  # as published, if they ran
+    ours = {findings.STRATEGIES.get(policy): policy for policy in policies}
 
     def mean(measure: str, policy: str, share: int) -> float | None:
-        cell = ours[policy], share
+        cell = ours.get(policy, ""), share
         if measure in _ORDERS:
             found = orders_of.get(cell)
             return None if found is None else found[_ORDERS[measure]]

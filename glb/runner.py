@@ -79,7 +79,7 @@ class PlaceRunner(Generic[R]):
             saver=Saver(self.here.id, self._freeze, holds=self.here.id != 0 or setup.keeps) if setup.survives else None,
         )
         now = time.monotonic()
-        self._back_up_at = now
+        self._back_up_at = now + (config.backup_s or 0.0)
         self._backing_up_s = 0.0
         self._slots = [Slot.of(number, config, now) for number in range(workers)]
         self._idle = Idleness(workers, now)
@@ -297,6 +297,8 @@ class PlaceRunner(Generic[R]):
                     with self._changed:
                         # to take a backup takes place 0 about as long as to send it takes here
                         self._backing_up_s += (2 if self.here.id else 1) * (time.thread_time() - began_s)
+                        if self.core.workers == 1:  # others' bags may be as they were when they last looked
+                            self._back_up_at = time.monotonic() + (self.setup.config.backup_s or 0.0)
                         self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
                 case Start(slot, part):
                     self._sender.start(slot, part)

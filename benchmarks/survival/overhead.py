@@ -29,12 +29,12 @@ from ..uts import command as uts
 
 BACKUPS, NONE, PLAIN = "with backups", "resilient without", "not resilient"
 PROBLEMS: Final[Mapping[str, tuple[Callable[[int], Benchmark[Any]], int, int]]] = {
-    "uts": (lambda depth: uts.command(depth=depth), 14, 13),
-    "nqueens": (nqueens.command, 17, 16),
-    "bc": (bc.command, 15, 13),
-    "pi": (lambda samples: pi.build(samples, 1), 4_000_000_000, 400_000_000),
+    "uts": (lambda depth: uts.command(depth=depth), 15, 13),
+    "nqueens": (nqueens.command, 18, 16),
+    "bc": (bc.command, 16, 13),
+    "pi": (lambda samples: pi.build(samples, 1), 20_000_000_000, 400_000_000),
 }
-"""How each benchmark is made, its size, of 2 to 7 s of CPU, and a small one."""
+"""How each benchmark is made, its size, of 1.5 to 12 s of CPU on each of 4 places, and a small one."""
 
 
 def cpu_s() -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from scheduler_bridge.core.settings import settings_for
-from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Costs, Reference, measured
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Batch, Costs, Reference, measured
 from scheduler_bridge.experiments.published_runs.cells import RunKey as PublishedKey
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.study_report import DataTable, Value
@@ -54,13 +54,15 @@ def cells(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[dic
     return {cell: [measures(run) for run in runs] for cell, runs in by_cell(records).items()}
 
 
-def published(reference: Reference | None, time: float) -> dict[tuple[str, int], dict[str, float]]:
-    """The paper's means by policy and share, its seconds scaled; empty without its data."""
+def published(
+    reference: Reference | None, time: float, seeds: Collection[int] | None = None
+) -> dict[tuple[str, int], dict[str, float]]:
+    """The paper's means by policy and share, its seconds scaled; empty without its data. ``seeds``: of these only."""
     if reference is None:
         return {}
     costs = Costs()
     grouped: dict[tuple[str, int], list[dict[str, float | None]]] = {}
-    for key, batch in reference.runs.items():
+    for key, batch in _of_seeds(reference, seeds):
         found = measured(batch.jobs, costs)
         grouped.setdefault((key.strategy, key.share), []).append({name: getattr(found, name) for name in MEASURES})
     means: dict[tuple[str, int], dict[str, float]] = {}
@@ -70,10 +72,14 @@ def published(reference: Reference | None, time: float) -> dict[tuple[str, int],
             for name in MEASURES
             if len(known := [value for run in runs if (value := run[name]) is not None]) == len(runs)
         }
-        if (percent := reference.utilization.get((strategy, share))) is not None:
+        if seeds is None and (percent := reference.utilization.get((strategy, share))) is not None:
             found_means["utilization"] = percent
         means |= {(ours, share): found_means for ours, theirs in STRATEGIES.items() if theirs == strategy}
     return means
+
+
+def _of_seeds(reference: Reference, seeds: Collection[int] | None) -> Iterator[tuple[PublishedKey, Batch]]:
+    return ((key, run) for key, run in reference.runs.items() if seeds is None or key.seed in seeds)
 
 
 def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time: float) -> DataTable:
@@ -131,12 +137,14 @@ def orders(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], tuple[f
     }
 
 
-def published_orders(reference: Reference | None) -> dict[int, tuple[float, float]]:
-    """The paper's grows and shrinks per malleable job under its malleable policy, by share."""
+def published_orders(
+    reference: Reference | None, seeds: Collection[int] | None = None
+) -> dict[int, tuple[float, float]]:
+    """The paper's grows and shrinks per malleable job under its malleable policy, by share. ``seeds``: as above."""
     if reference is None:
         return {}
     jobs: dict[int, list[SimRecord]] = {}
-    for key, batch in reference.runs.items():
+    for key, batch in _of_seeds(reference, seeds):
         if key.strategy == STRATEGIES["malleable"]:
             jobs.setdefault(key.share, []).extend(job for job in batch.jobs if job.spec.is_malleable)
     return {

@@ -12,8 +12,8 @@ from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.published_runs.cells import BadReferenceError, Reference, read_reference
-from scheduler_bridge.experiments.published_runs.study import judge_claims
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, BadReferenceError, Reference, read_reference
+from scheduler_bridge.experiments.published_runs.study import Mean, judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.campaign import (
     CAMPAIGNS,
@@ -179,7 +179,8 @@ def conclude(
     costs = fidelity.fitted(records, campaign.time)
     held = fidelity.hold(records, costs)
     tables, pictures = _tables_and_figures(campaign, records, reference, held, note)
-    verdicts = judged(batches if _of_paper_size(campaign) else {})
+    beside_ours = reference if campaign.published else None
+    verdicts = judged(batches if _of_paper_size(campaign) else {}, beside_ours)
     beside, within = fidelity_table(held)
     repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
@@ -207,7 +208,7 @@ def conclude(
         (
             *tables,
             beside,
-            *([study.claims_table(verdicts, _CLAIM_COLUMNS)] if verdicts else []),
+            *([study.claims_table(verdicts, _claim_columns(beside_ours))] if verdicts else []),
             repeated,
             runs_table(held),
             findings.honesty_table(records),
@@ -383,22 +384,43 @@ def repeated_table(repeated: Sequence[fidelity.Repeated]) -> tuple[DataTable, st
 
 # Claims: do the real runs show the same change? ----------------------------------------------------------------------
 
-_ORDERS: Final = {"grows_per_job": 0, "shrinks_per_job": 1}
-_CLAIM_COLUMNS: Final = ("claim", "where", "paper: change %", "ours: change %", "verdict")
+_ORDERS: Final = ("grows_per_job", "shrinks_per_job")
 
 
-def judged(records: Mapping[RunKey, RunRecord]) -> list[study.ClaimVerdict]:
-    """Judge the claims whose runs are there."""
-    runs_of, orders_of = findings.cells(records), findings.orders(records)
+def _claim_columns(reference: Reference | None) -> list[str]:
+    same_seeds = ["paper, of these seeds: change %"] if reference is not None else []
+    return ["claim", "where", "paper: change %", "ours: change %", *same_seeds, "verdict"]
+
+
+def judged(records: Mapping[RunKey, RunRecord], reference: Reference | None = None) -> list[study.ClaimVerdict]:
+    """Judge the claims whose runs are there; ``reference``: what its runs of the same seeds have stands beside."""
+    runs_of = findings.cells(records)
+    means = {
+        cell: {name: statistics.fmean(run[name] for run in runs) for name in runs[0]} for cell, runs in runs_of.items()
+    }
     policies = sorted({policy for policy, _ in runs_of}, key=COMPAT_POLICIES.__contains__)  # as published, if they ran
-    ours = {findings.STRATEGIES.get(policy): policy for policy in policies}
+    ours = _means(means, findings.orders(records), {findings.STRATEGIES.get(policy, ""): policy for policy in policies})
+    if reference is None:
+        return judge_claims(ours)
+    seeds = {key.seed for key in records}
+    orders = {
+        (COMPAT["MalleableStrategy"], share): pair
+        for share, pair in findings.published_orders(reference, seeds).items()
+    }
+    return judge_claims(ours, beside=_means(findings.published(reference, 1.0, seeds), orders, COMPAT))
+
+
+def _means(
+    means: Mapping[tuple[str, int], Mapping[str, float]],
+    orders: Mapping[tuple[str, int], tuple[float, float]],
+    names: Mapping[str, str],
+) -> Mean:
+    """Means and orders by policy and share; ``names``: those of the policies, by the paper's."""
 
     def mean(measure: str, policy: str, share: int) -> float | None:
-        cell = ours.get(policy, ""), share
+        cell = names.get(policy, ""), share
         if measure in _ORDERS:
-            found = orders_of.get(cell)
-            return None if found is None else found[_ORDERS[measure]]
-        runs = runs_of.get(cell)
-        return statistics.fmean(run[measure] for run in runs) if runs else None
+            return orders[cell][_ORDERS.index(measure)] if cell in orders else None
+        return means.get(cell, {}).get(measure)
 
-    return judge_claims(mean)
+    return mean

@@ -497,8 +497,10 @@ class Worker(Generic[R]):
         own.held = size_of(bag)
         if pacer is not None:
             pacer.resume(clock())
+        looked = False
         # having looked before a long call, a worker looks after it, too
-        while not ((core.attention or self._goes_away() or own.away) and self._look(bag)):
+        while looked or not ((core.attention or self._goes_away() or own.away) and self._look(bag)):
+            looked = False
             before = bag.work
             start = clock()
             try:
@@ -514,8 +516,10 @@ class Worker(Generic[R]):
             self._report(own, bag, now)
             if pacer is not None and self._pause(bag, pacer.done(done, now)):
                 return
-            if not more and _is_empty(bag, done) and self._dry(bag):
-                return
+            if not more and _is_empty(bag, done):
+                if self._dry(bag):
+                    return
+                looked = own.away
 
     def _goes_away(self) -> bool:
         """Whether the next call is so long that what it does not process is set out for others before."""
@@ -527,7 +531,8 @@ class Worker(Generic[R]):
         return self._turn(self._core.look, bag, long)
 
     def _dry(self, bag: Bag[R]) -> bool:
-        return self._turn(self._core.dry, bag, self._goes_away())
+        self._slot.away = long = self._goes_away()
+        return self._turn(self._core.dry, bag, long)
 
     def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R], long: bool) -> bool:
         core, own = self._core, self._slot

@@ -269,12 +269,15 @@ class PlaceCore(Generic[R]):
         Args:
             slot: Where it works.
             bag: Its bag.
-            long: As for ``look``. Before a long call it gets one bag only, for it would set the others out again.
+            long: As for ``look``, which this is then, too: before a long call it gets one bag only, for it would set
+                the others out again.
         """
         if self.phase is not Phase.WORKING:
             return self.look(slot, bag)
         self._slots.back(slot)
-        if self._pool.pour_newest(bag) if long else self._pool.pour(bag):
+        if long and self._pool.pour_newest(bag):
+            return self.look(slot, bag, long)
+        if not long and self._pool.pour(bag):
             self._hold(slot, bag)
             effects = self._saved([])
             self._refresh()

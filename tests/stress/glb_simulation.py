@@ -379,18 +379,27 @@ class Simulation:
         elif (long := self._goes_long(tasks)) or core.attention or worker.fresh or worker.back:
             worker.fresh = worker.back = False
             worker.todo.extend(core.look(worker.slot, worker.bag, long))
-            if not any(isinstance(effect, Ended) for effect in worker.todo):
-                self.checks.looked(worker, core)
-                self.checks.processes(worker, core)
-                worker.call, worker.held = long, tuple(worker.bag.tasks)
-                if not long:
-                    worker.bag.process(tasks)
+            if self._begins(worker, long) and not long:
+                worker.bag.process(tasks)
         else:
             self.checks.processes(worker, core)
             worker.bag.process(tasks)
         if worker.bag.is_empty() and not worker.todo and not worker.call and worker in self.at[worker.place]:
             worker.back = False
-            worker.todo.extend(core.dry(worker.slot, worker.bag, self._goes_long(1)))
+            long = self._goes_long(1)
+            worker.todo.extend(core.dry(worker.slot, worker.bag, long))
+            if long:
+                self._begins(worker, long)
+
+    def _begins(self, worker: Worker, long: int) -> bool:
+        """Let a worker that has looked begin a call, a long one if ``long``; whether it has not ended."""
+        if any(isinstance(effect, Ended) for effect in worker.todo):
+            return False
+        core = self.cores[worker.place]
+        self.checks.looked(worker, core)
+        self.checks.processes(worker, core)
+        worker.call, worker.held = long, tuple(worker.bag.tasks)
+        return True
 
     def _goes_long(self, tasks: int) -> int:
         share = self.scenario.long_share

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Batch, Costs, Reference, measured
@@ -17,6 +17,7 @@ from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
 from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.measures import quartiles
 
+Seeds: TypeAlias = Collection[int] | None
 MEASURES: Final[Mapping[str, str]] = {
     "makespan_s": "makespan s",
     "turnaround_s": "turnaround s",
@@ -54,9 +55,7 @@ def cells(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[dic
     return {cell: [measures(run) for run in runs] for cell, runs in by_cell(records).items()}
 
 
-def published(
-    reference: Reference | None, time: float, seeds: Collection[int] | None = None
-) -> dict[tuple[str, int], dict[str, float]]:
+def published(reference: Reference | None, time: float, seeds: Seeds = None) -> dict[tuple[str, int], dict[str, float]]:
     """The paper's means by policy and share, its seconds scaled; empty without its data. ``seeds``: of these only."""
     if reference is None:
         return {}
@@ -78,7 +77,7 @@ def published(
     return means
 
 
-def _of_seeds(reference: Reference, seeds: Collection[int] | None) -> Iterator[tuple[PublishedKey, Batch]]:
+def _of_seeds(reference: Reference, seeds: Seeds) -> Iterator[tuple[PublishedKey, Batch]]:
     return ((key, run) for key, run in reference.runs.items() if seeds is None or key.seed in seeds)
 
 
@@ -137,9 +136,7 @@ def orders(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], tuple[f
     }
 
 
-def published_orders(
-    reference: Reference | None, seeds: Collection[int] | None = None
-) -> dict[int, tuple[float, float]]:
+def published_orders(reference: Reference | None, seeds: Seeds = None) -> dict[int, tuple[float, float]]:
     """The paper's grows and shrinks per malleable job under its malleable policy, by share. ``seeds``: as above."""
     if reference is None:
         return {}

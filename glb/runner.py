@@ -22,7 +22,7 @@ from glb.core.backup import Backup, Saver
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
-from glb.core.pacing import Granularity, Idleness, Pacer, Stretch
+from glb.core.pacing import Backups, Granularity, Idleness, Pacer, Stretch
 from glb.core.place import PlaceCore
 from glb.core.view import Phase
 from glb.errors import BagError
@@ -37,8 +37,6 @@ R = TypeVar("R", bound=Result)
 
 
 REPORT_EVERY_S: Final = 0.25
-MOST_BACKING_UP: Final = 0.005
-"""The share of a place's time that its backups may take, here and at place 0; what bags given away take counts, too."""
 
 
 class PlaceRunner(Generic[R]):
@@ -79,8 +77,8 @@ class PlaceRunner(Generic[R]):
             saver=Saver(self.here.id, self._freeze, holds=self.here.id != 0 or setup.keeps) if setup.survives else None,
         )
         now = time.monotonic()
-        self._back_up_at = now + (config.backup_s or 0.0)
-        self._backing_up_s = 0.0
+        self._backups = Backups(config.backup_s or 0.0, now)
+        self._freezes, self._freezing_s = 0, 0.0
         self._slots = [Slot.of(number, config, now) for number in range(workers)]
         self._idle = Idleness(workers, now)
         self._present_since = now
@@ -294,11 +292,15 @@ class PlaceRunner(Generic[R]):
                 case Save(backup):
                     began_s = time.thread_time()
                     self._sender.save(backup)
+                    sending_s, now = time.thread_time() - began_s, time.monotonic()
                     with self._changed:
-                        # to take a backup takes place 0 about as long as to send it takes here
-                        self._backing_up_s += (2 if self.here.id else 1) * (time.thread_time() - began_s)
+                        if (
+                            not backup.gifts
+                        ):  # with gifts it is made in any case; to take it takes as long as to send it
+                            frozen_s = len(backup.bags) * self._freezing_s / max(1, self._freezes)
+                            self._backups.spent(frozen_s + (2 if self.here.id else 1) * sending_s, now)
                         if self.core.workers == 1:  # others' bags may be as they were when they last looked
-                            self._back_up_at = time.monotonic() + (self.setup.config.backup_s or 0.0)
+                            self._backups.made(now)
                         self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
                 case Start(slot, part):
                     self._sender.start(slot, part)
@@ -324,18 +326,17 @@ class PlaceRunner(Generic[R]):
             own.held = size_of(bag)
             self._sender.report_progress(sum(slot.tasks for slot in self._slots))
             if self.setup.survives:
+                waited_s = own.waited_s()
                 with self._changed:
-                    # nothing is done without a core: where six places share one, a second of work takes six
-                    self._back_up_at += own.waited_s() / max(1, len(self._idle.busy))
-                    if now >= self._back_up_at:
+                    self._backups.waited(waited_s / len(self._idle.busy))
+                    if self._backups.due(now):
                         self.core.want_backup()
-                        spent_s, self._backing_up_s = self._backing_up_s, 0.0
-                        self._back_up_at = now + max(self.setup.config.backup_s or 0.0, spent_s / MOST_BACKING_UP)
 
     def _freeze(self, bag: Bag[R]) -> tuple[bytes, ...]:
         began_s = time.thread_time()
         frozen = messages.freeze(bag)
-        self._backing_up_s += time.thread_time() - began_s
+        self._freezing_s += time.thread_time() - began_s
+        self._freezes += 1
         return frozen
 
     # what idle slots do; under the lock -----------------------------------------------------------------------------
@@ -499,7 +500,7 @@ class Worker(Generic[R]):
             pacer.resume(clock())
         looked = False
         # having looked before a long call, a worker looks after it, too
-        while looked or not ((core.attention or self._goes_away() or own.away) and self._look(bag)):
+        while looked or not ((core.attention or self._goes_away() or own.away) and self._turn(core.look, bag)):
             looked = False
             before = bag.work
             start = clock()
@@ -517,7 +518,7 @@ class Worker(Generic[R]):
             if pacer is not None and self._pause(bag, pacer.done(done, now)):
                 return
             if not more and _is_empty(bag, done):
-                if self._dry(bag):
+                if self._turn(core.dry, bag):
                     return
                 looked = own.away
 
@@ -526,16 +527,9 @@ class Worker(Generic[R]):
         granularity = self._slot.granularity
         return granularity.very_long or (granularity.long and self._core.sets_out)
 
-    def _look(self, bag: Bag[R]) -> bool:
-        self._slot.away = long = self._goes_away()
-        return self._turn(self._core.look, bag, long)
-
-    def _dry(self, bag: Bag[R]) -> bool:
-        self._slot.away = long = self._goes_away()
-        return self._turn(self._core.dry, bag, long)
-
-    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R], long: bool) -> bool:
+    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R]) -> bool:
         core, own = self._core, self._slot
+        own.away = long = self._goes_away()
         with self._changed:
             before = core.calls
             effects = turn(own.number, bag, own.granularity.n if long else 0)
@@ -554,7 +548,7 @@ class Worker(Generic[R]):
             with self._changed:
                 woken = self._changed.wait_for(lambda: core.calls != own.seen, until - now)
             if woken:
-                ended = self._look(bag)
+                ended = self._turn(core.look, bag)
             now = time.monotonic()
         own.busy_s += now - start
         return ended

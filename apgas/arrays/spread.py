@@ -88,7 +88,7 @@ class Pace(NamedTuple):
 
     Attributes:
         portion_bytes: So much of them at a time, so that memory is used again that other places have let go of.
-        under_way: So many portions have been sent, at most, and not come.
+        under_way: How many portions have been sent, at most, and not come.
         rest: How long a place rests after a portion, as a multiple of the time that it took.
     """
 

@@ -43,7 +43,7 @@ tree of place 0, which so sends it to ``degree`` places and not to all.
 
 *The tree.* It is that of the *hearers*: the members of the epoch in which the news is taken, leavers too, but not those
 that the news removes. Newcomers do not hear the news that adds them: they begin in the epoch that it begins. Claim: all
-places take the same news in the same order, each once, newcomers from their epoch on. So whoever takes it knows the
+places take the same news in the same order, each once, newcomers from their epoch on. So who takes it knows the
 members that its parent knew when it passed it on, hence the same tree, and in that every hearer has one parent.
 
 *Every hearer hears it.* By induction over the order of the news, and over the levels of the tree of each. A parent has

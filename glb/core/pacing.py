@@ -108,6 +108,44 @@ class Pacer:
         return self._due
 
 
+MOST_BACKING_UP: Final = 0.005
+"""The share of a place's time that the backups which are made because they are due may take, here and at place 0."""
+
+
+class Backups:
+    """When a place is to back up what it has to do: after each ``every_s`` of work, unless that would take too much.
+
+    Args:
+        every_s: Seconds of work that may be lost.
+        now: Present time in s; what the place begins with place 0 knows.
+    """
+
+    def __init__(self, every_s: float, now: float) -> None:
+        self._every_s = every_s
+        self._due_s = now + every_s
+        self._paid_s = now
+
+    def due(self, now: float) -> bool:
+        """Whether it is time for one, which is made then."""
+        if now < max(self._due_s, self._paid_s):
+            return False
+        self.made(now)
+        return True
+
+    def made(self, now: float) -> None:
+        """One was made that has all that there is."""
+        self._due_s = now + self._every_s
+
+    def spent(self, seconds: float, now: float) -> None:
+        """One that was due took so much of a core's time: the next one has to wait until that is paid."""
+        self._paid_s = now + seconds / MOST_BACKING_UP
+
+    def waited(self, seconds: float) -> None:
+        """The place had no core for so long, and has done no work; where six share one, a second of work takes six."""
+        self._due_s += seconds
+        self._paid_s += seconds
+
+
 # What the worker slots of a place do while they have no bag. Pure: the caller brings the time ------------------------
 #
 # A slot that may have a worker and has none is idle: stealing while the place waits for the answer of a random victim,

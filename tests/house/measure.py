@@ -69,6 +69,7 @@ ADDED = {
     "handlers of libraries that accompany another one": (0, 125),
     "the replay of published runs out of sample and job by job; remarks in results.json": (0, 95),
     "glb.core.backup, computations that survive the loss of places": (1, 725),
+    "backups that are due by seconds of work": (0, 20),
     "apgas.run(resilient=True)": (0, 30),
     "apgas.core.relay, reports, results, counts, traces and news that go by a tree, also where places die": (1, 920),
     "benchmarks.scaling.per_place, what a place more costs those above it": (1, 125),

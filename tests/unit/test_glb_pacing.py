@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from glb.core.pacing import Granularity, Pacer
+from glb.core.pacing import MOST_BACKING_UP, Backups, Granularity, Pacer
 
 
 @pytest.mark.parametrize("per_task_s", [3e-9, 1e-6, 1e-4, 0.05])
@@ -157,3 +157,27 @@ def test_idle_time_earns_no_credit_and_forgives_no_debt() -> None:
     assert pacer.done(10, 5.0) == pytest.approx(5.1)
     pacer.resume(5.05)
     assert pacer.done(10, 5.05) == pytest.approx(5.2)
+
+
+def test_backups_are_due_after_each_second_of_work() -> None:
+    backups = Backups(1.0, now=10.0)
+    assert not backups.due(10.9), "place 0 knows what a place begins with"
+    assert backups.due(11.0)
+    assert not backups.due(11.5)
+    backups.made(11.5)  # with a bag that was given away
+    assert not backups.due(12.4)
+    backups.waited(3.0)
+    assert not backups.due(15.4)
+    assert backups.due(15.6)
+
+
+def test_backups_that_take_long_are_rarer_and_take_the_same_share_then() -> None:
+    backups, took_s, now, made = Backups(1.0, now=0.0), 0.02, 0.0, 0
+    while now < 400.0:
+        now += 0.25
+        if backups.due(now):
+            made += 1
+            backups.spent(took_s, now)
+            backups.made(now)  # it counts as one that has all, and is no reason for the next one to come earlier
+    assert made == 100
+    assert made * took_s <= MOST_BACKING_UP * now

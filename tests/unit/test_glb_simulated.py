@@ -22,6 +22,7 @@ from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import affinity, messages, runner
 from glb.coordinator import Computation, Progress
+from glb.core import pacing
 from glb.core.pacing import Granularity
 from glb.core.place import EXPECTED_CALLS, PlaceCore
 from glb.runner import Worker
@@ -328,8 +329,14 @@ def test_a_computation_survives_the_loss_of_places(apgas_job: MakeJob, workers: 
     assert job.run() == sorted({0, 1, 2, 3} - ({1, 2} - deaths_of.keys()))
 
 
-@pytest.mark.parametrize("starves", [False, True])
-def test_backups_come_by_seconds_of_work(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, starves: bool) -> None:
+@pytest.mark.parametrize(("backup_s", "starves", "least", "most"), [
+    (1e-6, False, LIMIT // 2, LIMIT),
+    (1e-6, True, 1, 1),  # the first time that a worker asks it does not know since when
+    (1e3, False, 0, 0),
+])  # fmt: skip
+def test_backups_come_by_seconds_of_work(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, backup_s: float, starves: bool, least: int, most: int
+) -> None:
     """What a place has not done for want of a core is not lost with it."""
     wanted: Counter[int] = Counter()
     want_backup = PlaceCore.want_backup
@@ -339,15 +346,36 @@ def test_backups_come_by_seconds_of_work(apgas_job: MakeJob, monkeypatch: pytest
         want_backup(self)
 
     def main() -> None:
-        config = glb.Config(workers=1, granularity=1, backup_s=1e-6)
+        config = glb.Config(workers=1, granularity=1, backup_s=backup_s)
         assert glb.compute(Numbers([1], LIMIT), Total, config).result.done == Counter(range(1, LIMIT))
 
     monkeypatch.setattr(PlaceCore, "want_backup", count)
     monkeypatch.setattr(runner, "REPORT_EVERY_S", 0.0)
-    monkeypatch.setattr(runner, "MOST_BACKING_UP", float("inf"))
+    monkeypatch.setattr(pacing, "MOST_BACKING_UP", float("inf"))
     monkeypatch.setattr(affinity, "waited_s", (lambda: 2 * time.monotonic()) if starves else (lambda: 0.0))
     apgas_job(main, places=1, resilient=True).run()
-    assert wanted[0] == 1 if starves else wanted[0] > LIMIT / 2
+    assert least <= wanted[0] <= most
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_bag_that_is_given_away_takes_a_backup_along(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Of a place with several workers it has what others had when they last looked, so the next one is as due."""
+    made: list[int] = []
+
+    def main() -> None:
+        outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=workers, granularity=10, backup_s=1e3))
+        assert outcome.result.done == Counter(range(1, LIMIT))
+
+    monkeypatch.setattr(pacing.Backups, "made", lambda self, now: made.append(apgas.here().id))
+    monkeypatch.setattr(pacing.Backups, "spent", never_alone)
+    apgas_job(main, places=3, resilient=True).run()
+    assert bool(made) == (workers == 1)
+
+
+def never_alone(*_: object) -> NoReturn:
+    raise AssertionError("a backup was made that no bag took along")
 
 
 def test_an_orderly_end_needs_books_that_agree(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:

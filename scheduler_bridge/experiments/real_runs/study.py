@@ -179,8 +179,9 @@ def conclude(
     costs = fidelity.fitted(records, campaign.time)
     held = fidelity.hold(records, costs)
     tables, pictures = _tables_and_figures(campaign, records, reference, held, note)
-    beside_ours = reference if campaign.published else None
-    verdicts = judged(batches if _of_paper_size(campaign) else {}, beside_ours)
+    verdicts = judged(batches if _of_paper_size(campaign) else {}, reference if campaign.published else None)
+    beside_ours = [_OF_THESE_SEEDS] if campaign.published else []
+    claim_columns = ["claim", "where", "paper: change %", "ours: change %", *beside_ours, "verdict"]
     beside, within = fidelity_table(held)
     repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
@@ -208,7 +209,7 @@ def conclude(
         (
             *tables,
             beside,
-            *([study.claims_table(verdicts, _claim_columns(beside_ours))] if verdicts else []),
+            *([study.claims_table(verdicts, claim_columns)] if verdicts else []),
             repeated,
             runs_table(held),
             findings.honesty_table(records),
@@ -385,29 +386,21 @@ def repeated_table(repeated: Sequence[fidelity.Repeated]) -> tuple[DataTable, st
 # Claims: do the real runs show the same change? ----------------------------------------------------------------------
 
 _ORDERS: Final = ("grows_per_job", "shrinks_per_job")
-
-
-def _claim_columns(reference: Reference | None) -> list[str]:
-    same_seeds = ["paper, of these seeds: change %"] if reference is not None else []
-    return ["claim", "where", "paper: change %", "ours: change %", *same_seeds, "verdict"]
+_OF_THESE_SEEDS: Final = "paper, of these seeds: change %"
 
 
 def judged(records: Mapping[RunKey, RunRecord], reference: Reference | None = None) -> list[study.ClaimVerdict]:
     """Judge the claims whose runs are there; ``reference``: what its runs of the same seeds have stands beside."""
-    runs_of = findings.cells(records)
-    means = {
+    runs_of, seeds = findings.cells(records), {key.seed for key in records}
+    ours = {
         cell: {name: statistics.fmean(run[name] for run in runs) for name in runs[0]} for cell, runs in runs_of.items()
     }
+    theirs, their_orders = findings.published(reference, 1.0, seeds), findings.published_orders(reference, seeds)
     policies = sorted({policy for policy, _ in runs_of}, key=COMPAT_POLICIES.__contains__)  # as published, if they ran
-    ours = _means(means, findings.orders(records), {findings.STRATEGIES.get(policy, ""): policy for policy in policies})
-    if reference is None:
-        return judge_claims(ours)
-    seeds = {key.seed for key in records}
-    orders = {
-        (COMPAT["MalleableStrategy"], share): pair
-        for share, pair in findings.published_orders(reference, seeds).items()
-    }
-    return judge_claims(ours, beside=_means(findings.published(reference, 1.0, seeds), orders, COMPAT))
+    names = {findings.STRATEGIES.get(policy, ""): policy for policy in policies}
+    resizing = COMPAT["MalleableStrategy"]
+    beside = _means(theirs, {(resizing, share): pair for share, pair in their_orders.items()}, COMPAT)
+    return judge_claims(_means(ours, findings.orders(records), names), beside=beside if reference is not None else None)
 
 
 def _means(
@@ -416,11 +409,5 @@ def _means(
     names: Mapping[str, str],
 ) -> Mean:
     """Means and orders by policy and share; ``names``: those of the policies, by the paper's."""
-
-    def mean(measure: str, policy: str, share: int) -> float | None:
-        cell = names.get(policy, ""), share
-        if measure in _ORDERS:
-            return orders[cell][_ORDERS.index(measure)] if cell in orders else None
-        return means.get(cell, {}).get(measure)
-
-    return mean
+    found = {cell: {**those, **dict(zip(_ORDERS, orders.get(cell, ()), strict=False))} for cell, those in means.items()}
+    return lambda measure, policy, share: found.get((names.get(policy, ""), share), {}).get(measure)

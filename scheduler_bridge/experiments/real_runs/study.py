@@ -281,7 +281,8 @@ def _tables_and_figures(
     """What shows the runs, that which people look at first before the others; ``note`` says what is emulated."""
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
     beside = reference if _of_paper_size(campaign) else None
-    paper, paper_orders = findings.published(beside, campaign.time), findings.published_orders(beside)
+    seeds = {key.seed for key in batches} if campaign.published else None  # else the paper's draws are others
+    paper, paper_orders = findings.published(beside, campaign.time, seeds), findings.published_orders(beside, seeds)
     found = [
         findings.merit_table(batches, paper),
         findings.costs_table(list(batches.values())),

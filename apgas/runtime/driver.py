@@ -107,10 +107,11 @@ class Driver:
         self.transport.learn(others)
         self.transport.on_broken(self._loop_broke)
         self.transport.start(self.core.here, self)
-        if self.core.here != 0:
-            # place 0 notices our death, and we its, even if nothing is ever sent; if it is gone already we hear of that
+        # place 0 and the others notice each other's death even if nothing is ever sent; one that is gone is reported
+        to = [0] if self.core.here != 0 else others if self.core.survives else []  # one may die before it has connected
+        for place in to:
             with suppress(UnknownPeerError):
-                self.transport.connect(0)
+                self.transport.connect(place)
 
     # what the program asks for ---------------------------------------------------------------------------------------
 

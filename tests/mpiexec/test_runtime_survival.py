@@ -58,6 +58,14 @@ def test_reports_go_on_by_other_places_when_one_between_is_killed(leftovers: Lef
     assert (done.rc, done.out) == (0, "True [0, 1, 3]\n"), done.err
 
 
+def test_places_that_die_before_they_have_said_a_word_are_noticed(leftovers: Leftovers) -> None:
+    early = SURVIVOR.with_name("early_deaths.py")
+    with start_job([sys.executable, "-m", "apgas.launch", "-n", "3", early]) as job:
+        done = job.wait(SOON_S)
+    leftovers.check(done.mark)
+    assert (done.rc, done.out) == (0, "alone\n"), done.err
+
+
 @pytest.mark.parametrize("seconds", [4.0, pytest.param(120.0, marks=[pytest.mark.slow])])
 def test_places_die_at_random(seconds: float, leftovers: Leftovers) -> None:
     words: list[str | Path] = [

@@ -147,6 +147,17 @@ def test_place_0_goes_on_without_a_newcomer_that_was_lost_before_it_was_a_member
     assert transport.messages()[-1] == m.Members(2, (), (), (3,))
 
 
+@pytest.mark.parametrize(
+    ("machine", "here", "to"),
+    [(PlaceCore, 0, []), (PlaceCore, 2, [0]), (ResilientPlaceCore, 0, [1, 2, 3]), (ResilientPlaceCore, 2, [0])],
+)
+def test_the_first_places_are_noticed_if_they_die_before_a_word(
+    machine: type[PlaceCore], here: int, to: list[int]
+) -> None:
+    """A place that goes on without others connects to them: one may die before it has connected itself."""
+    assert start(machine(here, INFOS, 0))[1].connected == to
+
+
 def test_what_a_leaver_has_sent_uncounted_is_taken_after_it_has_left() -> None:
     driver, transport = start(PlaceCore(2, INFOS[:3], 0))
     calls = Calls()

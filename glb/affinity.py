@@ -22,6 +22,7 @@ import apgas
 from glb.errors import GlbError
 
 _SUPPORTED: Final = hasattr(os, "sched_setaffinity")
+_SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
 
 @dataclass(frozen=True, slots=True)

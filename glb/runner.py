@@ -22,7 +22,7 @@ from glb.core.backup import Backup, Saver
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
-from glb.core.pacing import Backups, Granularity, Idleness, Pacer, Stretch
+from glb.core.pacing import VERY_LONG_CALL_S, Backups, Granularity, Idleness, Pacer, Stretch
 from glb.core.place import PlaceCore
 from glb.core.view import Phase
 from glb.errors import BagError
@@ -503,6 +503,9 @@ class Worker(Generic[R]):
         while looked or not ((core.attention or self._goes_away() or own.away) and self._turn(core.look, bag)):
             looked = False
             before = bag.work
+            # the time in which others had the core makes no call long, but asking for it takes 10 us
+            asks = own.call_s >= VERY_LONG_CALL_S
+            waited_s = affinity.waited_s() if asks else 0.0
             start = clock()
             try:
                 more = bag.process(granularity.n)
@@ -510,10 +513,13 @@ class Worker(Generic[R]):
                 if os.getpid() != self._pid:  # a child that ``process`` has forked: its parent goes on with the bag
                     os._exit(1)
             now = clock()
+            if asks:
+                waited_s = affinity.waited_s() - waited_s
             done = bag.work - before
             own.tasks += done
-            own.busy_s += now - start
-            granularity.observe(done, now - start)
+            own.call_s = now - start
+            own.busy_s += own.call_s
+            granularity.observe(done, max(0.0, own.call_s - waited_s))
             self._report(own, bag, now)
             if pacer is not None and self._pause(bag, pacer.done(done, now)):
                 return
@@ -581,6 +587,7 @@ class Slot:
         seen: What the state machine's ``calls`` were when the worker last looked.
         away: Whether everything that the present call does not process was set out before it.
         held: Tasks and bytes of the worker's bag when it last looked.
+        call_s: How long its last call took, until it returned.
         tasks: Tasks processed.
         bytes_sent: Bytes of the bags given away.
         busy_s: Seconds spent processing, pauses included.
@@ -594,6 +601,7 @@ class Slot:
     seen: int = 0
     away: bool = False
     held: tuple[int, int] = (0, 0)
+    call_s: float = 0.0
     tasks: int = 0
     bytes_sent: int = 0
     busy_s: float = 0.0

@@ -18,6 +18,8 @@ Range: TypeAlias = tuple[int, int]
 """The first row, and the one after the last."""
 NOW: Final = 0
 """The version that the rows themselves are; copies have others."""
+_ROOM: Final = 1
+"""How wide a halo has room from the start: most reach no further, and to make room later copies all rows."""
 
 
 class Block:
@@ -130,7 +132,7 @@ class Held:
     """
 
     def __init__(self, tail: tuple[int, ...], dtype: DTypeLike) -> None:
-        self.width = 0
+        self.width = _ROOM
         self._row: Rows = np.zeros((0, *tail), dtype)
         self._pieces: Sequence[Piece] = ()
         self._coming: dict[int, Sequence[Piece]] = {}

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import time
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -96,11 +95,6 @@ _ENV_OWN_NODE: Final = "PMI_HOSTNAME"
 _SHARED_MEMORY = Path("/dev/shm")
 _SEGMENT = re.compile(r"/dev/shm/(mpich_shm_[A-Za-z0-9_.\-]+|[0-9]+:[0-9]+:[0-9]+(?::[0-9]+)?)")
 _PAUSE_S = 0.02
-
-
-def new_mark() -> str:
-    """Return a mark that no other job has."""
-    return uuid.uuid4().hex
 
 
 def marked_processes(mark: str) -> list[int]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,7 +227,7 @@ def test_what_runs_that_the_log_does_not_know_is_named_and_ended_only_if_that_is
     folder = StateFolder(config.state_dir)
     mark = folder.mark("7.1")
     orphan = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: mark}, start_new_session=True)
-    bystander = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: processes.new_mark()})
+    bystander = subprocess.Popen(["/bin/sleep", "1000"], env={processes.ENV_MARK: uuid.uuid4().hex})
     try:
         folder.notes("7.1").claim(processes.identity(orphan.pid) if runner_lives else "1.1.another-boot")
         scratch_folder(mark).mkdir()
@@ -372,7 +373,7 @@ def test_leaked_shared_memory_is_removed_only_if_nobody_maps_it(tmp_path: Path) 
         f"import mmap, time; f = open({str(path)!r}, 'r+b'); m = mmap.mmap(f.fileno(), 0);"
         "print('mapped', flush=True); time.sleep(1000)"
     )
-    mark = processes.new_mark()
+    mark = uuid.uuid4().hex
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, processes.ENV_MARK: mark}
     )

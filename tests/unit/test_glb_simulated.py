@@ -491,3 +491,30 @@ def test_before_long_calls_work_is_set_out_only_while_others_may_ask(
 
     assert apgas_job(main, places=1).run() == 50
     assert fewest <= times[True] <= most, times
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_time_in_which_others_have_the_core_makes_no_call_long(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """It is asked for after the first call that took long."""
+    process, observe = Numbers.process, Granularity.observe
+    took: list[float] = []
+
+    def wait(self: Numbers, n: int) -> bool:
+        time.sleep(1.1 * pacing.VERY_LONG_CALL_S)
+        return process(self, n)
+
+    def noted(self: Granularity, tasks: int, seconds: float) -> None:
+        took.append(seconds)
+        observe(self, tasks, seconds)
+
+    monkeypatch.setattr(Numbers, "process", wait)
+    monkeypatch.setattr(Granularity, "observe", noted)
+    monkeypatch.setattr(affinity, "waited_s", time.monotonic if shared else (lambda: 0.0))
+
+    def main() -> int:
+        return glb.compute(Numbers([1, 2, 3]), Total, glb.Config(workers=1, granularity=1)).statistics.tasks
+
+    assert apgas_job(main, places=1).run() == 3
+    assert [seconds > pacing.VERY_LONG_CALL_S for seconds in took] == [True, not shared, not shared]

@@ -8,7 +8,6 @@ import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -100,11 +99,6 @@ class Reference:
     scaling: dict[tuple[str, str], dict[int, float]]
     utilization: dict[tuple[str, int], float]
     files: tuple[Path, ...] = ()
-
-    @cached_property
-    def strategies(self) -> tuple[str, ...]:
-        """The published policies."""
-        return tuple(sorted({key.strategy for key in self.runs}))
 
 
 def read_reference(data: Path) -> Reference:

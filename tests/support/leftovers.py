@@ -1,8 +1,8 @@
 """What a job may leave behind: processes, shared-memory segments, temporary files.
 
 Other jobs may run on this machine at the same time, so processes are found by a mark in their environment. A file
-counts as left over only if no living process has it mapped or open, and if it was there when the job had ended: what
-comes later is another job's.
+counts as left over only if no living process has it mapped, open, or named in its environment, as the folder of a
+launcher's books is, and if it was there when the job had ended: what comes later is another job's.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def _in_use(names: set[str]) -> set[str]:
     for folder in _processes():
         try:
             maps = (folder / "maps").read_text(errors="replace")
-            used |= {name for name in names if name in maps}
+            environment = (folder / "environ").read_text(errors="replace")
+            used |= {name for name in names if name in maps or name in environment}
             used |= names & {os.readlink(link) for link in (folder / "fd").iterdir()}  # noqa: PTH115 - text is compared
         except OSError:
             continue  # gone meanwhile, or another user's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_one_that_is_in_use_for_a_moment_is_found_nevertheless(folder: Path, mon
     monkeypatch.setattr(leftovers, "_in_use", in_use)
     monkeypatch.setattr(leftovers, "patiently", lambda look: look() or look())
     with pytest.raises(AssertionError, match="apgas-job"):
+        watch.check()
+
+
+def test_a_folder_that_a_living_process_has_in_its_environment_is_not_left_behind(folder: Path) -> None:
+    watch = Leftovers()
+    (folder / "apgas-books-1").mkdir()
+    with subprocess.Popen(["/bin/sleep", "100"], env={"APGAS_BOOKS": str(folder / "apgas-books-1")}) as process:
+        watch.check()
+        process.kill()
+    with pytest.raises(AssertionError, match="apgas-books-1"):
         watch.check()
 
 

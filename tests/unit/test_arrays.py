@@ -180,17 +180,21 @@ def padded(block: arrays.Block) -> tuple[range, list[int]]:
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_what_is_written_stays_although_the_halo_needs_more_room(apgas_job: MakeJob, places: int) -> None:
+@pytest.mark.parametrize("width", [1, 2])
+def test_what_is_written_stays_although_the_halo_needs_more_room(apgas_job: MakeJob, places: int, width: int) -> None:
+    """There is room for a row from the start, and not for two."""
+
     def main() -> None:
         array = arrays.from_function(lambda i: i, 9)
-        arrays.map_blocks(shift, array, array.halo(1, above=-1))
+        arrays.map_blocks(shift, array, array.halo(width, above=-1))
         assert array.gather().tolist() == [value - 1 for value in range(9)]
 
     on_places(apgas_job, main, places)
 
 
 def shift(own: arrays.Block, near: arrays.Block) -> None:
-    own.local = near.padded[:-2].copy()
+    width = (len(near.padded) - len(own.local)) // 2
+    own.local = near.padded[width - 1 : -width - 1].copy()
 
 
 class Awkward:
@@ -914,6 +918,16 @@ def test_copies_count_as_long_as_no_rows_move(apgas_job: MakeJob) -> None:
         assert table.gather().tolist() == list(range(12))
 
     on_places(apgas_job, main)
+
+
+def test_a_halo_of_one_row_needs_no_other_memory() -> None:
+    held = Held((3,), float)
+    held.expect(1, [(0, 100)])
+    held.settle(1)
+    first = held.local
+    for width, same in ((1, True), (2, False)):
+        held.reserve(width)
+        assert np.may_share_memory(held.local, first) == same
 
 
 def test_kept_rows_stay_in_memory_that_they_fill_half_of() -> None:

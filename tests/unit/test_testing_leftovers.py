@@ -45,8 +45,10 @@ def test_a_folder_that_a_living_process_has_in_its_environment_is_not_left_behin
     watch = Leftovers()
     (folder / "apgas-books-1").mkdir()
     with subprocess.Popen(["/bin/sleep", "100"], env={"APGAS_BOOKS": str(folder / "apgas-books-1")}) as process:
-        watch.check()
-        process.kill()
+        try:
+            watch.check()
+        finally:
+            process.kill()
     with pytest.raises(AssertionError, match="apgas-books-1"):
         watch.check()
 

@@ -109,6 +109,8 @@ def start_world() -> Start:
         )
     mpi = environment.load()
     world = mpi.COMM_WORLD
+    if world.rank:
+        _leave_signals_to_place_0()
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
     location = joining.Location(joining.machine(), environment.node_name())
     locations = world.allgather(location)
@@ -142,6 +144,8 @@ def _start_launched() -> Start:
     line = launched.line()
     location = joining.Location(joining.machine(), environment.node_name())
     first = os.environ["PMI_RANK"] == "0"
+    if not first:
+        _leave_signals_to_place_0()
     try:
         tokens, locations = zip(*line.exchange((new_token() if first else b"", location)), strict=True)
         listening, report = joining.listen(joining.node_elsewhere(location, locations))
@@ -216,6 +220,7 @@ def all_listening(everyone: Iterable[joining.PlaceReport | str]) -> tuple[PlaceI
 
 def join_job(newcomer: joining.Newcomer) -> Start | None:
     """(newcomer) Learn who we are from place 0's answer; None: not wanted any more."""
+    _leave_signals_to_place_0()
     _end_with_mpiexec()
     if not newcomer.answer or newcomer.listening is None:
         return None
@@ -263,10 +268,6 @@ def build(start: Start) -> Driver:
     elif not resilience.wanted():
         watchdog.start_second(who)
     atexit.register(environment.end_remains, who, os.getpid(), watchdog.is_beside)
-    if identity.place:
-        # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
-        # start would inherit SIG_IGN, and could not be terminated.
-        handle_signals(lambda *_: None)
     driver.start()
     return driver
 
@@ -367,6 +368,14 @@ def handle_signals(handler: _Handler) -> Callable[[], None]:
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     _taken.append(handler)
     return restore_handlers
+
+
+def _leave_signals_to_place_0() -> None:
+    """Ignore Ctrl-C and TERM, which reach every process of the job: place 0 alone decides what they mean.
+
+    It does so as soon as all have met, which may be before this place has begun.
+    """
+    handle_signals(lambda *_: None)  # programs that activities start would inherit SIG_IGN, and could not be ended
 
 
 def _default(number: signal.Signals) -> Callable[[int, FrameType | None], None] | signal.Handlers:

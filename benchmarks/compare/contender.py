@@ -12,6 +12,7 @@ import select
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
@@ -70,7 +71,8 @@ class Config(NamedTuple):
 def pin(cpu: int) -> None:
     """Pin every thread of this process, and those that they start, to one core."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - names are what is wanted
-        os.sched_setaffinity(int(thread), {cpu})
+        with suppress(ProcessLookupError):  # it has just ended
+            os.sched_setaffinity(int(thread), {cpu})
 
 
 def memory_with_numpy() -> dict[str, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import ROOT, SOON_S, Completed, Leftovers, Mpi, Running, mpirun, python_run, start_job
-from support.mpi import MPICH, OPEN_MPI
+from support.mpi import LAUNCH, MPICH, OPEN_MPI
 
 from apgas.runtime.environment import node_name
 
@@ -161,6 +161,16 @@ def test_term_after_the_program_has_ended_has_the_same_code(leftovers: Leftovers
         job.process.terminate()
         done = ended(job, leftovers)
     assert done.rc == 143, done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("mpi", [MPICH, LAUNCH])
+def test_a_place_that_has_not_begun_dies_of_no_signal(mpi: Mpi, number: signal.Signals, leftovers: Leftovers) -> None:
+    with start_job([*mpi.start(2), PROGRAMS / "interrupted.py", "is_ahead"], mpi=mpi) as job:
+        job.expect("waiting")
+        job.process.send_signal(number)
+        done = ended(job, leftovers)
+    assert (done.rc, "Traceback" in done.err) == (128 + number, False), done.err
 
 
 def test_an_interrupt_waits_for_the_end_of_what_it_would_leave_half_done(leftovers: Leftovers) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+import time
 
 import apgas
-from apgas.runtime import driver
+from apgas.runtime import driver, process
 
 
 def wait() -> None:
@@ -53,8 +55,21 @@ def in_the_middle() -> None:
     wait()
 
 
-MAINS = (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up, in_the_middle)
+def is_ahead() -> None:
+    """Is interrupted while no other place has begun."""
+    wait()
+
+
+def begin_late(start: process.Start) -> driver.Driver:
+    """Meet the others, and be slow with the rest."""
+    time.sleep(60)
+    return build(start)
+
+
+MAINS = (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up, in_the_middle, is_ahead)
 
 if __name__ == "__main__":
+    if sys.argv[1] == is_ahead.__name__ and os.environ["PMI_RANK"] != "0":
+        build, process.build = process.build, begin_late
     apgas.run({main.__name__: main for main in MAINS}[sys.argv[1]])
     wait()

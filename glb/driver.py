@@ -197,6 +197,8 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             computation.forget()
             raise
         computation.progress.start()
+        if program.sizing is not None:
+            computation.gauge.measure(setup.number)  # what is measured next is so since now
         if not elastic.held:
             elastic.hold()
         elastic.current = computation

@@ -17,18 +17,20 @@ it is a straight line or bends upwards in ``n``: ``f (n - 1)`` for a serial shar
   work for few nodes only; so the size is doubled at most, and grows by half at most if it was made smaller before. No
   more are asked for than there is work for, where the source of the measurements knows that.
 - *Dry nodes.* A node that had nothing to do in two windows in a row is given back, whatever the efficiency is, unless
-  there is work that it could have. So nodes whose bags run dry near the end leave early, one after the other, without
-  any knowledge of when the end is near.
+  there is work that it could have; after one window, where it is known that there is none anywhere. To keep it for
+  longer than it takes to get it back costs more than to give it back in vain. So nodes whose bags run dry near the end
+  leave early, one after the other, without any knowledge of when the end is near.
 
 **What keeps it calm.** All of these are numbers of ``Sizing`` or below:
 
-- *Windows.* What is measured counts in windows of ``window_s``, and the first one after each change of the size is
-  left out: newcomers still load, and work still spreads. A shrink by a quarter, or a grow by half, is wanted after two
+- *Windows.* What is measured counts in windows of ``window_s``, and the first one after each change of the size, and
+  of the program, is left out: newcomers still load, and work still spreads. A shrink by a quarter, or a grow by half, is wanted after two
   windows in a row, of which the more cautious one counts; a smaller change after eight, by their mean.
 - *A dead band.* Above ``t (1 - band)`` the efficiency is not too low. It is high enough for more nodes only if a
   quarter more would still reach the target.
 - *Payback.* A grow has to be worth its price: the run must be expected to go on for ``payback`` times what a grow
-  takes. Where the rest is not known it is taken to be as long as the run was so far.
+  takes. Where the rest is not known it is taken to be as long as the run was so far, and the whole run is to be worth
+  it: a rest that is short after all costs no larger share of the run then.
 - *Reversals.* A run changes its direction ``reversals`` times at most. The last time is kept for giving nodes back, so
   that the end of the run is not too wide, unless the source knows that there is work for more. After each the windows
   are twice as long.
@@ -155,6 +157,8 @@ class _Window(msgspec.Struct, frozen=True):
     dry: int
     failed: float
     spare: float
+    useless: bool
+    """Whether no dry node could have had work at any look."""
 
     @classmethod
     def of(cls, parts: Sequence[Measured]) -> _Window:
@@ -165,8 +169,9 @@ class _Window(msgspec.Struct, frozen=True):
 
         by_node = [mean(shares) for shares in zip(*(part.busy for part in parts), strict=True)]
         dry = sum(share <= _DRY for share in by_node)
-        spare = min(math.inf if part.spare is None else part.spare for part in parts)
-        return cls(mean(part.efficiency for part in parts), dry, mean(part.failed for part in parts), spare)
+        spares = [math.inf if part.spare is None else part.spare for part in parts]
+        failed = mean(part.failed for part in parts)
+        return cls(mean(part.efficiency for part in parts), dry, failed, min(spares), dry > 0 and not any(spares))
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -237,7 +242,7 @@ class Controller:
         elif measured.nodes != last.nodes:
             self._resized(measured.nodes - last.nodes, now)
         elif now - measured.seconds > last.at_s + self.sizing.window_s:
-            self._start_over(now - measured.seconds)  # something else was computed meanwhile, or nothing
+            self._start_over(now - measured.seconds, 0.0)  # something else was computed meanwhile, or nothing
         awaited = self._asked or self._granted
         if awaited is not None and now >= awaited[0] + self.sizing.answer_s:
             self.answered(0, now)
@@ -268,9 +273,9 @@ class Controller:
             self._direction = 1 if granted > 0 else -1
         self._start_over(now)
 
-    def _start_over(self, now: float) -> None:
+    def _start_over(self, now: float, windows: float = 1.0) -> None:
         self._parts, self._windows = [], []
-        self._settled_s = now + self.sizing.window_s
+        self._settled_s = now + windows * self.sizing.window_s
 
     def next_s(self, now: float) -> float:
         """Return when a further measurement may matter, if all stays as it is: for those that foresee measurements.
@@ -297,13 +302,13 @@ class Controller:
         self._remember(nodes, now)
         if now < self._retry_s:
             return 0
-        for count in (_QUICK, _SLOW):
+        for count in (1 if self._windows[-1].useless else _QUICK, _SLOW):
             windows = self._windows[-count:]
             if len(windows) < count:
                 break
             shares = [window.efficiency for window in windows]
             efficiency = sum(shares) / count
-            best, worst = (max(shares), min(shares)) if count == _QUICK else (efficiency, efficiency)
+            best, worst = (efficiency, efficiency) if count == _SLOW else (max(shares), min(shares))
             change = self._fewer(measured, windows, best) or self._more(measured, windows, worst)
             enough = count == _SLOW or change <= -_QUICK_SHRINK * nodes or change >= _QUICK_GROW * nodes
             if change and (enough or (change < 0 and _dry(windows))):
@@ -330,7 +335,7 @@ class Controller:
         if vain or max(window.dry for window in windows) or not self._may_turn(1, kept):
             return 0
         left_s = measured.remaining_s
-        if (measured.at_s - self._began_s if left_s is None else left_s) < self.sizing.payback * self._grow_s:
+        if (2 * (measured.at_s - self._began_s) if left_s is None else left_s) < self.sizing.payback * self._grow_s:
             return 0
         wanted = math.floor(min(self._from_below(nodes, efficiency), nodes + spare, math.inf if most is None else most))
         return 0 if wanted <= nodes or (wanted < nodes * _GAIN and wanted != most) else wanted - nodes

@@ -28,7 +28,9 @@ _log = logging.getLogger("apgas.sizing")
 
 Measure: TypeAlias = Callable[[], Measured | None]
 """Says what was measured since it was called last; None: nothing now, as between two computations."""
-_RATE_OVER: Final = 8
+_LOOKS: Final = 2
+"""Looks in a window."""
+_RATE_OVER: Final = 8 * _LOOKS
 """Looks over which the speed is taken from which the end is foreseen."""
 _MOST_KEPT: Final = 100_000
 
@@ -100,7 +102,7 @@ class SelfSizing:
 
     def _follow(self) -> None:
         keep_driver(self._driver)
-        while not self._over.wait(self._sizing.window_s):
+        while not self._over.wait(self._sizing.window_s / _LOOKS):
             if not self._resizing.takes_orders:
                 return
             try:

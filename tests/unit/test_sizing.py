@@ -53,10 +53,11 @@ def test_a_job_that_uses_half_of_its_nodes_gives_back_what_it_does_not_need() ->
 
 
 def test_a_job_whose_nodes_are_busy_asks_for_as_many_again_when_that_pays() -> None:
-    watched = Watched()
-    assert watched.see([1.0, 1.0], 5) == 0, "after 2.5 s a grow of 0.3 s does not pay yet"
+    watched = Watched(payback=20.0)
+    assert watched.see([1.0, 1.0], 5) == 0, "after 2.5 s, and as much again, a grow of 0.3 s does not pay yet"
     assert watched.see([1.0, 1.0], 5) == 2
-    known = Watched()
+    assert Watched().see([1.0, 1.0], 3) == 2, "the first window is left out, and two are enough"
+    known = Watched(payback=20.0)
     assert known.see([1.0, 1.0], 3, remaining_s=60.0) == 2, "the end is known to be far away"
     near = Watched()
     assert near.see([1.0, 1.0], 40, remaining_s=2.0) == 0, "it is near"
@@ -75,6 +76,20 @@ def test_nodes_without_anything_to_do_leave() -> None:
     assert Watched().see([1.0] * 15 + [0.0], 20, spare=5) == 0, "there is work that it could have"
     assert Watched().see([1.0] * 15 + [0.0], 20, remaining_s=0.1) == 0, "it is over before it has left"
     assert Watched(min_nodes=3).see([1.0, 0.0, 0.0, 0.0], 20) == -1
+
+
+def test_nodes_for_which_there_is_no_work_leave_after_one_window() -> None:
+    assert Watched().see([1.0, 1.0, 0.0, 0.0], 2, spare=0) == -2
+    assert Watched().see([1.0, 1.0, 0.0, 0.0], 2) == 0, "there may be work for them"
+    watched = Watched()
+    assert watched.see([1.0, 1.0, 0.0, 0.0], 2, spare=1) == 0, "there is"
+    watched.now += 60.0
+    assert watched.see([1.0, 1.0, 0.0, 0.0], spare=0) == -2, "in another computation that is known at once"
+    halves = Watched()
+    for spare in (1, 0, 1, 0, 0):
+        halves.now += WINDOW_S / 2
+        busy = [1.0, 1.0, 0.0, 0.0]
+        assert halves.controller.measured(Measured(halves.now, WINDOW_S / 2, busy, spare=spare)) == 0
 
 
 def test_after_a_refusal_it_waits_longer_each_time() -> None:

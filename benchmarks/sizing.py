@@ -68,7 +68,7 @@ class Program:
 PROGRAMS: Final[Mapping[str, Program]] = {
     "uts": Program(("uts", "--depth", "10"), 4_130_071),
     "nqueens": Program(("nqueens", "-n", "11"), 33_409),
-    "bc": Program(("bc", "--scale", "11"), 2_048),
+    "bc": Program(("bc", "--scale", "14"), 16_384),
     "pi": Program(("pi", "--samples", "1e7"), 10_000_000),
     "jacobi": Program(("sizing", "--arrays", "jacobi")),
     "conjugate_gradient": Program(("sizing", "--arrays", "conjugate_gradient")),

@@ -157,8 +157,6 @@ class _Window(msgspec.Struct, frozen=True):
     dry: int
     failed: float
     spare: float
-    useless: bool
-    """Whether no dry node could have had work at any look."""
 
     @classmethod
     def of(cls, parts: Sequence[Measured]) -> _Window:
@@ -169,9 +167,8 @@ class _Window(msgspec.Struct, frozen=True):
 
         by_node = [mean(shares) for shares in zip(*(part.busy for part in parts), strict=True)]
         dry = sum(share <= _DRY for share in by_node)
-        spares = [math.inf if part.spare is None else part.spare for part in parts]
-        failed = mean(part.failed for part in parts)
-        return cls(mean(part.efficiency for part in parts), dry, failed, min(spares), dry > 0 and not any(spares))
+        spare = min(math.inf if part.spare is None else part.spare for part in parts)
+        return cls(mean(part.efficiency for part in parts), dry, mean(part.failed for part in parts), spare)
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -199,6 +196,7 @@ class Controller:
         self._direction = 0
         self._scale = 1
         self._parts: list[Measured] = []
+        self._useless: list[Measured] = []  # the last parts, if nodes had nothing to do and there was no work for them
         self._windows: list[_Window] = []
         self._known: dict[int, _Known] = {}
         self._last: Measured | None = None
@@ -251,14 +249,22 @@ class Controller:
         if now - measured.seconds < self._settled_s - 1e-9 or self._asked or self._granted:
             return 0
         self._parts.append(measured)
-        if sum(part.seconds for part in self._parts) < 0.9 * self._scale * self.sizing.window_s:
-            return 0
-        self._windows = [*self._windows, _Window.of(self._parts)][-_SLOW:]
-        self._parts = []
-        change = self._decide(measured)
+        self._useless = [*self._useless, measured] if measured.spare == 0 and min(measured.busy) <= _DRY else []
+        change = 0
+        if self._fills_window(self._parts):
+            self._windows = [*self._windows, _Window.of(self._parts)][-_SLOW:]
+            self._parts = []
+            change = self._decide(measured)
+        if not change and self._fills_window(self._useless) and now >= self._retry_s:
+            window, self._useless = _Window.of(self._useless), []
+            change = max(self._fewer(measured, [window], window.efficiency), -window.dry)
+            self.why = _why(measured.nodes, window.efficiency) if change else self.why
         if change:
             self._asked = now, change
         return change
+
+    def _fills_window(self, parts: Sequence[Measured]) -> bool:
+        return sum(part.seconds for part in parts) >= 0.9 * self._scale * self.sizing.window_s
 
     def _resized(self, change: int, now: float) -> None:
         """The size has changed, because the job wanted it so or not."""
@@ -274,7 +280,7 @@ class Controller:
         self._start_over(now)
 
     def _start_over(self, now: float, windows: float = 1.0) -> None:
-        self._parts, self._windows = [], []
+        self._parts, self._windows, self._useless = [], [], []
         self._settled_s = now + windows * self.sizing.window_s
 
     def next_s(self, now: float) -> float:
@@ -302,17 +308,17 @@ class Controller:
         self._remember(nodes, now)
         if now < self._retry_s:
             return 0
-        for count in (1 if self._windows[-1].useless else _QUICK, _SLOW):
+        for count in (_QUICK, _SLOW):
             windows = self._windows[-count:]
             if len(windows) < count:
                 break
             shares = [window.efficiency for window in windows]
             efficiency = sum(shares) / count
-            best, worst = (efficiency, efficiency) if count == _SLOW else (max(shares), min(shares))
+            best, worst = (max(shares), min(shares)) if count == _QUICK else (efficiency, efficiency)
             change = self._fewer(measured, windows, best) or self._more(measured, windows, worst)
             enough = count == _SLOW or change <= -_QUICK_SHRINK * nodes or change >= _QUICK_GROW * nodes
             if change and (enough or (change < 0 and _dry(windows))):
-                self.why = f"{efficiency:.0%} busy on {nodes} {'node' if nodes == 1 else 'nodes'}"
+                self.why = _why(nodes, efficiency)
                 return change
         return 0
 
@@ -381,6 +387,10 @@ class Controller:
 def _dry(windows: Sequence[_Window]) -> int:
     work = any(0 < window.spare < math.inf for window in windows)
     return 0 if work else min(window.dry for window in windows)
+
+
+def _why(nodes: int, efficiency: float) -> str:
+    return f"{efficiency:.0%} busy on {nodes} {'node' if nodes == 1 else 'nodes'}"
 
 
 def _lost(efficiency: float) -> float:

@@ -85,11 +85,12 @@ def test_nodes_for_which_there_is_no_work_leave_after_one_window() -> None:
     assert watched.see([1.0, 1.0, 0.0, 0.0], 2, spare=1) == 0, "there is"
     watched.now += 60.0
     assert watched.see([1.0, 1.0, 0.0, 0.0], spare=0) == -2, "in another computation that is known at once"
-    halves = Watched()
-    for spare in (1, 0, 1, 0, 0):
+    halves, wants = Watched(), []
+    for spare in (0, 0, 1, 0, 0):
         halves.now += WINDOW_S / 2
-        busy = [1.0, 1.0, 0.0, 0.0]
-        assert halves.controller.measured(Measured(halves.now, WINDOW_S / 2, busy, spare=spare)) == 0
+        half = Measured(halves.now, WINDOW_S / 2, [1.0, 0.5, 0.0, 0.0], spare=spare)
+        wants.append(halves.controller.measured(half))
+    assert wants == [0] * 4 + [-2], "as soon as there was none for so long, and not those who work"
 
 
 def test_after_a_refusal_it_waits_longer_each_time() -> None:

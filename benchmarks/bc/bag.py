@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba
 from ..harness.ranges import RangeBag, Ranges
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class Solver:
         self._factor = factor_of(graph.vertices)
         self._accumulate: Callable[[NDArray[np.uint32], NDArray[np.int64]], None] = self._plain
         if has_numba() if compiled is None else compiled:
-            setup_cache()
             from . import kernel
 
             self._kernel = kernel

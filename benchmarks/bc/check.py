@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba
 from . import reference
 from .bag import factor_of, fraction_bits
 
@@ -102,13 +102,11 @@ def inner_vertices(graph: Graph, compiled: bool | None = None) -> int:
         compiled: Whether to use numba; by default, where it is installed.
     """
     if has_numba() if compiled is None else compiled:
-        setup_cache()
-        from .kernel import search
+        from . import kernel
 
-        space = np.zeros((3, graph.active), np.uint64)
-        adjacency = graph.out.starts, graph.out.neighbours
+        search, links, space = kernel.compiled().search, kernel.Links.of(graph), np.zeros((3, graph.active), np.uint64)
         return sum(
-            int(search(first, min(first + SEARCHES, graph.active), *adjacency, *space))
+            int(search(first, min(first + SEARCHES, graph.active), links.starts, links.heads, *space))
             for first in range(0, graph.active, SEARCHES)
         )
     return sum(_search(graph, first) for first in range(0, graph.active, SEARCHES))

@@ -6,13 +6,13 @@ that. A mask has one bit a lane.
 
 With ``NUMBA_DISABLE_JIT=1``, which is for looking into kernels, rows are arrays of NumPy.
 
-numba's cache watches the module of a kernel, not this one: after a change here, touch ``kernel.py``.
+numba's cache watches the module of a kernel, not this one: after a change here, touch ``vector.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -22,12 +22,10 @@ from numba.extending import models, register_model
 from numpy.typing import NDArray
 
 from ..simd import Builder, Value, intrinsic
+from .kernel import LANES
 
-LANES: Final = 16
 _NUMBER, _WORD = ir.DoubleType(), ir.IntType(64)
 _ROW = ir.VectorType(_NUMBER, LANES)
-_BYTES: Final = 64
-"""Of a cache line: a row that begins elsewhere than a line costs one access more."""
 
 
 class _Row(types.Type):
@@ -42,13 +40,6 @@ class _RowModel(models.PrimitiveModel):
 
 
 _row = _Row()
-
-
-def table(count: int) -> NDArray[np.float64]:
-    """Return ``count`` rows of zeros, each beginning with a cache line."""
-    words = np.zeros(count * LANES + _BYTES // 8)
-    skipped = -words.ctypes.data % _BYTES // 8
-    return words[skipped : skipped + count * LANES].reshape(count, LANES)
 
 
 def _or_plain(plain: Callable[..., Any]) -> Callable[[Any], Any]:

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.skipif(machine_code._key("benchmarks.pi.kernel") is Non
 SOURCE = Path(machine_code.__file__).parents[2]
 ALL = """
 import sys
+from benchmarks.bc import check
+from benchmarks.bc.command import Generated, sequential
 from benchmarks.nqueens import kernel as queens
 from benchmarks.pi.bag import count_span
 from benchmarks.synthetic.work import load_kernel
@@ -35,6 +37,7 @@ print(problems.run_kernel(Tree(9)), problems.run_kernel(problems.SAMPLES["T3"]),
 print(queens.run_kernel(9), queens.NAME, count_span(0, 50000, 7), work.spin(3, 1000))
 lengths = np.arange(1 << 10, dtype=np.uint64)
 print(*(int(number) for number in work.spin_range(0, 500, 3, lengths)))
+print(sequential(Generated(7, 2)).totals.tolist(), check.inner_vertices(Generated(7, 2).graph()))
 print("numba" in sys.modules)
 """
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial, reduce
-from itertools import repeat
-from typing import Any, TypeVar
+from itertools import count, repeat
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,9 +18,9 @@ from apgas.arrays import layout as layouts
 from apgas.arrays.block import Block, Held, Rows, read_only
 from apgas.arrays.layout import Form, Layout
 from apgas.arrays.spread import HeldRef, Ranges, by_route, ranges_of, spread_of_program
-from apgas.errors import UsageError
-from apgas.runtime.api import async_at, finish
-from apgas.runtime.context import Future
+from apgas.errors import ApgasError, UsageError
+from apgas.runtime.api import async_at, finish, here, immediate
+from apgas.runtime.driver import PlaceState, required_driver
 from apgas.runtime.refs import PlaceLocal
 from apgas.runtime.serialization import dumps, like, loads
 
@@ -378,17 +381,38 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
     layout = spread_of_program().layout(_common_form(args))
     owners = list(ranges_of(layout))
     sent = [_travelling(arg) for arg in args]
-    with finish():
-        for arg, operand in zip(args, sent, strict=True):
-            if isinstance(arg, Halo):
-                _exchange(operand, layouts.halo(layout, arg.width))
-            elif isinstance(arg, Whole):
-                _exchange(operand, layouts.everywhere(arg.array.layout, owners))
-    futures: dict[int, Future[tuple[list[T], float]]] = {}
-    with finish():
-        for place in owners:
-            futures[place] = async_at(place, _run, fn, sent)
-    ended = {place: future.result() for place, future in futures.items()}
+    sends: dict[int, list[tuple[int, dict[int, Ranges]]]] = {place: [] for place in owners}
+    awaited = dict.fromkeys(owners, 0)
+    for number, arg in enumerate(args):
+        if isinstance(arg, Whole):
+            _bring_everywhere(sent[number], arg.array.layout, owners)
+        elif isinstance(arg, Halo):
+            for source, targets in by_route(layouts.halo(layout, arg.width)).items():
+                sends[source].append((number, targets))
+                for target in targets:
+                    awaited[target] += 1
+    meetings = _meetings.get()
+    operation = next(meetings.numbers)
+    own = here().id
+    at_once: dict[int, tuple[list[T], float] | None] = {}
+    try:
+        with finish():
+            futures = {
+                place: async_at(place, _begin, operation, fn, sent, sends[place], awaited[place])
+                for place in owners
+                if place != own
+            }
+            required_driver().transport.flush()  # others begin while we do
+            if own in sends:
+                at_once[own] = _begin(operation, fn, sent, sends[own], awaited[own])
+    except BaseException:
+        for place in {own, *owners}:
+            with suppress(ApgasError):
+                immediate(place, _forget, operation)
+        raise
+    at_once |= {place: future.result() for place, future in futures.items()}
+    late: dict[int, tuple[list[T], float]] = meetings.ended.pop(operation, {})
+    ended = {place: found or late[place] for place, found in at_once.items()}
     spread_of_program().work.add((place, worked_s) for place, (_, worked_s) in ended.items())
     results = {place: iter(values) for place, (values, _) in ended.items()}
     return [next(results[place]) for place, _, _ in layout.blocks()]
@@ -473,13 +497,99 @@ def _run(fn: Callable[..., T], args: list[Any]) -> tuple[list[T], float]:
     return values, time.perf_counter() - began_s
 
 
-def _exchange(operand: _Blocks | _Everything, moves: Iterable[layouts.Move]) -> None:
-    """Bring every place the rows that it needs."""
-    for source, sends in by_route(moves).items():
-        async_at(source, _send, operand, sends)
+class _Meetings:
+    """(each place) Operations that run on the blocks of this place as soon as the rows of other places have come.
+
+    None waits for the rows: whichever activity comes last runs the operation. So what fails, or dies, holds up nothing
+    but the operation, and its ``finish`` ends as any other.
+
+    Attributes:
+        numbers: (place 0) Those of the next operations.
+        ended: (place 0) What operations have returned on places where they did not run in the activity of ``_begin``.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = count()
+        self.ended: dict[int, dict[int, tuple[list[Any], float]]] = {}
+        self._open: dict[int, tuple[int, _Run | None]] = {}
+        self._over: deque[int] = deque(maxlen=_OVER)
+        self._lock = threading.Lock()
+
+    def come(self, operation: int, awaited: int, run: _Run | None = None) -> _Run | None:
+        """So much more is awaited: -1 if rows have come. Returns what is to be run now, if this was all."""
+        with self._lock:
+            if operation in self._over:
+                return None
+            before, given = self._open.pop(operation, (0, None))
+            awaited, run = before + awaited, run or given
+            if run is not None and not awaited:
+                return run
+            self._open[operation] = awaited, run
+            return None
+
+    def note(self, operation: int, place: int, ended: tuple[list[Any], float]) -> None:
+        """(place 0) Note what an operation has returned on a place."""
+        with self._lock:
+            if operation not in self._over:
+                self.ended.setdefault(operation, {})[place] = ended
+
+    def forget(self, operation: int) -> None:
+        """It has failed: what is still to come of it is not waited for, and keeps no arrays."""
+        with self._lock:
+            self._over.append(operation)
+            self._open.pop(operation, None)
+            self.ended.pop(operation, None)
 
 
-def _send(operand: _Blocks | _Everything, sends: dict[int, Ranges]) -> None:
+_Run: TypeAlias = Callable[[], tuple[list[Any], float]]
+_OVER: Final = 100
+"""How many operations that have failed are remembered."""
+_meetings: Final = PlaceState(_Meetings)
+
+
+def _begin(
+    operation: int, fn: Callable[..., T], args: list[Any], sends: Sequence[tuple[int, dict[int, Ranges]]], awaited: int
+) -> tuple[list[T], float] | None:
+    """Send others the rows that they need, and run ``fn`` if all that this place needs have come.
+
+    They are copied, for ``fn`` may write to them while they are under way.
+    """
+    for number, targets in sends:
+        for target, ranges in targets.items():
+            rows = [(first, rows.copy()) for first, rows in args[number].held.get().parts(ranges)]
+            async_at(target, _meet, operation, args[number], rows)
+    required_driver().transport.flush()  # else they would leave after ``fn``
+    run = _meetings.get().come(operation, awaited, partial(_run, fn, args))
+    return None if run is None else run()
+
+
+def _meet(operation: int, operand: _Blocks, parts: list[tuple[int, Rows]]) -> None:
+    """Keep rows that have come; if these were the last, run the operation."""
+    _take(operand, parts)
+    if (run := _meetings.get().come(operation, -1)) is None:
+        return
+    if (place := here().id) == 0:
+        _note_end(operation, place, run())
+    else:
+        async_at(0, _note_end, operation, place, run())
+
+
+def _note_end(operation: int, place: int, ended: tuple[list[Any], float]) -> None:
+    _meetings.get().note(operation, place, ended)
+
+
+def _forget(operation: int) -> None:
+    _meetings.get().forget(operation)
+
+
+def _bring_everywhere(operand: _Everything, layout: Layout, places: Sequence[int]) -> None:
+    """Bring every place all rows."""
+    with finish():
+        for source, sends in by_route(layouts.everywhere(layout, places)).items():
+            async_at(source, _send, operand, sends)
+
+
+def _send(operand: _Everything, sends: dict[int, Ranges]) -> None:
     held = operand.held.get()
     for target, parts in sends.items():
         async_at(target, _take, operand, held.parts(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, reduce
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from apgas.arrays import layout as layouts
-from apgas.arrays.block import Block, Held, Rows, read_only
+from apgas.arrays.block import Block, Held, Range, Rows, read_only
 from apgas.arrays.layout import Form, Layout
 from apgas.arrays.spread import HeldRef, Ranges, by_route, ranges_of, spread_of_program
 from apgas.errors import ApgasError, UsageError
@@ -382,15 +382,16 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
     owners = list(ranges_of(layout))
     sent = [_travelling(arg) for arg in args]
     sends: dict[int, list[tuple[int, dict[int, Ranges]]]] = {place: [] for place in owners}
-    awaited = dict.fromkeys(owners, 0)
+    awaited: Counter[int] = Counter()
     for number, arg in enumerate(args):
-        if isinstance(arg, Whole):
-            _bring_everywhere(sent[number], arg.array.layout, owners)
-        elif isinstance(arg, Halo):
-            for source, targets in by_route(layouts.halo(layout, arg.width)).items():
-                sends[source].append((number, targets))
-                for target in targets:
-                    awaited[target] += 1
+        moves: Iterable[layouts.Move] = ()
+        if isinstance(arg, Halo):
+            moves = layouts.halo(layout, arg.width)
+        elif isinstance(arg, Whole):
+            moves = layouts.everywhere(arg.array.layout, owners)
+        for source, targets in by_route(moves).items():
+            sends.setdefault(source, []).append((number, targets))
+            awaited.update(iter(targets))
     meetings = _meetings.get()
     operation = next(meetings.numbers)
     own = here().id
@@ -399,14 +400,14 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
         with finish():
             futures = {
                 place: async_at(place, _begin, operation, fn, sent, sends[place], awaited[place])
-                for place in owners
+                for place in sends
                 if place != own
             }
             required_driver().transport.flush()  # others begin while we do
             if own in sends:
                 at_once[own] = _begin(operation, fn, sent, sends[own], awaited[own])
     except BaseException:
-        for place in {own, *owners}:
+        for place in {own, *sends}:
             with suppress(ApgasError):
                 immediate(place, _forget, operation)
         raise
@@ -555,15 +556,17 @@ def _begin(
     They are copied, for ``fn`` may write to them while they are under way.
     """
     for number, targets in sends:
+        copies: dict[tuple[Range, ...], list[tuple[int, Rows]]] = {}
         for target, ranges in targets.items():
-            rows = [(first, rows.copy()) for first, rows in args[number].held.get().parts(ranges)]
-            async_at(target, _meet, operation, args[number], rows)
+            if (same := tuple(ranges)) not in copies:
+                copies[same] = [(first, rows.copy()) for first, rows in args[number].held.get().parts(ranges)]
+            async_at(target, _meet, operation, args[number], copies[same])
     required_driver().transport.flush()  # else they would leave after ``fn``
     run = _meetings.get().come(operation, awaited, partial(_run, fn, args))
     return None if run is None else run()
 
 
-def _meet(operation: int, operand: _Blocks, parts: list[tuple[int, Rows]]) -> None:
+def _meet(operation: int, operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:
     """Keep rows that have come; if these were the last, run the operation."""
     _take(operand, parts)
     if (run := _meetings.get().come(operation, -1)) is None:
@@ -580,19 +583,6 @@ def _note_end(operation: int, place: int, ended: tuple[list[Any], float]) -> Non
 
 def _forget(operation: int) -> None:
     _meetings.get().forget(operation)
-
-
-def _bring_everywhere(operand: _Everything, layout: Layout, places: Sequence[int]) -> None:
-    """Bring every place all rows."""
-    with finish():
-        for source, sends in by_route(layouts.everywhere(layout, places)).items():
-            async_at(source, _send, operand, sends)
-
-
-def _send(operand: _Everything, sends: dict[int, Ranges]) -> None:
-    held = operand.held.get()
-    for target, parts in sends.items():
-        async_at(target, _take, operand, held.parts(parts))
 
 
 def _take(operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:

@@ -22,7 +22,8 @@ from apgas.errors import ApgasError, UsageError
 from apgas.runtime.api import async_at, finish, here, immediate
 from apgas.runtime.driver import PlaceState, required_driver
 from apgas.runtime.refs import PlaceLocal
-from apgas.runtime.serialization import dumps, like, loads
+from apgas.runtime.serialization import dumps, like, loads, name_of
+from apgas.runtime.trace import span
 
 T = TypeVar("T")
 
@@ -494,7 +495,8 @@ def _run(fn: Callable[..., T], args: list[Any]) -> tuple[list[T], float]:
             arg.prepare()
     columns = [arg.each() if isinstance(arg, _Blocks | _Everything) else repeat(arg) for arg in args]
     began_s = time.perf_counter()
-    values = [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
+    with span(name_of(fn), "blocks"):
+        values = [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
     return values, time.perf_counter() - began_s
 
 
@@ -513,7 +515,7 @@ class _Meetings:
         self.numbers = count()
         self.ended: dict[int, dict[int, tuple[list[Any], float]]] = {}
         self._open: dict[int, tuple[int, _Run | None]] = {}
-        self._over: deque[int] = deque(maxlen=_OVER)
+        self._over: deque[int] = deque(maxlen=100)  # those that have failed last
         self._lock = threading.Lock()
 
     def come(self, operation: int, awaited: int, run: _Run | None = None) -> _Run | None:
@@ -543,8 +545,6 @@ class _Meetings:
 
 
 _Run: TypeAlias = Callable[[], tuple[list[Any], float]]
-_OVER: Final = 100
-"""How many operations that have failed are remembered."""
 _meetings: Final = PlaceState(_Meetings)
 
 

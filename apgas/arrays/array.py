@@ -396,7 +396,7 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
     meetings = _meetings.get()
     operation = next(meetings.numbers)
     own = here().id
-    at_once: dict[int, tuple[list[T], float] | None] = {}
+    replies: dict[int, tuple[list[T] | None, float]] = {}
     try:
         with finish():
             futures = {
@@ -406,17 +406,19 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
             }
             required_driver().transport.flush()  # others begin while we do
             if own in sends:
-                at_once[own] = _begin(operation, fn, sent, sends[own], awaited[own])
+                replies[own] = _begin(operation, fn, sent, sends[own], awaited[own])
     except BaseException:
         for place in {own, *sends}:
             with suppress(ApgasError):
                 immediate(place, _forget, operation)
         raise
-    at_once |= {place: future.result() for place, future in futures.items()}
-    late: dict[int, tuple[list[T], float]] = meetings.ended.pop(operation, {})
-    ended = {place: found or late[place] for place, found in at_once.items()}
-    spread_of_program().work.add((place, worked_s) for place, (_, worked_s) in ended.items())
-    results = {place: iter(values) for place, (values, _) in ended.items()}
+    replies |= {place: future.result() for place, future in futures.items()}
+    late: dict[int, list[Any]] = meetings.ended.pop(operation, {})
+    spread_of_program().work.add((place, worked_s) for place, (_, worked_s) in replies.items())
+    found: dict[int, Iterable[Any]] = {
+        place: late.get(place, repeat(None)) if values is None else values for place, (values, _) in replies.items()
+    }
+    results = {place: iter(values) for place, values in found.items()}
     return [next(results[place]) for place, _, _ in layout.blocks()]
 
 
@@ -488,8 +490,8 @@ def _travelling(arg: Any) -> Any:
     return _Blocks(arg) if isinstance(arg, BlockArray) else arg
 
 
-def _run(fn: Callable[..., T], args: list[Any]) -> tuple[list[T], float]:
-    """Run ``fn`` on the blocks of this place; returns what it returned, and the seconds that it took."""
+def _run(fn: Callable[..., T], args: list[Any]) -> list[T]:
+    """Run ``fn`` on the blocks of this place; returns what it returned."""
     for arg in args:
         if isinstance(arg, _Blocks | _Everything):
             arg.prepare()
@@ -497,7 +499,8 @@ def _run(fn: Callable[..., T], args: list[Any]) -> tuple[list[T], float]:
     began_s = time.perf_counter()
     with span(name_of(fn), "blocks"):
         values = [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
-    return values, time.perf_counter() - began_s
+    _meetings.get().worked(time.perf_counter() - began_s)
+    return values
 
 
 class _Meetings:
@@ -508,13 +511,15 @@ class _Meetings:
 
     Attributes:
         numbers: (place 0) Those of the next operations.
-        ended: (place 0) What operations have returned on places where they did not run in the activity of ``_begin``.
+        ended: (place 0) What operations have returned on places where they did not run in the activity of ``_begin``,
+            but for those where that was None for each block: the steps of a loop do not wait for a message about that.
     """
 
     def __init__(self) -> None:
         self.numbers = count()
-        self.ended: dict[int, dict[int, tuple[list[Any], float]]] = {}
+        self.ended: dict[int, dict[int, list[Any]]] = {}
         self._open: dict[int, tuple[int, _Run | None]] = {}
+        self._worked_s = 0.0
         self._over: deque[int] = deque(maxlen=100)  # those that have failed last
         self._lock = threading.Lock()
 
@@ -530,11 +535,18 @@ class _Meetings:
             self._open[operation] = awaited, run
             return None
 
-    def note(self, operation: int, place: int, ended: tuple[list[Any], float]) -> None:
+    def note(self, operation: int, place: int, values: list[Any]) -> None:
         """(place 0) Note what an operation has returned on a place."""
         with self._lock:
             if operation not in self._over:
-                self.ended.setdefault(operation, {})[place] = ended
+                self.ended.setdefault(operation, {})[place] = values
+
+    def worked(self, seconds: float | None = None) -> float:
+        """A function has worked for so long; without a number: returns for how long all have since the last time."""
+        with self._lock:
+            worked_s = self._worked_s
+            self._worked_s = 0.0 if seconds is None else worked_s + seconds
+            return worked_s
 
     def forget(self, operation: int) -> None:
         """It has failed: what is still to come of it is not waited for, and keeps no arrays."""
@@ -544,16 +556,17 @@ class _Meetings:
             self.ended.pop(operation, None)
 
 
-_Run: TypeAlias = Callable[[], tuple[list[Any], float]]
+_Run: TypeAlias = Callable[[], list[Any]]
 _meetings: Final = PlaceState(_Meetings)
 
 
 def _begin(
     operation: int, fn: Callable[..., T], args: list[Any], sends: Sequence[tuple[int, dict[int, Ranges]]], awaited: int
-) -> tuple[list[T], float] | None:
+) -> tuple[list[T] | None, float]:
     """Send others the rows that they need, and run ``fn`` if all that this place needs have come.
 
-    They are copied, for ``fn`` may write to them while they are under way.
+    Returns what ``fn`` returned, None if it did not run, and for how long functions have worked here since the last
+    operation began. Rows are copied, for ``fn`` may write to them while they are under way.
     """
     for number, targets in sends:
         copies: dict[tuple[Range, ...], list[tuple[int, Rows]]] = {}
@@ -563,22 +576,23 @@ def _begin(
             async_at(target, _meet, operation, args[number], copies[same])
     required_driver().transport.flush()  # else they would leave after ``fn``
     run = _meetings.get().come(operation, awaited, partial(_run, fn, args))
-    return None if run is None else run()
+    return None if run is None else run(), _meetings.get().worked()
 
 
 def _meet(operation: int, operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:
     """Keep rows that have come; if these were the last, run the operation."""
     _take(operand, parts)
-    if (run := _meetings.get().come(operation, -1)) is None:
-        return
-    if (place := here().id) == 0:
-        _note_end(operation, place, run())
-    else:
-        async_at(0, _note_end, operation, place, run())
+    run = _meetings.get().come(operation, -1)
+    values = [] if run is None else run()
+    if any(value is not None for value in values):
+        if (place := here().id) == 0:
+            _note(operation, place, values)
+        else:
+            async_at(0, _note, operation, place, values)
 
 
-def _note_end(operation: int, place: int, ended: tuple[list[Any], float]) -> None:
-    _meetings.get().note(operation, place, ended)
+def _note(operation: int, place: int, values: list[Any]) -> None:
+    _meetings.get().note(operation, place, values)
 
 
 def _forget(operation: int) -> None:

@@ -98,8 +98,8 @@ class Pace(NamedTuple):
 
 
 AT_ONCE: Final = Pace(portion_bytes=8 << 20, under_way=2, rest=0.0)
-_IN_BACKGROUND: Final = Pace(portion_bytes=1 << 20, under_way=1, rest=9.0)
-"""What steps send waits behind one portion at most, and nine tenths of a place's time are theirs."""
+_IN_BACKGROUND: Final = Pace(portion_bytes=1 << 20, under_way=1, rest=15.0)
+"""What steps send waits behind one portion at most, and fifteen sixteenths of a place's time are theirs."""
 
 
 class _RowsLostError(ApgasError):

@@ -565,8 +565,8 @@ def _begin(
 ) -> tuple[list[T] | None, float]:
     """Send others the rows that they need, and run ``fn`` if all that this place needs have come.
 
-    Returns what ``fn`` returned, None if it did not run, and for how long functions have worked here since the last
-    operation began. Rows are copied, for ``fn`` may write to them while they are under way.
+    Returns what ``fn`` returned, None if it did not run, and for how long functions have worked here in operations
+    before this one. Rows are copied, for ``fn`` may write to them while they are under way.
     """
     for number, targets in sends:
         copies: dict[tuple[Range, ...], list[tuple[int, Rows]]] = {}
@@ -575,8 +575,9 @@ def _begin(
                 copies[same] = [(first, rows.copy()) for first, rows in args[number].held.get().parts(ranges)]
             async_at(target, _meet, operation, args[number], copies[same])
     required_driver().transport.flush()  # else they would leave after ``fn``
+    worked_s = _meetings.get().worked()
     run = _meetings.get().come(operation, awaited, partial(_run, fn, args))
-    return None if run is None else run(), _meetings.get().worked()
+    return None if run is None else run(), worked_s
 
 
 def _meet(operation: int, operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:

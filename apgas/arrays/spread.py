@@ -137,19 +137,21 @@ class Work:
     """How long the places have worked on their blocks, and until when; the rest of the time they have waited.
 
     Attributes:
-        until_s: When the last operation ended, by ``time.monotonic``, and the seconds of each place, by id, until then.
+        until_s: When the operation before the last one ended, by ``time.monotonic``, and the seconds of each place, by
+            id, until then.
     """
 
     def __init__(self) -> None:
         self.until_s: tuple[float, dict[int, float]] = (time.monotonic(), {})
         self._measured_s = self.until_s
+        self._ended_s = self.until_s[0]
 
-    def add(self, operation: Iterable[tuple[int, float]]) -> None:
-        """An operation has ended: per place, for how many seconds it worked. One at a time counts."""
+    def add(self, before: Iterable[tuple[int, float]]) -> None:
+        """An operation has ended: per place, for how many seconds it worked in those before it, since the last news."""
         worked_s = self.until_s[1].copy()
-        for place, seconds in operation:
+        for place, seconds in before:
             worked_s[place] = worked_s.get(place, 0.0) + seconds
-        self.until_s = (time.monotonic(), worked_s)
+        self.until_s, self._ended_s = (self._ended_s, worked_s), time.monotonic()
 
     def measure(self) -> Measured | None:
         """What part of their time the nodes have worked since the last call; None: no operation has ended since."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import apgas
 import glb
 from apgas import arrays
-from apgas.arrays.spread import Work
+from apgas.arrays.spread import Work, spread_of_program
 from apgas.malleability.sizing import Controller, Measured, Sizing
 from apgas.runtime.program import program
 from apgas.testing.handlers import ReleaseNewest
@@ -294,12 +294,32 @@ def test_nodes_are_busy_for_as_long_as_functions_work_on_their_blocks(apgas_job:
         work = Work()
         assert work.measure() is None, "no operation has ended"
         work.until_s = work._measured_s = (10.0, {0: 5.0})
+        work._ended_s = 12.0
         work.add([(0, 1.0), (1, 0.5)])
-        work.until_s = (12.0, work.until_s[1])
         assert work.measure() == apgas.Measured(12.0, 2.0, [0.5, 0.25], ready=False), "place 1 has just joined"
+        work._ended_s = 13.0
         work.add([(0, 9.0), (1, 0.0)])
-        work.until_s = (13.0, work.until_s[1])
         assert work.measure() == apgas.Measured(13.0, 1.0, [1.0, 0.0], ready=True)
+
+    apgas_job(main, places=2).run()
+
+
+def awake(_: arrays.Block) -> None:
+    pass
+
+
+def test_work_counts_in_the_time_in_which_it_was_done(apgas_job: MakeJob) -> None:
+    """It counted in the operation after it: a long one was idle, and a short one after that more than busy."""
+
+    def main() -> None:
+        numbers, work = arrays.zeros(64), spread_of_program().work
+        looks = []
+        for _ in range(5):
+            for fn in (asleep, awake):
+                arrays.map_blocks(fn, numbers)
+                looks.append(work.measure())
+        busy_s = sum(each.efficiency * each.seconds for each in looks if each is not None)
+        assert busy_s > 0.8 * 5 * 0.01
 
     apgas_job(main, places=2).run()
 

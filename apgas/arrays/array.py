@@ -393,9 +393,7 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
         for source, targets in by_route(moves).items():
             sends.setdefault(source, []).append((number, targets))
             awaited.update(iter(targets))
-    meetings = _meetings.get()
-    operation = next(meetings.numbers)
-    own = here().id
+    operation, own = next(_meetings.get().numbers), here().id
     replies: dict[int, tuple[list[T] | None, float]] = {}
     try:
         with finish():
@@ -413,7 +411,7 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
                 immediate(place, _forget, operation)
         raise
     replies |= {place: future.result() for place, future in futures.items()}
-    late: dict[int, list[Any]] = meetings.ended.pop(operation, {})
+    late: dict[int, list[Any]] = _meetings.get().ended.pop(operation, {})
     spread_of_program().work.add((place, worked_s) for place, (_, worked_s) in replies.items())
     found: dict[int, Iterable[Any]] = {
         place: late.get(place, repeat(None)) if values is None else values for place, (values, _) in replies.items()

@@ -199,11 +199,6 @@ def _end_with_mpiexec() -> None:
         environment.end_with_parent()
 
 
-def under_openmpi() -> bool:
-    """Whether Open MPI started this process."""
-    return environment.launched_by(os.environ).kind == "openmpi"
-
-
 def all_listening(everyone: Iterable[joining.PlaceReport | str]) -> tuple[PlaceInfo, ...]:
     """Number all from 0.
 
@@ -371,10 +366,7 @@ def handle_signals(handler: _Handler) -> Callable[[], None]:
 
 
 def _leave_signals_to_place_0() -> None:
-    """Ignore Ctrl-C and TERM, which reach every process of the job: place 0 alone decides what they mean.
-
-    It does so as soon as all have met, which may be before this place has begun.
-    """
+    """Ignore Ctrl-C and TERM, which reach every process: place 0 alone decides, maybe before this place has begun."""
     handle_signals(lambda *_: None)  # programs that activities start would inherit SIG_IGN, and could not be ended
 
 
@@ -468,7 +460,7 @@ def leave(code: int = 0) -> NoReturn:
     ends without (``os._exit`` or ``exec`` after ``MPI_Finalize``). What Python would do first (threads, exit functions)
     is done here.
     """
-    if code and under_openmpi():
+    if code and environment.launched_by(os.environ).kind == "openmpi":
         # place 0 is lost, and its mpiexec returns the code of the process that ends first: that of place 0 says more
         time.sleep(environment.CODE_S)
     import ctypes

@@ -112,7 +112,8 @@ def spawn_places(
             raise
     if environment.kind() is environment.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
-        process.dependents.add(here, environment.CODE_S if process.under_openmpi() else 0.0)
+        by_mpiexec = environment.launched_by(os.environ).kind == "openmpi"
+        process.dependents.add(here, environment.CODE_S if by_mpiexec else 0.0)
     note("join")
     return added
 

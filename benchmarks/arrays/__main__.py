@@ -43,7 +43,7 @@ def _grid(side: int, steps: int) -> dict[str, int]:
 
 
 PROBLEMS: Final = {
-    "jacobi": Problem("Jacobi", {"HEIGHT": 3000, "WIDTH": 3000, "STEPS": 150}, {"HEIGHT": 60, "WIDTH": 60, "STEPS": 20}),
+    "jacobi": Problem("Jacobi", {"HEIGHT": 3000, "WIDTH": 3000, "STEPS": 150}, {"HEIGHT": 60, "WIDTH": 60, "STEPS": 9}),
     "conjugate_gradient": Problem("conjugate gradient", _grid(64, 30), _grid(12, 20)),
     "k_means": Problem("k-means", {"POINTS": 500_000, "STEPS": 20}, {"POINTS": 1000, "STEPS": 20}),
     "n_body": Problem("N-body", {"BODIES": 2000, "STEPS": 20}, {"BODIES": 60, "STEPS": 20}),

@@ -89,7 +89,7 @@ class Pace(NamedTuple):
     Attributes:
         portion_bytes: So much of them at a time, so that memory is used again that other places have let go of.
         under_way: How many portions have been sent, at most, and not come.
-        rest: How long a place rests after a portion, as a multiple of the time that it took.
+        rest: How long a place rests after a portion, as a multiple of the time that it took; at most 0.1 s.
     """
 
     portion_bytes: int
@@ -496,8 +496,8 @@ def _send_rows(errands: list[Errand], move: int, version: int, pace: Pace) -> No
                     under_way.append(async_at(target, _take_rows, held, move, rows))
                 if len(under_way) >= pace.under_way:
                     under_way.popleft().result()
-                if pace.rest:  # a sleep of no time gives the core away, too
-                    time.sleep(pace.rest * (time.monotonic() - began_s))
+                if pace.rest:  # a sleep of no time gives the core away, too; what took long has waited for a step
+                    time.sleep(min(0.1, pace.rest * (time.monotonic() - began_s)))
 
 
 def _take_rows(held: HeldRef, move: int, parts: list[tuple[int, Rows]]) -> None:

@@ -291,17 +291,24 @@ class LaunchedJob:
         """Nothing is known any more of a host, and its processes run no more, or are about to be killed there."""
         effects: list[Effect] = []
         why = f"no process can start on host {node}: {reason}"
+        there = [member for member in self._running.values() if member.process.node == node]
+        lost = [member.process.number for member in there if node not in member.world.awaited]
+        again: list[Effect] = []
         for world in [world for world in self._worlds.values() if world.awaited and node in world.nodes]:
-            if node in world.awaited:
-                effects += self.not_started(world.number, node, why, now_s)
-            else:
+            if node not in world.awaited:
                 effects += self._fail(world, why, now_s)
-        lost = [number for number, member in self._running.items() if member.process.node == node]
+            elif lost and self._resilient and not world.failed and world.asked_by in self._running.keys() - {*lost}:
+                # it was asked for just before the loss was known here, as by a program that has noticed it earlier
+                processes = tuple(member.process for member in there if member.world is world)
+                again.append(Start(node, world.number, self._store_name(world.number), processes))
+            else:
+                effects += self.not_started(world.number, node, why, now_s)
         before = self.code
         for number in lost:
             self._running[number].explained = True
             effects += self.ended(number, -signal.SIGKILL, now_s)
         self._leave_out(node)
+        effects += again if self.code is None and self._again is None else ()
         if not self.running and self.code is None:
             self.code = self._final_code()
         if not lost or before is not None:

@@ -24,8 +24,8 @@ it is a straight line or bends upwards in ``n``: ``f (n - 1)`` for a serial shar
 **What keeps it calm.** All of these are numbers of ``Sizing`` or below:
 
 - *Windows.* What is measured counts in windows of ``window_s``, and the first one is left out, also after each change
-  of the size: newcomers still load, and work still spreads. A shrink by a quarter, or a grow by half, is
-  wanted after two windows in a row, of which the more cautious one counts; a smaller change after eight, by their mean.
+  of the size: newcomers still load, and work still spreads. A shrink by a quarter, or a grow by half, is wanted after
+  two windows in a row, of which the more cautious one counts; a smaller change after eight, by their mean.
 - *A dead band.* Above ``t (1 - band)`` the efficiency is not too low. It is high enough for more nodes only if a
   quarter more would still reach the target.
 - *Payback.* A grow has to be worth its price: the run must be expected to go on for ``payback`` times what a grow

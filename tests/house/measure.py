@@ -61,7 +61,7 @@ DESCRIPTIONS_BY_OTHER_NAMES = ("SimRecord",)
 ADDED = {
     "apgas.futures, an executor that grows and shrinks": (8, 2_100),
     "apgas.futures.progress, how far a map of it is": (1, 155),
-    "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_055),
+    "apgas.launch, in place of hydra, with agents on other hosts and places without MPI": (6, 2_062),
     "apgas.runtime.children, places of plain Python without MPI": (1, 250),
     "apgas.runtime.forkserver, places that are forks": (1, 625),
     "apgas.arrays, arrays whose rows follow the places, constant ones while steps go on": (6, 1_813),

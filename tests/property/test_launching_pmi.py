@@ -281,6 +281,21 @@ def test_a_spawn_that_fails_is_an_error_of_the_caller_only() -> None:
     assert job.code == 0
 
 
+def test_what_is_asked_for_before_a_loss_is_known_begins_on_the_host_anew() -> None:
+    """The order was aborted: the program notices a lost host earlier than the launcher, and asks for it again."""
+    job = LaunchedJob("job", resilient=True)
+    for start in job.begin(("x",), ["a", "b"]):
+        assert isinstance(start, Start)
+        job.started(start.world, start.node)
+    (asked,) = job.received(0, spawn_request([(["x"], 2, "b")], "p"), 0.0)
+    effects = job.host_lost("b", "gone", 1.0)
+    assert asked in effects
+    assert not answers(effects)
+    assert answers(job.host_lost("b", "gone again", 2.0)) == [(0, "cmd=spawn_result rc=1 msg=not_started\n")]
+    assert job.code is None
+    assert job.nodes == {"a"}
+
+
 def test_names_are_published_and_withdrawn() -> None:
     job = begun(1)
     stream = b"cmd=lookup_name service=s\ncmd=publish_name service=s port=p\ncmd=lookup_name service=s\n"
@@ -376,8 +391,9 @@ class Hosts:
         gone = {number for number, where in self.running.items() if where == node}
         self.running = {number: where for number, where in self.running.items() if where != node}
         self.to_do.pop(node, None)
-        self.carry_out(self.job.host_lost(node, "silence", self.now_s))
-        assert node not in self.job.nodes
+        effects = self.job.host_lost(node, "silence", self.now_s)
+        assert (node in self.job.nodes) == any(isinstance(effect, Start) for effect in effects)
+        self.carry_out(effects)
         return gone
 
 

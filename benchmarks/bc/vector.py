@@ -38,7 +38,7 @@ from .rows import add, choose, divide, fill, load, multiply, rolled, rounded_sum
 PUSH_COST: Final = 2
 """What an edge costs that pushes, in edges that pull: it reads a row and writes it."""
 _FULL: Final = np.uint16(2**LANES - 1)
-_GROUP_BITS: Final = np.uint64(6)
+_GROUP_BITS: Final = np.uint64(GROUP.bit_length() - 1)
 _FIRST, _NEXT = np.uint32(0), np.uint32(1)
 _IN_WORD: Final = 4
 """Masks in a word of 64 bits; four vertices that were not reached are passed over at once."""

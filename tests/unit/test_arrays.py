@@ -412,7 +412,7 @@ def add_neighbours(own: arrays.Block, near: arrays.Block) -> None:
 @pytest.mark.parametrize("order", list(itertools.permutations(["begin", "rows", "rows", "rows"]))[::3])
 def test_an_operation_runs_once_and_when_the_last_rows_have_come(order: tuple[str, ...]) -> None:
     meetings = array_module._Meetings()
-    run: Any = lambda: ([], 0.0)  # noqa: E731 - it is compared
+    run = list[Any]
     come = {"begin": lambda: meetings.come(7, 3, run), "rows": lambda: meetings.come(7, -1)}
     assert [come[what]() for what in order] == [None, None, None, run]
     assert meetings.come(8, 0, run) is run, "it needs no rows"

@@ -21,7 +21,7 @@ _PORTIONS: Final = 2
 """Room that two bare processes share, in portions as large as those of a move."""
 _BARE_S: Final = 300.0
 """How long bare processes wait for one another at most."""
-_LOOK_S: Final = 0.002
+_LOOK_S: Final = 0.05
 """Ranks without a command sleep for so long; a receive that blocks would take a core from the other contender."""
 
 

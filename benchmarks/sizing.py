@@ -162,9 +162,9 @@ class Slowed:
         """Number the steps of a loop."""
         return arrays.steps(count, target_efficiency=self._sizing)
 
-    def map_blocks(self, fn: Callable[..., object], *args: object) -> list[object]:
+    def update_blocks(self, fn: Callable[..., object], *args: object) -> None:
         """Run a function of the example, slowly."""
-        return arrays.map_blocks(partial(_slowly, self._name, fn.__name__, self._row_s), *args)
+        arrays.update_blocks(partial(_slowly, self._name, fn.__name__, self._row_s), *args)
 
     def reduce_blocks(self, fn: Callable[..., object], *args: object) -> object:
         """Run a function of the example, slowly, and reduce what it returns."""

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
-from itertools import count, repeat
-from typing import Any, Final, TypeAlias, TypeVar
+from itertools import repeat
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from apgas.arrays import layout as layouts
-from apgas.arrays.block import Block, Held, Range, Rows, read_only
+from apgas.arrays.block import Block, Held, Rows, read_only
 from apgas.arrays.layout import Form, Layout
-from apgas.arrays.spread import HeldRef, Ranges, by_route, ranges_of, spread_of_program
-from apgas.errors import ApgasError, UsageError
-from apgas.runtime.api import async_at, finish, here, immediate
-from apgas.runtime.driver import PlaceState, required_driver
+from apgas.arrays.operations import Operand, Operation, Part, Parts, Ranges, by_value, operations
+from apgas.arrays.spread import HeldRef, by_route, ranges_of, spread_of_program
+from apgas.errors import UsageError
+from apgas.runtime.api import async_at, finish, here
+from apgas.runtime.driver import required_driver
 from apgas.runtime.refs import PlaceLocal
-from apgas.runtime.serialization import dumps, like, loads, name_of
-from apgas.runtime.trace import span
 
 T = TypeVar("T")
 
@@ -79,6 +76,7 @@ class BlockArray:
         It is for reading only where the array is constant, or arrays have copies: what is written to it would be lost
         with a place.
         """
+        self._spread.await_updates()
         rows = self.held.get().local
         return read_only(rows) if self.constant or self._spread.copied else rows.view()
 
@@ -97,6 +95,7 @@ class BlockArray:
             >>> matrix.constant, matrix.local.flags.writeable
             (True, False)
         """
+        self._spread.await_updates()
         if self._spread.copied:
             self._spread.save()  # operations that have written to it must not have to be done again
         self.constant = True
@@ -177,7 +176,7 @@ class BlockArray:
 
     def _read(self, fn: Callable[..., T], *args: Any) -> list[T]:
         """``map_blocks`` with what changes nothing, so that it need not be done again after a loss."""
-        return self._spread.carry_out(partial(_on_blocks, fn, (*args, self)))
+        return self._spread.carry_out(partial(_on_blocks, fn, (*args, self)), in_turn=True)
 
     def __matmul__(self, vector: BlockArray | NDArray[Any]) -> BlockArray:
         """Multiply an array of two dimensions with a vector, of which every place gets all.
@@ -330,11 +329,7 @@ def map_blocks(fn: Callable[..., T], *args: Any) -> list[T]:
         >>> sum(arrays.map_blocks(double, numbers, 2)), float(numbers.sum())
         (10, 90.0)
     """
-    _common_form(args)
-    halos = [arg.array for arg in args if isinstance(arg, Halo)]
-    if len(set(halos)) < len(halos):
-        raise UsageError("map_blocks takes an array with one halo: the widest has the rows of the others")
-    return spread_of_program().carry_out(partial(_on_blocks, fn, args), partial(_frozen, fn, args))
+    return spread_of_program().carry_out(partial(_on_blocks, fn, args), partial(_frozen, fn, args), in_turn=True)
 
 
 def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], Any] = np.add) -> Any:
@@ -371,17 +366,84 @@ def _common_form(args: Iterable[Any]) -> Form:
     forms = {array.form for array in found}
     if len({form.rows for form in forms}) != 1:
         rows = ", ".join(str(len(array)) for array in found) or "none"
-        raise UsageError(f"map_blocks needs arrays with the same number of rows; there are {rows}")
+        raise UsageError(f"an operation needs arrays with the same number of rows; there are {rows}")
     if len(forms) != 1:
         blocks = ", ".join(str(array.block) for array in found)
-        raise UsageError(f"map_blocks needs arrays with blocks of the same kind; there are those of block={blocks}")
+        raise UsageError(f"an operation needs arrays with blocks of the same kind; there are those of block={blocks}")
     return forms.pop()
 
 
+def update_blocks(fn: Callable[..., object], *args: Any) -> None:
+    """(place 0) Run ``fn`` once for each block, as ``map_blocks`` does, and go on meanwhile.
+
+    A place carries its updates out in their order, each as soon as the rows that it needs of others have come. So in a
+    loop of updates places wait for their neighbours only, and not for place 0, which is a few updates ahead, 0.1 s at
+    most. All else that is done with arrays comes after the updates before it, resizes too. Where arrays have copies
+    (``redundancy=1``), this waits for the end, as ``map_blocks`` does.
+
+    Args:
+        fn: As for ``map_blocks``; what it returns is dropped.
+        *args: As for ``map_blocks``.
+
+    Raises:
+        UsageError: As for ``map_blocks``.
+        ExceptionGroup: An update before this one has failed. As with ``async_``, the finish around, at the latest the
+            end of the program, raises that, too.
+
+    Example:
+        >>> from apgas import arrays
+        >>> numbers = arrays.from_function(lambda i: i, 10)
+        >>> def double(block):
+        ...     block.local *= 2
+        >>> for _ in range(3):
+        ...     arrays.update_blocks(double, numbers)
+        >>> float(numbers.sum())
+        360.0
+    """
+    spread = spread_of_program()
+    if spread.copied:
+        map_blocks(fn, *args)
+    else:
+        spread.update(lambda: _started(fn, args, wanted=False)[0])
+
+
 def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
+    operation, layout = _started(fn, args, wanted=True)
+    operation.wait()
+    results: dict[int, Iterator[T]] = {}
+    return [next(results.setdefault(place, iter(operation.values(place)))) for place, _, _ in layout.blocks()]
+
+
+def _started(fn: Callable[..., object], args: Sequence[Any], *, wanted: bool) -> tuple[Operation, Layout]:
+    while isinstance(fn, partial) and not fn.keywords:
+        bound: partial[object] = fn
+        fn, args = bound.func, [*bound.args, *args]  # a function alone need not be sent for each operation
     layout = spread_of_program().layout(_common_form(args))
+    halos = [arg.array for arg in args if isinstance(arg, Halo)]
+    if len(set(halos)) < len(halos):
+        raise UsageError("an operation takes an array with one halo: the widest has the rows of the others")
+    known = required_driver().stable(fn)
+    key = None if known is None else (known, wanted, *map(_kind, args))
+    layouts = (layout, *(arg.array.layout for arg in args if isinstance(arg, Whole)))
+    plan = operations.get().plan(key, layouts, partial(_parts, fn, args, layout, own_copy=not wanted))
+    given = [arg.ends if isinstance(arg, Halo) else None if _is_array(arg) else arg for arg in args]
+    return operations.get().start(plan, given, args, wanted=wanted), layout
+
+
+def _is_array(arg: Any) -> bool:
+    return isinstance(arg, BlockArray | Halo | Whole)
+
+
+def _kind(arg: Any) -> object:
+    """The same for arguments that have the same part in operations, but for what is given anew."""
+    if not _is_array(arg):
+        return None
+    array = arg if isinstance(arg, BlockArray) else arg.array
+    return weakref.ref(array), array.constant, type(arg), arg.width if isinstance(arg, Halo) else 0
+
+
+def _parts(fn: Callable[..., object], args: Sequence[Any], layout: Layout, *, own_copy: bool) -> dict[int, Part]:
     owners = list(ranges_of(layout))
-    sent = [_travelling(arg) for arg in args]
     sends: dict[int, list[tuple[int, dict[int, Ranges]]]] = {place: [] for place in owners}
     awaited: Counter[int] = Counter()
     for number, arg in enumerate(args):
@@ -393,42 +455,21 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
         for source, targets in by_route(moves).items():
             sends.setdefault(source, []).append((number, targets))
             awaited.update(iter(targets))
-    operation, own = next(_meetings.get().numbers), here().id
-    replies: dict[int, tuple[list[T] | None, float]] = {}
-    try:
-        with finish():
-            futures = {
-                place: async_at(place, _begin, operation, fn, sent, sends[place], awaited[place])
-                for place in sends
-                if place != own
-            }
-            required_driver().transport.flush()  # others begin while we do
-            if own in sends:
-                replies[own] = _begin(operation, fn, sent, sends[own], awaited[own])
-    except BaseException:
-        for place in {own, *sends}:
-            with suppress(ApgasError):
-                immediate(place, _forget, operation)
-        raise
-    replies |= {place: future.result() for place, future in futures.items()}
-    late: dict[int, list[Any]] = _meetings.get().ended.pop(operation, {})
-    spread_of_program().work.add((place, worked_s) for place, (_, worked_s) in replies.items())
-    found: dict[int, Iterable[Any]] = {
-        place: late.get(place, repeat(None)) if values is None else values for place, (values, _) in replies.items()
-    }
-    results = {place: iter(values) for place, values in found.items()}
-    return [next(results[place]) for place, _, _ in layout.blocks()]
+    operands = [_operand(arg) for arg in args]
+    # this place runs the function later, when variables may have changed that other places have a copy of
+    own_fn = by_value(fn)() if own_copy else fn
+    own = here().id
+    return {place: Part(own_fn if place == own else fn, operands, sends[place], awaited[place]) for place in sends}
 
 
 def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]:
     """The same call later, whatever becomes of its arguments."""
-    given = [arg if isinstance(arg, BlockArray | Halo | Whole) else None for arg in args]
+    given = [arg if _is_array(arg) else None for arg in args]
     others = [arg if keep is None else None for keep, arg in zip(given, args, strict=True)]
-    payload = dumps((fn, others, [arg.ends for arg in given if isinstance(arg, Halo)]), of_call=True)
-    copied = like(payload, [bytearray(buffer) for buffer in payload])
+    copied = by_value((fn, others, [arg.ends for arg in given if isinstance(arg, Halo)]))
 
     def apply() -> list[Any]:
-        fn, others, ends = loads(copied)
+        fn, others, ends = copied()
         halos = iter(ends)
         again = [Halo(arg.array, arg.width, next(halos)) if isinstance(arg, Halo) else arg for arg in given]
         return _on_blocks(fn, [other if arg is None else arg for arg, other in zip(again, others, strict=True)])
@@ -436,171 +477,80 @@ def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]
     return apply
 
 
-class _Blocks:
-    """The blocks of an array among the arguments, as they travel."""
-
-    def __init__(self, array: BlockArray, width: int = 0, ends: tuple[Any, Any] = (0, 0)) -> None:
-        self.held = array.held
-        self.total = len(array)
-        self.constant = array.constant
-        self.width = width
-        self.ends = ends
-
-    def take(self, first: int, rows: Rows) -> None:
-        """(its place) Keep rows that come from another place."""
-        self.held.get().take_halo(self.width, first, rows)
-
-    def prepare(self) -> None:
-        """(its place) Have the halos ready, before any block is handed out: rows may move in memory for it."""
-        if self.width:
-            self.held.get().reserve(self.width)
-            self.held.get().fill_halo(self.width, self.total, *self.ends)
-
-    def each(self) -> Iterable[Block]:
-        """(its place) What each call gets."""
-        return self.held.get().blocks(self.width, constant=self.constant)
-
-
-class _Everything:
-    """All rows of an array, as they travel."""
+class _Rows:
+    """An array among the arguments, as it travels. It keeps the array alive nowhere."""
 
     def __init__(self, held: HeldRef, total: int) -> None:
-        self.held = held
+        self._ref = weakref.ref(held)
+        self._held = weakref.ref(held.get())
         self.total = total
 
-    def take(self, first: int, rows: Rows) -> None:
-        """(its place) Keep rows that come from another place."""
-        self.held.get().take_whole(self.total, first, rows)
+    def __reduce__(self) -> tuple[type[_Rows], tuple[Any, ...]]:
+        return type(self), (self._ref(), self.total)
 
-    def prepare(self) -> None:
-        """(its place) Nothing needs to be ready."""
+    @property
+    def held(self) -> Held:
+        """What this place holds of it."""
+        held = self._held()
+        assert held is not None, "arrays live as long as operations on them"
+        return held
+
+    def parts(self, ranges: Ranges) -> Parts:
+        """Rows that another place needs."""
+        return self.held.parts(ranges)
+
+
+class _Blocks(_Rows):
+    """Of which the function gets a block at a time."""
+
+    def __init__(self, held: HeldRef, total: int, width: int, constant: bool) -> None:
+        super().__init__(held, total)
+        self.width = width
+        self.constant = constant
+
+    def __reduce__(self) -> tuple[type[_Rows], tuple[Any, ...]]:
+        made, args = super().__reduce__()
+        return made, (*args, self.width, self.constant)
+
+    def take(self, parts: Parts) -> None:
+        """Keep rows of other places."""
+        for first, rows in parts:
+            self.held.take_halo(self.width, first, rows)
+
+    def prepare(self, ends: Any) -> None:
+        """Have the halos ready, with what is beyond the ends."""
+        if self.width:
+            self.held.reserve(self.width)
+            self.held.fill_halo(self.width, self.total, *ends)
+
+    def each(self) -> Iterable[Block]:
+        """What each call gets."""
+        return self.held.blocks(self.width, constant=self.constant)
+
+
+class _Everything(_Rows):
+    """Of which the function gets all rows."""
+
+    def take(self, parts: Parts) -> None:
+        """Keep rows of other places."""
+        for first, rows in parts:
+            self.held.take_whole(self.total, first, rows)
+
+    def prepare(self, given: Any) -> None:
+        """Nothing needs to be ready."""
 
     def each(self) -> Iterable[Rows]:
-        """(its place) What each call gets."""
-        return repeat(self.held.get().whole(self.total))
+        """What each call gets."""
+        return repeat(self.held.whole(self.total))
 
 
-def _travelling(arg: Any) -> Any:
+def _operand(arg: Any) -> Operand | None:
     if isinstance(arg, Whole):
         return _Everything(arg.array.held, len(arg.array))
-    if isinstance(arg, Halo):
-        return _Blocks(arg.array, arg.width, arg.ends)
-    return _Blocks(arg) if isinstance(arg, BlockArray) else arg
-
-
-def _run(fn: Callable[..., T], args: list[Any]) -> list[T]:
-    """Run ``fn`` on the blocks of this place; returns what it returned."""
-    for arg in args:
-        if isinstance(arg, _Blocks | _Everything):
-            arg.prepare()
-    columns = [arg.each() if isinstance(arg, _Blocks | _Everything) else repeat(arg) for arg in args]
-    began_s = time.perf_counter()
-    with span(name_of(fn), "blocks"):
-        values = [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
-    _meetings.get().worked(time.perf_counter() - began_s)
-    return values
-
-
-class _Meetings:
-    """(each place) Operations that run on the blocks of this place as soon as the rows of other places have come.
-
-    None waits for the rows: whichever activity comes last runs the operation. So what fails, or dies, holds up nothing
-    but the operation, and its ``finish`` ends as any other.
-
-    Attributes:
-        numbers: (place 0) Those of the next operations.
-        ended: (place 0) What operations have returned on places where they did not run in the activity of ``_begin``,
-            but for those where that was None for each block: the steps of a loop do not wait for a message about that.
-    """
-
-    def __init__(self) -> None:
-        self.numbers = count()
-        self.ended: dict[int, dict[int, list[Any]]] = {}
-        self._open: dict[int, tuple[int, _Run | None]] = {}
-        self._worked_s = 0.0
-        self._over: deque[int] = deque(maxlen=100)  # those that have failed last
-        self._lock = threading.Lock()
-
-    def come(self, operation: int, awaited: int, run: _Run | None = None) -> _Run | None:
-        """So much more is awaited: -1 if rows have come. Returns what is to be run now, if this was all."""
-        with self._lock:
-            if operation in self._over:
-                return None
-            before, given = self._open.pop(operation, (0, None))
-            awaited, run = before + awaited, run or given
-            if run is not None and not awaited:
-                return run
-            self._open[operation] = awaited, run
-            return None
-
-    def note(self, operation: int, place: int, values: list[Any]) -> None:
-        """(place 0) Note what an operation has returned on a place."""
-        with self._lock:
-            if operation not in self._over:
-                self.ended.setdefault(operation, {})[place] = values
-
-    def worked(self, seconds: float | None = None) -> float:
-        """A function has worked for so long; without a number: returns for how long all have since the last time."""
-        with self._lock:
-            worked_s = self._worked_s
-            self._worked_s = 0.0 if seconds is None else worked_s + seconds
-            return worked_s
-
-    def forget(self, operation: int) -> None:
-        """It has failed: what is still to come of it is not waited for, and keeps no arrays."""
-        with self._lock:
-            self._over.append(operation)
-            self._open.pop(operation, None)
-            self.ended.pop(operation, None)
-
-
-_Run: TypeAlias = Callable[[], list[Any]]
-_meetings: Final = PlaceState(_Meetings)
-
-
-def _begin(
-    operation: int, fn: Callable[..., T], args: list[Any], sends: Sequence[tuple[int, dict[int, Ranges]]], awaited: int
-) -> tuple[list[T] | None, float]:
-    """Send others the rows that they need, and run ``fn`` if all that this place needs have come.
-
-    Returns what ``fn`` returned, None if it did not run, and for how long functions have worked here in operations
-    before this one. Rows are copied, for ``fn`` may write to them while they are under way.
-    """
-    for number, targets in sends:
-        copies: dict[tuple[Range, ...], list[tuple[int, Rows]]] = {}
-        for target, ranges in targets.items():
-            if (same := tuple(ranges)) not in copies:
-                copies[same] = [(first, rows.copy()) for first, rows in args[number].held.get().parts(ranges)]
-            async_at(target, _meet, operation, args[number], copies[same])
-    required_driver().transport.flush()  # else they would leave after ``fn``
-    worked_s = _meetings.get().worked()
-    run = _meetings.get().come(operation, awaited, partial(_run, fn, args))
-    return None if run is None else run(), worked_s
-
-
-def _meet(operation: int, operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:
-    """Keep rows that have come; if these were the last, run the operation."""
-    _take(operand, parts)
-    run = _meetings.get().come(operation, -1)
-    values = [] if run is None else run()
-    if any(value is not None for value in values):
-        if (place := here().id) == 0:
-            _note(operation, place, values)
-        else:
-            async_at(0, _note, operation, place, values)
-
-
-def _note(operation: int, place: int, values: list[Any]) -> None:
-    _meetings.get().note(operation, place, values)
-
-
-def _forget(operation: int) -> None:
-    _meetings.get().forget(operation)
-
-
-def _take(operand: _Blocks | _Everything, parts: list[tuple[int, Rows]]) -> None:
-    for first, rows in parts:
-        operand.take(first, rows)
+    if isinstance(arg, BlockArray | Halo):
+        array, width = (arg.array, arg.width) if isinstance(arg, Halo) else (arg, 0)
+        return _Blocks(array.held, len(array), width, array.constant)
+    return None
 
 
 def _scatter(array: BlockArray, whole: Rows) -> None:

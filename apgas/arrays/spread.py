@@ -10,8 +10,8 @@ is not enough: ``main`` has gone on, it has swapped arrays and added up what blo
 So the rows follow ``main``:
 
 1. *A version is of one boundary.* Everything that changes rows is an operation (``map_blocks``, ``from_array``) that
-   place 0 starts, one at a time, and waits for with a ``finish``; that fires only when nothing of the operation runs
-   any more at any place, also if it fails. Copies are made between two operations. So all show the same state.
+   place 0 starts, one at a time, and waits for, until nothing of the operation runs any more at any place, also if it
+   fails. Copies are made between two operations. So all show the same state.
 2. *A version counts when it is complete.* Place 0 takes it as valid after the ``finish`` around the copying has fired
    without an error: then each row is at its owner and at its neighbour. Until then the one before counts, and places
    keep it. Each attempt has a number of its own, so what is left of a failed one is never taken for a part of another.
@@ -64,6 +64,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from apgas.arrays import layout as layouts
 from apgas.arrays.block import NOW, Held, Range, Rows
 from apgas.arrays.layout import Form, Layout, Move
+from apgas.arrays.operations import Operation, Ranges, operations
 from apgas.core.identity import Place
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
 from apgas.malleability.sizing import Measured
@@ -81,6 +82,9 @@ _LONGEST_LOG: Final = 1000
 _NEWS_S: Final = 30.0
 """How long a place that failed another one's call may be unknown to place 0 as dead."""
 _LOOK_S: Final = 0.01
+_MOST_AHEAD: Final = 8
+_AHEAD_S: Final = 0.1
+"""By how many updates, and by how long, place 0 is ahead: a resize waits for them."""
 
 
 class Pace(NamedTuple):
@@ -137,21 +141,19 @@ class Work:
     """How long the places have worked on their blocks, and until when; the rest of the time they have waited.
 
     Attributes:
-        until_s: When the operation before the last one ended, by ``time.monotonic``, and the seconds of each place, by
-            id, until then.
+        until_s: When the last operation ended, by ``time.monotonic``, and the seconds of each place, by id, until then.
     """
 
     def __init__(self) -> None:
         self.until_s: tuple[float, dict[int, float]] = (time.monotonic(), {})
         self._measured_s = self.until_s
-        self._ended_s = self.until_s[0]
 
-    def add(self, before: Iterable[tuple[int, float]]) -> None:
-        """An operation has ended: per place, for how many seconds it worked in those before it, since the last news."""
+    def add(self, ended_s: float, seconds_of: Iterable[tuple[int, float]]) -> None:
+        """An operation has ended, in which each place worked for so many seconds."""
         worked_s = self.until_s[1].copy()
-        for place, seconds in before:
+        for place, seconds in seconds_of:
             worked_s[place] = worked_s.get(place, 0.0) + seconds
-        self.until_s, self._ended_s = (self._ended_s, worked_s), time.monotonic()
+        self.until_s = ended_s, worked_s
 
     def measure(self) -> Measured | None:
         """What part of their time the nodes have worked since the last call; None: no operation has ended since."""
@@ -183,7 +185,10 @@ class Spread:
         self._moves = 0
         self._log: list[Logged] = []
         self._one = threading.Lock()
+        self._updates: deque[Operation] = deque()
+        self._ended_s: deque[float] = deque(maxlen=_MOST_AHEAD + 1)
         self.work = Work()
+        operations.get().on_worked = self.work.add
 
     def layout(self, form: Form) -> Layout:
         """That of all arrays of a form."""
@@ -280,13 +285,20 @@ class Spread:
 
     # operations ------------------------------------------------------------------------------------------------------
 
-    def carry_out(self, operation: Callable[[], T], freeze: Callable[[], Callable[[], object]] | None = None) -> T:
+    def carry_out(
+        self,
+        operation: Callable[[], T],
+        freeze: Callable[[], Callable[[], object]] | None = None,
+        *,
+        in_turn: bool = False,
+    ) -> T:
         """Carry an operation out; where there are copies, again after a loss, when all rows are as before it.
 
         Args:
             operation: What to do.
             freeze: If it changes rows: makes what does the same again later. Called before the operation, and only if
                 it may be needed.
+            in_turn: Whether places do it after the updates before it anyway.
 
         Returns:
             What the operation returned.
@@ -294,16 +306,37 @@ class Spread:
         Raises:
             UsageError: There are copies, and another operation is being carried out.
             ApgasError: Rows are lost for good.
-            BaseException: What the operation raised.
+            BaseException: What the operation raised, or an update before it.
         """
+        if not in_turn:
+            self.await_updates()
         if not self.copied:
-            return operation()
+            result = operation()
+            self.await_updates()
+            return result
         if not self._one.acquire(blocking=False):
             raise UsageError("where arrays have copies, one operation is carried out at a time: wait for the other one")
         try:
             return self._recorded(operation, freeze)
         finally:
             self._one.release()
+
+    def update(self, start: Callable[[], Operation]) -> None:
+        """Start an operation that nothing waits for, but for later ones: place 0 is some, and 0.1 s, ahead at most."""
+        first_s, last_s = (self._ended_s[0], self._ended_s[-1]) if self._ended_s else (0.0, 0.0)
+        each_s = (last_s - first_s) / (len(self._ended_s) - 1) if last_s > first_s else _AHEAD_S
+        self.await_updates(but=max(1, min(_MOST_AHEAD, int(_AHEAD_S / each_s))))
+        self._updates.append(start())
+
+    def await_updates(self, but: int = 0) -> None:
+        """(any thread) Wait for updates that have begun, but for so many, the last; raises what one failed with."""
+        for update in [*self._updates][: max(0, len(self._updates) - but)]:
+            try:
+                update.wait()
+                self._ended_s.append(update.ended_s)
+            finally:
+                with suppress(ValueError):  # another thread may have waited for it as well
+                    self._updates.remove(update)
 
     def _recorded(self, operation: Callable[[], T], freeze: Callable[[], Callable[[], object]] | None) -> T:
         if len(self._log) >= _LONGEST_LOG:
@@ -436,7 +469,6 @@ def ranges_of(layout: Layout) -> dict[int, list[Range]]:
 # between places ------------------------------------------------------------------------------------------------------
 
 Moving: TypeAlias = Iterable[tuple[HeldRef, Layout, Layout]]
-Ranges: TypeAlias = list[Range]
 Errand: TypeAlias = tuple[HeldRef, dict[int, Ranges]]
 """An array, and which of its rows a place is to send to which place."""
 

@@ -94,6 +94,7 @@ class Driver:
         self.on_members: Callable[[int, list[int]], None] = _ignore
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
+        self._expected: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self._failing = False
         self._passed_on_s = 0.0
         self._given_up: BaseException | None = None
@@ -165,7 +166,7 @@ class Driver:
             raise self._out_of_time(finish) from None
         del self._fired[finish]
         errors = [serialization.load_error(error) for error in fired.errors]
-        errors += [self._death(place, count) for place, count in fired.lost]
+        errors += [self.death(place, count) for place, count in fired.lost]
         if fired.cancelled:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
@@ -189,6 +190,13 @@ class Driver:
     def cancel(self, finish: m.FinishId) -> None:
         """Start nothing more under ``finish``, anywhere."""
         self.change(lambda: self.core.cancel(finish))
+
+    def stable(self, fn: object) -> object:
+        """What stands for a function that may be sent once, to be called with other arguments; None: its copies differ.
+
+        That is the function itself if others know it by name, or what was made of it with variables that are constant.
+        """
+        return self._calls.stable(fn)
 
     def spawn(
         self,
@@ -251,6 +259,29 @@ class Driver:
                 self.interrupted = False
                 raise KeyboardInterrupt
         return future.result()
+
+    def expected(self) -> Future[Any]:
+        """A future that the caller lets end, or ``give_up``."""
+        future: Future[Any] = Future()
+        with self.lock:
+            self._check_not_given_up()
+            self._expected.add(future)
+        return future
+
+    def hold(self, scope: Scope) -> Callable[[BaseException | None], None]:
+        """Let a finish wait until what is returned is called, from anywhere, with what is to be raised.
+
+        Raises:
+            CancelledError: The finish is cancelled.
+        """
+        with self.lock:
+            self.core.spawn_here(scope.finish)
+
+        def release(error: BaseException | None) -> None:
+            dumped = None if error is None else serialization.dump_error(error, self.core.here, self.here.node)
+            self.change(lambda: self.core.ended(scope.finish, dumped))
+
+        return release
 
     def immediate(self, dst: Place, call: Call) -> None:
         """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
@@ -321,7 +352,7 @@ class Driver:
         """Let everything here that waits for activities, or will, raise ``error``: the job is over without them."""
         with self.lock:
             self._given_up = error
-            waiting = [*self._futures.values(), *self._fired.values()]
+            waiting = [*self._futures.values(), *self._fired.values(), *self._expected]
         for future in waiting:
             with suppress(InvalidStateError):  # it has just ended otherwise
                 future.set_exception(error)
@@ -397,7 +428,7 @@ class Driver:
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
-                    self._futures.pop(call).set_exception(self._death(place, 1))
+                    self._futures.pop(call).set_exception(self.death(place, 1))
                     self.transport.nudge()
                 case e.FinishFired():
                     with suppress(InvalidStateError):  # its wait was given up
@@ -483,7 +514,8 @@ class Driver:
         self.change(lambda: self.core.cut_off(place))
         self._calls.forget(place)
 
-    def _death(self, place: int, activities: int) -> DeadPlaceError:
+    def death(self, place: int, activities: int) -> DeadPlaceError:
+        """Make the error that says that a place has died, and with it so many activities."""
         epoch, node = self.core.membership.dead[place]
         return DeadPlaceError(place, epoch, node, activities)
 

@@ -290,6 +290,12 @@ class Calls:
         check_size(sum(map(len, packed)))
         return like(made, packed), definition
 
+    def stable(self, fn: object) -> object:
+        """See ``Driver.stable``."""
+        if type(fn) is not FunctionType or "<locals>" in fn.__qualname__ or modules_by_value():
+            return None
+        return self._sent.definition(fn) if travels_by_value(fn) else fn
+
     def sent(self, dst: int, definition: Definition | None) -> None:
         """Note that a definition was sent to ``dst``: later calls may rely on it."""
         if definition is not None:

@@ -49,7 +49,7 @@ def main(orders: str = "0:+2,0.1:-1") -> None:
             apgas.schedule_orders(orders)  # a batch scheduler would send these
         alpha = rr / arrays.reduce_blocks(multiply, ap, columns, values, p.halo(REACH))
         rr, before = arrays.reduce_blocks(descend, x, r, p, ap, alpha), rr
-        arrays.map_blocks(turn, p, r, rr / before)
+        arrays.update_blocks(turn, p, r, rr / before)
     print(f"{x.norm():.10f} {x.max():.10f} {rr < 1e-12}")
 
 

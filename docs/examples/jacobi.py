@@ -20,7 +20,7 @@ def main(orders: str = "0:+2,0.1:-1") -> None:
     for step in arrays.steps(STEPS):
         if step == 10 and orders:
             apgas.schedule_orders(orders)  # a batch scheduler would send these
-        arrays.map_blocks(relax, new, old.halo(1, above=1.0))
+        arrays.update_blocks(relax, new, old.halo(1, above=1.0))
         old, new = new, old
     print(hashlib.sha256(old.gather().tobytes()).hexdigest()[:16])
 

@@ -28,7 +28,7 @@ def main(orders: str = "0:+2,0.1:-1") -> None:
     for step in arrays.steps(STEPS):
         if step == 1 and orders:
             apgas.schedule_orders(orders)  # a batch scheduler would send these
-        arrays.map_blocks(move, x, v, x.whole())
+        arrays.update_blocks(move, x, v, x.whole())
     print(f"{x.norm():.10f} {v.norm():.10f}")
 
 

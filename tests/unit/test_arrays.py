@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 import apgas
 import glb
 from apgas import arrays
-from apgas.arrays import array as array_module
 from apgas.arrays.block import Held
+from apgas.arrays.operations import _Worker
 from apgas.arrays.spread import Pace, spread_of_program
 from apgas.errors import ApgasError, UsageError
 from apgas.futures import MalleableExecutor
@@ -373,17 +373,17 @@ def test_places_may_die_while_the_rows_beside_blocks_are_on_their_way(
     apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng = random.Random(seed)
-    take, steps = array_module._take, 12
-    moments = sorted(rng.sample(range(5, 80), 2))
+    tell, steps = _Worker.tell, 12
+    moments = sorted(rng.sample(range(5, 150), 2))
 
-    def take_or_kill(*args: Any) -> None:
-        """Rows have come; a place dies then."""
+    def tell_or_kill(*args: Any, **kwargs: Any) -> None:
+        """An order or rows have come; a place dies then."""
         taken.append(None)
         if moments and len(taken) >= moments[0]:
             moments.pop(0)
             with contextlib.suppress(UsageError, IndexError):  # only place 0 is left
                 job.kill(rng.choice(list(placed)))
-        take(*args)
+        tell(*args, **kwargs)
 
     def main() -> NDArray[Any]:
         array = arrays.from_function(lambda i: i % 5, 30)
@@ -394,7 +394,7 @@ def test_places_may_die_while_the_rows_beside_blocks_are_on_their_way(
 
     taken: list[None] = []
     placed: list[int] = []
-    monkeypatch.setattr(array_module, "_take", take_or_kill)
+    monkeypatch.setattr(_Worker, "tell", tell_or_kill)
     job = apgas_job(main, places=5, resilient=True)
     found = job.run()
     expected = np.arange(30) % 5
@@ -407,19 +407,6 @@ def test_places_may_die_while_the_rows_beside_blocks_are_on_their_way(
 
 def add_neighbours(own: arrays.Block, near: arrays.Block) -> None:
     own.local = (near.padded[:-4] + own.local + near.padded[4:]) % 97
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(["begin", "rows", "rows", "rows"]))[::3])
-def test_an_operation_runs_once_and_when_the_last_rows_have_come(order: tuple[str, ...]) -> None:
-    meetings = array_module._Meetings()
-    run = list[Any]
-    come = {"begin": lambda: meetings.come(7, 3, run), "rows": lambda: meetings.come(7, -1)}
-    assert [come[what]() for what in order] == [None, None, None, run]
-    assert meetings.come(8, 0, run) is run, "it needs no rows"
-    meetings.come(9, 1, run)
-    meetings.forget(9)
-    assert meetings.come(9, -1) is None, "it has failed"
-    assert not meetings._open
 
 
 kills: list[Callable[[int], None]] = []

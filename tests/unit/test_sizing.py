@@ -294,11 +294,9 @@ def test_nodes_are_busy_for_as_long_as_functions_work_on_their_blocks(apgas_job:
         work = Work()
         assert work.measure() is None, "no operation has ended"
         work.until_s = work._measured_s = (10.0, {0: 5.0})
-        work._ended_s = 12.0
-        work.add([(0, 1.0), (1, 0.5)])
+        work.add(12.0, [(0, 1.0), (1, 0.5)])
         assert work.measure() == apgas.Measured(12.0, 2.0, [0.5, 0.25], ready=False), "place 1 has just joined"
-        work._ended_s = 13.0
-        work.add([(0, 9.0), (1, 0.0)])
+        work.add(13.0, [(0, 9.0), (1, 0.0)])
         assert work.measure() == apgas.Measured(13.0, 1.0, [1.0, 0.0], ready=True)
 
     apgas_job(main, places=2).run()

@@ -1,0 +1,614 @@
+"""Operations: place 0 has a function run on all blocks of some arrays, each place its part, where the blocks are.
+
+The steps of a loop are many, small and alike, so an operation costs few messages. All but the first are immediates,
+which are not answered, and a function and the arrays that it works on are sent once (``Part``), not in each step:
+
+    place 0     Start(k) --> each place that has part in it, behind the one before, k' ("I am your next after k'")
+    a place     begins k when k' is over there: sends the rows that others need of it
+    a place     runs the function when all the rows that it needs have come; Done(k) --> place 0
+    place 0     hears that rows will not come: Skip(k) --> all that have part in it
+
+So places wait for their neighbours, and for place 0 only if that does. Rows may come before k has begun: they are kept
+until then, for k' may still read and write the same arrays.
+
+*It ends.* Every living place says Done of every operation exactly once, by induction over its operations in their
+order. k begins there, for k' is over. It sends before it waits. If rows do not come, then their sender has failed
+before it sent them, which it says in its Done; or it was lost; or it has never begun, for its Start could not be sent
+or read, of which place 0 learns. In each case place 0 sends Skip, and then k is over without having run. Skip may come
+before Start: it names k', so that the operations after k can begin.
+
+*It is over when it has ended.* Done comes after the function and all the activities that this has started: they have
+a finish of their own, which is opened when the first of them is. When all places that live have said Done, nothing of
+the operation runs any more, at any place; also if it has failed.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import operator
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import InvalidStateError
+from contextlib import nullcontext, suppress
+from copy import deepcopy
+from functools import partial
+from itertools import count, repeat
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from apgas.arrays.block import Range, Rows
+from apgas.arrays.turns import Begin, Run, Skip, Turns
+from apgas.core.identity import Place
+from apgas.core.messages import FinishId
+from apgas.errors import ApgasError, CancelledError, DeadPlaceError, PlaceGoneError, UsageError
+from apgas.runtime import serialization
+from apgas.runtime.api import at, capture, immediate
+from apgas.runtime.context import Future, Scope, call_within, runs, this_thread
+from apgas.runtime.driver import LEAD_S, Driver, PlaceState, required_driver
+from apgas.runtime.trace import span
+
+T = TypeVar("T")
+Ranges: TypeAlias = list[Range]
+Parts: TypeAlias = list[tuple[int, Rows]]
+"""Rows, each with its index in the whole array."""
+
+_MOST_PLANS: Final = 32
+"""How many parts a place keeps: loops have a few, and what a part refers to may be gone."""
+_MOST_UNSAID: Final = 3
+_UNSAID_S: Final = 0.03
+"""How many operations of a loop, and for how long, a place carries out before it says that they are over."""
+_FEW: Final = 1000
+_SIMPLE: Final = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Operand(Protocol):
+    """An array among the arguments of a function, as it travels."""
+
+    def parts(self, ranges: Ranges) -> Parts:
+        """(its place) Rows that another place needs."""
+
+    def take(self, parts: Parts) -> None:
+        """(its place) Keep rows that have come from another place."""
+
+    def prepare(self, given: Any) -> None:
+        """(its place) Be ready, before any block is handed out: rows may move in memory for it."""
+
+    def each(self) -> Iterable[Any]:
+        """(its place) What each call of the function gets."""
+
+
+class Part(NamedTuple):
+    """What a place has to do in operations that are alike.
+
+    Attributes:
+        fn: The function.
+        operands: Its arguments, None for those that each operation gives anew.
+        sends: The numbers of arguments of which others need rows, and which rows are for which place.
+        awaited: How many messages with rows it gets.
+    """
+
+    fn: Callable[..., Any]
+    operands: Sequence[Operand | None]
+    sends: Sequence[tuple[int, Mapping[int, Ranges]]]
+    awaited: int
+
+
+class Start(NamedTuple):
+    """The order to carry out an operation.
+
+    Attributes:
+        operation: Its number.
+        before: That of the one before it at the same place; -1: it is the first there.
+        plan: The number of its plan.
+        given: For each argument what is not in the plan.
+        wanted: Whether place 0 wants to have what the function returns.
+        part: What is to be done, if that is for once; else the place has it, from here on at the latest.
+    """
+
+    operation: int
+    before: int
+    plan: int
+    given: Sequence[Any]
+    wanted: bool
+    part: Part | None = None
+
+
+class Plan(NamedTuple):
+    """(place 0) All parts of operations that are alike.
+
+    Attributes:
+        number: Of the plan; -1: there is one operation only.
+        layouts: Of the arrays when it was made.
+        parts: That of each place.
+        known: The places that have theirs.
+    """
+
+    number: int
+    layouts: Sequence[object]
+    parts: Mapping[int, Part]
+    known: set[int]
+
+
+# the operations of one place -----------------------------------------------------------------------------------------
+
+
+class _Reply(NamedTuple):
+    """What a place says of an operation that is over there.
+
+    Attributes:
+        worked_s: How long functions have worked.
+        values: What they returned, if that is wanted, and not None for each block.
+        error: What went wrong.
+        unsent: Whether others may wait for rows in vain.
+    """
+
+    worked_s: float = 0.0
+    values: list[Any] | None = None
+    error: bytes | None = None
+    unsent: bool = False
+
+
+class _OwnScope:
+    """The scope of a function: a finish that is opened when the function spawns something."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._finish: FinishId | None = None
+
+    @property
+    def finish(self) -> FinishId:
+        with self._driver.lock:  # which some hold when they ask
+            if self._finish is None:
+                self._finish = self._driver.open_finish()
+            return self._finish
+
+    def close(self) -> None:
+        if self._finish is not None and (errors := self._driver.close_finish(self._finish)):
+            raise BaseExceptionGroup(f"{len(errors)} error(s) of what a function on blocks has spawned", errors)
+
+
+_Step: TypeAlias = Begin[Start] | Run[Start, tuple[int, Parts]] | Skip
+
+
+class _Worker:
+    """(each place) Carries its operations out, on one thread at a time.
+
+    Attributes:
+        thread: The one that runs a function now.
+    """
+
+    def __init__(self) -> None:
+        self.turns: Turns[Start, tuple[int, Parts]] = Turns()
+        self.parts: dict[int, Part] = {}
+        self.thread = 0
+        self._lock = threading.Lock()
+        self._busy = False
+        self._unsaid: list[tuple[Any, ...]] = []
+        self._said_s = 0.0
+        self._asked = False
+
+    def tell(self, change: Callable[[], None], *, stay: bool = False) -> None:
+        """Something has come: do what is to be done now, on a thread of the pool, or on this one (``stay``)."""
+        with self._lock:
+            change()
+            step = None if self._busy else self.turns.step()
+            if step is None:
+                return
+            self._busy = True
+        if stay:
+            self._work(step)
+        else:
+            required_driver().executor.submit(partial(self._work, step))
+
+    def _work(self, step: _Step | None) -> None:
+        escaped: BaseException | None = None
+        while step is not None and escaped is None:
+            reply: _Reply | None
+            try:
+                reply = self._carry_out(step)
+            except BaseException as error:  # noqa: BLE001 - as that of an activity it goes to place 0, whatever it is
+                driver = required_driver()
+                said = serialization.dump_error(error, driver.core.here, driver.here.node)
+                reply = _Reply(error=said, unsent=isinstance(step, Begin))
+                if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                    escaped = error  # it ends the program
+            with self._lock:
+                if reply is not None:
+                    self._unsaid.append((step.operation, *reply))
+                    self._asked = self._asked or not isinstance(step, Run) or step.start.wanted or bool(reply.error)
+                    self.turns.end()
+                step = self.turns.step()
+                waits = step is None and not self.turns.idle and escaped is None
+                self._busy = step is not None or waits
+                news = () if isinstance(step, Begin) else self._due()  # others wait for the rows that it sends
+            if news:
+                _say_done(news)
+            if waits:
+                # the rows will most often come soon, and no other thread has to wake this one then
+                call_within(None, nullcontext, required_driver().transport.lead, self.turns.ready, LEAD_S)
+                with self._lock:
+                    step = self.turns.step()
+                    self._busy = step is not None
+        if escaped is not None:
+            if step is not None:
+                required_driver().executor.submit(partial(self._work, step))
+            raise escaped
+
+    def _due(self) -> Sequence[tuple[Any, ...]]:
+        """What place 0 is to be informed of now: it need not hear of each step of a loop by itself."""
+        unsaid, now_s = self._unsaid, time.monotonic()
+        late = len(unsaid) >= _MOST_UNSAID or now_s > self._said_s + _UNSAID_S
+        if not unsaid or not (late or self._asked or self.turns.idle):
+            return ()
+        self._unsaid, self._said_s, self._asked = [], now_s, False
+        return unsaid
+
+    def _carry_out(self, step: _Step) -> _Reply | None:
+        match step:
+            case Begin(operation, start):
+                part = self._part(start)
+                self._send(operation, part)
+                with self._lock:
+                    self.turns.await_rows(part.awaited)
+                return None
+            case Run(_, start, rows):
+                return self._run(start, rows)
+            case _:
+                return _Reply()
+
+    def _part(self, start: Start) -> Part:
+        return self.parts[start.plan] if start.part is None else start.part
+
+    def _send(self, operation: int, part: Part) -> None:
+        """Rows are copied, for functions may write to them while they are under way."""
+        for number, targets in part.sends:
+            copies: dict[tuple[Range, ...], Parts] = {}
+            operand = _operand(part, number)
+            for target, ranges in targets.items():
+                if (same := tuple(ranges)) not in copies:
+                    copies[same] = [(first, rows.copy()) for first, rows in operand.parts(ranges)]
+                required_driver().transport.throttle(target)
+                immediate(target, _come, operation, number, copies[same])
+
+    def _run(self, start: Start, rows: Sequence[tuple[int, Parts]]) -> _Reply:
+        part = self._part(start)
+        for number, parts in rows:
+            _operand(part, number).take(parts)
+        arguments = [*zip(part.operands, start.given, strict=True)]
+        for operand, given in arguments:
+            if operand is not None:
+                operand.prepare(given)
+        columns = [repeat(given) if operand is None else operand.each() for operand, given in arguments]
+        driver = required_driver()
+        scope = _OwnScope(driver)
+        waiting = driver.executor.waiting if this_thread.scope is None else this_thread.waiting
+        return call_within(cast("Scope", scope), waiting, self._call, scope, start, part.fn, columns)
+
+    def _call(self, scope: _OwnScope, start: Start, fn: Callable[..., Any], columns: Sequence[Iterable[Any]]) -> _Reply:
+        driver = required_driver()
+        began_s = time.perf_counter()
+        self.thread = threading.get_ident()
+        try:
+            values = _call_each(fn, columns)
+            worked_s = time.perf_counter() - began_s
+            if not start.wanted or all(value is None for value in values):
+                return _Reply(worked_s)
+            driver.transport.throttle(0)
+            if driver.core.here == 0 or simple(values):
+                return _Reply(worked_s, values)
+            at(0, _keep_values, start.operation, driver.core.here, values)  # they may be anything, even unreadable
+            return _Reply(worked_s)
+        finally:
+            self.thread = 0
+            driver.end_forked_child()
+            scope.close()
+
+
+def _operand(part: Part, number: int) -> Operand:
+    operand = part.operands[number]
+    assert operand is not None, "rows are of arrays"
+    return operand
+
+
+@runs("fn")
+def _call_each(fn: Callable[..., Any], columns: Sequence[Iterable[Any]]) -> list[Any]:
+    with span(serialization.name_of(fn), "blocks"):
+        return [fn(*each) for each in zip(*columns, strict=False)]  # as often as there are blocks
+
+
+_worker: Final = PlaceState(_Worker)
+
+
+def _begin(start: Iterable[Any], kept: Part | None = None, *, stay: bool = False) -> None:
+    worker, start = _worker.get(), Start(*start)
+    if kept is not None:
+        worker.parts[start.plan] = kept
+    worker.tell(partial(worker.turns.start, start.operation, start.before, start), stay=stay)
+
+
+def _come(operation: int, number: int, parts: Parts) -> None:
+    """(io thread) Rows have come."""
+    worker = _worker.get()
+    worker.tell(partial(worker.turns.come, operation, (number, parts)))
+
+
+def _skip(operation: int, before: int) -> None:
+    """(io thread) The operation has failed elsewhere."""
+    worker = _worker.get()
+    worker.tell(partial(worker.turns.skip, operation, before))
+
+
+def _forget(plan: int) -> None:
+    """(io thread) No operation of this plan will come any more."""
+    _worker.get().parts.pop(plan, None)
+
+
+def _say_done(news: Sequence[tuple[Any, ...]]) -> None:
+    if (here := required_driver().core.here) == 0:
+        _done(0, news)
+    else:
+        immediate(0, _done, here, news)
+
+
+# place 0 -------------------------------------------------------------------------------------------------------------
+
+
+class Operation:
+    """(place 0) An operation that has begun.
+
+    Attributes:
+        number: Of it.
+        before: At each place that has part in it the number of the operation before it there.
+        remaining: The places that have not said that it is over there.
+        replies: What the others have said.
+        errors: What has gone wrong.
+        ended: Its end: None, or all errors as one.
+        ended_s: When that was, by ``time.monotonic``.
+        on_end: Called with the errors as one, or None.
+        needs: Its plan, and what is to live as long as it works on that.
+    """
+
+    def __init__(self, number: int, before: dict[int, int], ended: Future[None], needs: tuple[Plan, object]) -> None:
+        self.number = number
+        self.before = before
+        self.remaining = set(before)
+        self.replies: dict[int, _Reply] = {}
+        self.errors: list[BaseException] = []
+        self.ended = ended
+        self.ended_s = 0.0
+        self.on_end: Callable[[BaseException | None], None] = lambda _: None
+        self.needs = needs
+
+    def wait(self) -> None:
+        """Wait for its end; raises what went wrong."""
+        required_driver().wait(self.ended)
+
+    def values(self, place: int) -> Iterable[Any]:
+        """What a place has returned for its blocks, if that was wanted."""
+        values = self.replies[place].values
+        return repeat(None) if values is None else values
+
+
+class Operations:
+    """(place 0) Starts operations, and hears of their ends.
+
+    Attributes:
+        on_worked: Called with the moment at which an operation ended, and the seconds that functions have worked in it,
+            by place.
+    """
+
+    def __init__(self) -> None:
+        self.on_worked: Callable[[float, Iterable[tuple[int, float]]], None] = lambda *_: None
+        self._driver = required_driver()
+        self._driver.on_place_died.append(self._died)
+        self._lock = threading.RLock()
+        self._numbers, self._plan_numbers = count(), count()
+        self._last: dict[int, int] = {}
+        self._open: dict[int, Operation] = {}
+        self._values: dict[tuple[int, int], list[Any]] = {}
+        self._plans: OrderedDict[object, Plan] = OrderedDict()
+
+    def plan(self, key: object, layouts: Sequence[object], make: Callable[[], Mapping[int, Part]]) -> Plan:
+        """The plan of operations that are alike.
+
+        Args:
+            key: The same for those that are; None: there is one only.
+            layouts: Of the arrays; a plan holds as long as these are the same objects.
+            make: Makes the parts of all places.
+        """
+        if key is None:
+            return Plan(-1, layouts, make(), set())
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None and all(map(operator.is_, plan.layouts, layouts)):
+                self._plans.move_to_end(key)
+                return plan
+            self._forget(key)
+            plan = self._plans[key] = Plan(next(self._plan_numbers), layouts, make(), set())
+            if len(self._plans) > _MOST_PLANS:
+                self._forget(next(iter(self._plans)))
+            return plan
+
+    def _forget(self, key: object) -> None:
+        plan = self._plans.pop(key, None)
+        if plan is not None:
+            for place in plan.known:
+                with suppress(ApgasError):
+                    immediate(place, _forget, plan.number)
+
+    def start(self, plan: Plan, given: Sequence[Any], args: Sequence[Any], *, wanted: bool) -> Operation:
+        """Start an operation; if what it returns is not ``wanted``, the finish around waits for it, too.
+
+        Args:
+            plan: Of it.
+            given: For each argument what is not in the plan.
+            args: What is to live until its end.
+            wanted: Whether the caller waits for it: this place carries its part out at once, on this thread.
+
+        Raises:
+            CancelledError: The finish around is cancelled.
+            ExceptionGroup: One of the places has gone.
+            UsageError: The caller runs in no activity, or in a function on blocks.
+        """
+        if _worker.get().thread == threading.get_ident():
+            raise UsageError("a function on blocks does not work with arrays itself: it is a part of an operation")
+        driver, scope, own = self._driver, capture(), self._driver.core.here
+        if not driver.core.may_begin(scope.finish):
+            raise CancelledError("the finish around is cancelled")
+        light = plan.number >= 0 and simple(given)
+        own_given = given if wanted else deepcopy(given) if light else by_value(given)()
+        release = None if wanted else driver.hold(scope)
+        try:
+            operation = self._opened(plan, args)
+        except BaseException:
+            if release is not None:
+                release(None)
+            raise
+        operation.on_end = release or operation.on_end
+        for place in plan.parts:
+            start = Start(operation.number, operation.before[place], plan.number, given, wanted)
+            if place != own:
+                self._send(operation, place, start, scope, light=light)
+        driver.transport.flush()  # others begin while we do
+        if own in plan.parts:
+            start = Start(operation.number, operation.before[own], plan.number, own_given, wanted)
+            _begin(*_with_part(plan, own, start), stay=wanted)
+        return operation
+
+    def _opened(self, plan: Plan, args: Sequence[Any]) -> Operation:
+        with self._lock:
+            try:
+                for place in plan.parts:
+                    self._driver.core.membership.require(place)
+            except PlaceGoneError as error:
+                raise _failure([error]) from None
+            number = next(self._numbers)
+            before = {place: self._last.get(place, -1) for place in plan.parts}
+            operation = Operation(number, before, self._driver.expected(), (plan, args))
+            self._last.update(dict.fromkeys(before, number))
+            self._open[number] = operation
+            return operation
+
+    def _send(self, operation: Operation, place: int, start: Start, scope: Scope, *, light: bool) -> None:
+        plan, _ = operation.needs
+        try:
+            if light and place in plan.known:
+                immediate(place, _begin, tuple(start))  # what is made of plain types is pickled faster
+                return
+            call: serialization.Call = (_begin, _with_part(plan, place, start), {})
+            begun = self._driver.spawn(scope, self._driver.place(place), call, to_caller=True)
+            plan.known.add(place)
+        except Exception as error:  # noqa: BLE001 - what cannot be sent fails the operation, which has begun elsewhere
+            self._fail(operation, place, error)
+        else:
+            begun.add_done_callback(partial(self._begun, operation, place))
+
+    def _begun(self, operation: Operation, place: int, begun: concurrent.futures.Future[None]) -> None:
+        if (error := begun.exception()) is not None:
+            self._fail(operation, place, error)
+
+    def _fail(self, operation: Operation, place: int, error: BaseException) -> None:
+        """A place does not know of the operation."""
+        with self._lock:
+            for key in [key for key, plan in self._plans.items() if plan is operation.needs[0]]:
+                del self._plans[key]
+            if place in operation.remaining:
+                operation.errors.append(error)
+                self._skip(operation)
+        self.done(operation.number, place, _Reply())
+
+    def _died(self, place: Place) -> None:
+        with self._lock:
+            self._last.pop(place.id, None)
+            involved = [operation for operation in self._open.values() if place.id in operation.before]
+            for operation in involved:
+                if not any(isinstance(error, DeadPlaceError) and error.place == place.id for error in operation.errors):
+                    operation.errors.append(self._driver.death(place.id, 1))
+                self._skip(operation)
+        for operation in involved:
+            self.done(operation.number, place.id, _Reply())
+
+    def _skip(self, operation: Operation) -> None:
+        for place in operation.remaining:
+            if place == self._driver.core.here:
+                _skip(operation.number, operation.before[place])
+            else:
+                immediate(place, _skip, operation.number, operation.before[place])
+
+    def keep(self, operation: int, place: int, values: list[Any]) -> None:
+        """Keep what a place has returned, before it says that the operation is over."""
+        self._values[operation, place] = values
+
+    def done(self, number: int, place: int, reply: _Reply) -> None:
+        """An operation is over at a place; without effect where that is known."""
+        with self._lock:
+            operation = self._open.get(number)
+            if operation is None or place not in operation.remaining:
+                return
+            operation.remaining.remove(place)
+            if (values := self._values.pop((number, place), None)) is not None:
+                reply = reply._replace(values=values)
+            operation.replies[place] = reply
+            if reply.error is not None:
+                operation.errors.append(serialization.load_error(reply.error))
+            if reply.unsent:
+                self._skip(operation)
+            if operation.remaining:
+                return
+            del self._open[number]
+            operation.ended_s = time.monotonic()
+            self.on_worked(operation.ended_s, ((each, said.worked_s) for each, said in operation.replies.items()))
+        error = _failure(operation.errors) if operation.errors else None
+        with suppress(InvalidStateError):  # the program has ended without it
+            if error is None:
+                operation.ended.set_result(None)
+            else:
+                operation.ended.set_exception(error)
+        self._driver.transport.nudge()
+        operation.on_end(error)
+
+
+operations: Final = PlaceState(Operations)
+
+
+def _failure(errors: Sequence[BaseException]) -> BaseExceptionGroup[BaseException]:
+    return BaseExceptionGroup(f"{len(errors)} error(s) of an operation on arrays", errors)
+
+
+def _with_part(plan: Plan, place: int, start: Start) -> tuple[Start, Part | None]:
+    part = plan.parts[place]
+    return (start._replace(part=part), None) if plan.number < 0 else (start, part)
+
+
+def _done(place: int, news: Sequence[tuple[Any, ...]]) -> None:
+    """(io thread) Operations are over at a place."""
+    for number, *reply in news:
+        operations.get().done(number, place, _Reply(*reply))
+
+
+def _keep_values(operation: int, place: int, values: list[Any]) -> None:
+    operations.get().keep(operation, place, values)
+
+
+# what travels ---------------------------------------------------------------------------------------------------------
+
+
+def simple(value: object) -> bool:
+    """Whether any place can read it, and whether it may be read on the io thread."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        parts: Sequence[object] = value  # type: ignore[assignment]  # as its type says
+        return len(parts) <= _FEW and all(map(simple, parts))
+    if kind is np.ndarray:
+        return not cast("Rows", value).dtype.hasobject
+    return kind in _SIMPLE or isinstance(value, np.number | np.bool_)
+
+
+def by_value(value: T) -> Callable[[], T]:
+    """Make copies of it as it is now, whatever becomes of it."""
+    payload = serialization.dumps(value, of_call=True)
+    copied = serialization.like(payload, [bytearray(buffer) for buffer in payload])
+    return lambda: serialization.loads(copied)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,15 @@ RIGID: Final = "rigid"
 ECHO: Final = "echo"
 STILL: Final = "still"
 BARE: Final = "bare"
-LABELS: Final = {OURS: "arrays", RIGID: "rigid twin", ECHO: "echo", STILL: "normal step", BARE: "bare processes"}
+DASK: Final = "dask"
+LABELS: Final = {
+    OURS: "arrays",
+    RIGID: "rigid twin",
+    ECHO: "echo",
+    STILL: "normal step",
+    BARE: "bare processes",
+    DASK: "Dask",
+}
 READY_S: Final = 60.0
 LIMIT_S: Final = 600.0
 
@@ -44,7 +54,7 @@ def _grid(side: int, steps: int) -> dict[str, int]:
 
 PROBLEMS: Final = {
     "jacobi": Problem("Jacobi", {"HEIGHT": 3000, "WIDTH": 3000, "STEPS": 150}, {"HEIGHT": 60, "WIDTH": 60, "STEPS": 9}),
-    "conjugate_gradient": Problem("conjugate gradient", _grid(64, 30), _grid(12, 20)),
+    "conjugate_gradient": Problem("conjugate gradient", _grid(112, 50), _grid(12, 20)),
     "k_means": Problem("k-means", {"POINTS": 500_000, "STEPS": 20}, {"POINTS": 1000, "STEPS": 20}),
     "n_body": Problem("N-body", {"BODIES": 2000, "STEPS": 20}, {"BODIES": 60, "STEPS": 20}),
 }
@@ -53,8 +63,10 @@ FRESH: Final = "move_fresh"
 REST_S: Final = {MOVE: 0.0, FRESH: 4.0}
 """How long all rest before rows move: the host of a virtual machine takes memory back that was free for so long."""
 BACKGROUND: Final = "background"
-MEASURES: Final = (*PROBLEMS, MOVE, FRESH, BACKGROUND)
-BESIDE: Final = {MOVE: (ECHO, BARE), FRESH: (BARE,), BACKGROUND: (STILL,)}
+WITH_DASK: Final = importlib.util.find_spec("distributed") is not None
+MEASURES: Final = (*PROBLEMS, MOVE, FRESH, BACKGROUND, *[DASK] * WITH_DASK)
+"""Dask is beside Jacobi, once more and by itself: its idle processes look around many times a second."""
+BESIDE: Final = {MOVE: (ECHO, BARE), FRESH: (BARE,), BACKGROUND: (STILL,), DASK: (DASK,)}
 """What is measured beside ours; of the programs, the rigid twin."""
 MOVE_PLACES: Final = 4
 MOVE_BYTES: Final = 1 << 30
@@ -131,7 +143,9 @@ class Arrays(Comparison):
     def _turns(self, running: Contenders, name: str, env: Mapping[str, str]) -> list[Turn]:
         def turn(contender: str, process: str, places: int, command: Mapping[str, object]) -> Turn:
             if process not in children:
-                program = ["mpiexec", "-n", str(places), sys.executable, "-m", f"{__package__}.contenders", process]
+                bound = ["-bind-to", "core"] * (name in PROBLEMS and places <= len(os.sched_getaffinity(0)))
+                program = ["mpiexec", *bound, "-n", str(places), sys.executable, "-m", f"{__package__}.contenders"]
+                program += [process, *[str(self.places)] * (process == DASK)]
                 children[process] = running.start(program, env, READY_S)
             ask = partial(running.ask, children[process], command, LIMIT_S)
             return Turn(contender, LABELS[contender], ask, [_quantity(name)])
@@ -158,9 +172,11 @@ class Arrays(Comparison):
                 turn(OURS, OURS, MOVE_PLACES, {"measure": "steps_during", **size}),
                 turn(STILL, OURS, MOVE_PLACES, {"measure": "steps_still", **size}),
             ]
-        problem = PROBLEMS[name]
-        constants = problem.small if self.quick else problem.constants
-        command = {"measure": "steps", "program": name, "constants": constants}
+        program = "jacobi" if name == DASK else name
+        constants = PROBLEMS[program].small if self.quick else PROBLEMS[program].constants
+        command = {"measure": "steps", "program": program, "constants": constants}
+        if name == DASK:
+            return [turn(OURS, OURS, self.places, command), turn(DASK, DASK, 1, command)]
         return [turn(who, who, self.places, command) for who in (OURS, RIGID)]
 
     def sheets(self) -> list[Sheet]:
@@ -172,10 +188,12 @@ class Arrays(Comparison):
         look = ["a look at small problems: these are no figures"] if self.quick else []
         return [
             f"{medians_of(self.rounds)}, {self.places} places and ranks; in brackets: ours over theirs",
+            "programs and twins: each place and rank is bound to a core, where there are as many",
             f"{MOVE}: from {MOVE_PLACES // 2} to {MOVE_PLACES} places; echo: of one array, there and back",
             f"{FRESH}: the same into memory that the system has not used for {REST_S[FRESH]:g} s",
             "bare processes: the same number of pairs, which copy the same rows through shared memory",
             f"{BACKGROUND}: a step on {MOVE_PLACES // 2} places while an array is copied to {MOVE_PLACES}, and without",
+            *([] if WITH_DASK else ['Dask is not installed: pip install -e ".[peers]"']),
             *look,
             *(f"{LABELS[who]} FAILED in {measure}: {reason}" for (measure, who), reason in self.failures.items()),
         ]
@@ -192,6 +210,8 @@ def _quantity(name: str) -> Quantity:
         return Quantity("bytes_per_s", f"bytes of an array that move in a grow{fresh}", "B/s", goals)
     if name == BACKGROUND:
         return Quantity("step_s", "a step during a copy in the background", "s", (Goal("<=", 1.1, STILL),))
+    if name == DASK:
+        return Quantity("per_s", "Jacobi, steps", "1/s", (Goal(">=", 1.0, DASK),))
     return Quantity("per_s", f"{PROBLEMS[name].title}, steps", "1/s", (Goal(">=", 0.95, RIGID),))
 
 

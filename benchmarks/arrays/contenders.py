@@ -1,4 +1,4 @@
-"""The contenders, each under mpiexec: ``python -m benchmarks.arrays.contenders ours``, ``rigid`` or ``bare``."""
+"""The contenders, each under mpiexec: ``python -m benchmarks.arrays.contenders ours``, or rigid, bare, or dask 2."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _PORTIONS: Final = 2
 """Room that two bare processes share, in portions as large as those of a move."""
 _BARE_S: Final = 300.0
 """How long bare processes wait for one another at most."""
+_DASK_STEPS: Final = 5
 _LOOK_S: Final = 0.05
 """Ranks without a command sleep for so long; a receive that blocks would take a core from the other contender."""
 
@@ -208,6 +209,53 @@ def rigid() -> None:
         _steps_per_s(command, "_rigid", comm.Barrier)
 
 
+def dask() -> None:
+    """Serve as Dask: an array in as many chunks as workers, a process each."""
+    distributed = import_module("distributed")
+    workers = int(sys.argv[2])
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(sys.path.insert, 0, str(EXAMPLES))
+        Channel().serve({"steps": partial(_dask_steps, distributed, workers)})
+
+
+def _dask_steps(distributed: Any, workers: int, command: Command) -> Answer:
+    """Run Jacobi as Dask's users write it: a function of blocks with the rows of their neighbours, in each step."""
+    import numpy as np
+
+    arrays, constants = import_module("dask.array"), command["constants"]
+    height, width, steps = (int(constants[name]) for name in ("HEIGHT", "WIDTH", "STEPS"))
+    began_s = time.perf_counter()
+    plate = arrays.zeros((height, width), chunks=(-(-height // workers), width))
+    for step in range(steps):
+        plate = plate.map_overlap(
+            _relaxed, depth={0: 1, 1: 0}, boundary="none", dtype=plate.dtype, meta=np.empty((0, 0))
+        )
+        if step % _DASK_STEPS == _DASK_STEPS - 1:
+            plate = plate.persist()  # else the scheduler would have one graph of all steps
+            distributed.wait(plate)
+    plate.compute()
+    return {"per_s": steps / (time.perf_counter() - began_s)}
+
+
+def _relaxed(rows: Any, block_info: Any) -> Any:
+    """One step of a chunk that comes with the rows of its neighbours, as far as there are any."""
+    import numpy as np
+
+    at, chunks = block_info[0]["chunk-location"][0], block_info[0]["num-chunks"][0]
+    above = np.ones((int(at == 0), rows.shape[1]))
+    below = np.zeros((int(at == chunks - 1), rows.shape[1]))
+    padded = np.vstack([above, rows, below])
+    relaxed = np.zeros_like(rows)
+    inner = slice(1 - len(above), len(relaxed) - 1 + len(below))
+    relaxed[inner, 1:-1] = (padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]) / 4
+    return relaxed
+
+
 def _no_barrier() -> None:
     """Place 0 waits for the others in each step."""
 
@@ -231,4 +279,4 @@ def _program(command: Command, kind: str) -> Any:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(EXAMPLES))
-    {"ours": ours, "rigid": rigid, "bare": bare}[sys.argv[1]]()
+    {"ours": ours, "rigid": rigid, "bare": bare, "dask": dask}[sys.argv[1]]()

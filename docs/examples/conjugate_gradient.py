@@ -6,6 +6,7 @@ Each point of a grid is coupled to its 26 neighbours.
 import sys
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 import apgas
 from apgas import arrays
@@ -16,15 +17,21 @@ ROWS, REACH = SIDE**3, SIDE**2 + SIDE + 1
 
 
 def entry(row, k):
-    """Column and value of the k-th of 27 entries in a row; those that would lie outside of the grid are 0."""
+    """The k-th of 27 entries in a row; those that would lie outside of the grid are 0."""
     at = [row // SIDE**2 + k // 9 - 1, row // SIDE % SIDE + k // 3 % 3 - 1, row % SIDE + k % 3 - 1]
     inside = np.logical_and.reduce([(x >= 0) & (x < SIDE) for x in at])
-    column = np.where(inside, (at[0] * SIDE + at[1]) * SIDE + at[2], row)
-    return column, np.where(k == 13, 26.0, np.where(inside, -1.0, 0.0))
+    return np.where(k == 13, 26.0, np.where(inside, -1.0, 0.0))
 
 
-def multiply(ap, columns, values, p):
-    ap.local = np.sum(values.local * p.padded[columns.local - (p.rows.start - REACH)], axis=1)
+def neighbours(padded):
+    """For each row what the vector is at the 27 points that are coupled; it is padded by REACH at both ends."""
+    k = np.arange(27)
+    apart = ((k // 9 - 1) * SIDE + k // 3 % 3 - 1) * SIDE + k % 3 - 1
+    return sliding_window_view(padded, 2 * REACH + 1)[:, REACH + apart]
+
+
+def multiply(ap, values, p):
+    ap.local = np.sum(values.local * neighbours(p.padded), axis=1)
     return p.local @ ap.local
 
 
@@ -39,15 +46,14 @@ def turn(p, r, beta):
 
 
 def main(orders: str = "0:+2,0.1:-1") -> None:
-    columns = arrays.from_function(lambda row, k: entry(row, k)[0], (ROWS, 27), np.int64).freeze()
-    values = arrays.from_function(lambda row, k: entry(row, k)[1], (ROWS, 27)).freeze()
+    values = arrays.from_function(entry, (ROWS, 27)).freeze()
     x, ap = arrays.zeros(ROWS), arrays.zeros(ROWS)
     r, p = (arrays.from_function(lambda row: np.sin(0.001 * row), ROWS) for _ in range(2))
     rr = arrays.reduce_blocks(lambda r: r.local @ r.local, r)
     for step in arrays.steps(STEPS):
         if step == 1 and orders:
             apgas.schedule_orders(orders)  # a batch scheduler would send these
-        alpha = rr / arrays.reduce_blocks(multiply, ap, columns, values, p.halo(REACH))
+        alpha = rr / arrays.reduce_blocks(multiply, ap, values, p.halo(REACH))
         rr, before = arrays.reduce_blocks(descend, x, r, p, ap, alpha), rr
         arrays.update_blocks(turn, p, r, rr / before)
     print(f"{x.norm():.10f} {x.max():.10f} {rr < 1e-12}")

@@ -2,6 +2,7 @@
 
 import numpy as np
 from mpi4py import MPI
+from numpy.lib.stride_tricks import sliding_window_view
 
 SIDE, STEPS = 24, 60
 ROWS, REACH = SIDE**3, SIDE**2 + SIDE + 1
@@ -9,11 +10,17 @@ ROWS, REACH = SIDE**3, SIDE**2 + SIDE + 1
 
 
 def entry(row, k):
-    """Column and value of the k-th of 27 entries in a row; those that would lie outside of the grid are 0."""
+    """The k-th of 27 entries in a row; those that would lie outside of the grid are 0."""
     at = [row // SIDE**2 + k // 9 - 1, row // SIDE % SIDE + k // 3 % 3 - 1, row % SIDE + k % 3 - 1]
     inside = np.logical_and.reduce([(x >= 0) & (x < SIDE) for x in at])
-    column = np.where(inside, (at[0] * SIDE + at[1]) * SIDE + at[2], row)
-    return column, np.where(k == 13, 26.0, np.where(inside, -1.0, 0.0))
+    return np.where(k == 13, 26.0, np.where(inside, -1.0, 0.0))
+
+
+def neighbours(padded):
+    """For each row what the vector is at the 27 points that are coupled; it is padded by REACH at both ends."""
+    k = np.arange(27)
+    apart = ((k // 9 - 1) * SIDE + k // 3 % 3 - 1) * SIDE + k % 3 - 1
+    return sliding_window_view(padded, 2 * REACH + 1)[:, REACH + apart]
 
 
 def main() -> None:
@@ -22,8 +29,7 @@ def main() -> None:
     upper = rank - 1 if rank > 0 else MPI.PROC_NULL
     lower = rank + 1 if rank < size - 1 else MPI.PROC_NULL
     first, end = ROWS * rank // size, ROWS * (rank + 1) // size
-    columns, values = entry(np.arange(first, end)[:, np.newaxis], np.arange(27)[np.newaxis])
-    columns -= first - REACH
+    values = entry(np.arange(first, end)[:, np.newaxis], np.arange(27)[np.newaxis])
     padded = np.zeros(end - first + 2 * REACH)  # a rank has REACH rows or more
     p = padded[REACH:-REACH]
     p[:] = np.sin(0.001 * np.arange(first, end))
@@ -32,7 +38,7 @@ def main() -> None:
     for _ in range(STEPS):
         comm.Sendrecv(p[:REACH], upper, recvbuf=padded[-REACH:], source=lower)
         comm.Sendrecv(p[-REACH:], lower, recvbuf=padded[:REACH], source=upper)
-        ap = np.sum(values * padded[columns], axis=1)
+        ap = np.sum(values * neighbours(padded), axis=1)
         alpha = rr / comm.allreduce(p @ ap)
         x += alpha * p
         r -= alpha * ap

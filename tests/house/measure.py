@@ -65,7 +65,7 @@ ADDED = {
     "apgas.runtime.children, places of plain Python without MPI": (1, 250),
     "apgas.runtime.forkserver, places that are forks": (1, 625),
     "apgas.arrays, arrays whose rows follow the places, constant ones while steps go on": (6, 1_813),
-    "benchmarks.arrays, programs with arrays beside rigid twins, steps beside copies, moves beside bare ones": (3, 484),
+    "benchmarks.arrays, programs with arrays beside rigid twins, steps beside copies, moves beside bare ones": (3, 555),
     "operations on arrays by few light messages, and updates that place 0 does not wait for": (2, 866),
     "handlers of libraries that accompany another one": (0, 125),
     "the replay of published runs out of sample and job by job; remarks in results.json": (0, 95),

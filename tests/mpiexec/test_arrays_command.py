@@ -18,7 +18,7 @@ def test_programs_and_twins_answer_and_rows_move(tmp_path: Path, leftovers: Left
     assert (content["ended"], content["failures"], content["quick"]) == (True, [], True)
     assert [line["measure"] for line in content["lines"]] == list(MEASURES)
     for line in content["lines"]:
-        beside = {"move": {"echo", "bare"}, "move_fresh": {"bare"}, "background": {"still"}}
+        beside = {"move": {"echo", "bare"}, "move_fresh": {"bare"}, "background": {"still"}, "dask": {"dask"}}
         assert set(line["medians"]) == {"ours"} | beside.get(line["measure"], {"rigid"})
         assert min(line["medians"].values()) > 0
     assert "these are no figures" in job.out

@@ -435,6 +435,7 @@ class Operations:
     def _forget(self, key: object) -> None:
         plan = self._plans.pop(key, None)
         if plan is not None:
+            _worker.get().parts.pop(plan.number, None)
             for place in plan.known:
                 with suppress(ApgasError):
                     immediate(place, _forget, plan.number)
@@ -514,7 +515,7 @@ class Operations:
         """A place does not know of the operation."""
         with self._lock:
             for key in [key for key, plan in self._plans.items() if plan is operation.needs[0]]:
-                del self._plans[key]
+                del self._plans[key]  # a place may be without its part
             if place in operation.remaining:
                 operation.errors.append(error)
                 self._skip(operation)

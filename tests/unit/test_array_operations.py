@@ -16,7 +16,7 @@ import pytest
 
 import apgas
 from apgas import arrays
-from apgas.arrays.operations import operations, simple
+from apgas.arrays.operations import _worker, operations, simple
 from apgas.arrays.spread import spread_of_program
 from apgas.arrays.turns import Begin, Run, Skip, Turns
 from apgas.errors import DeadPlaceError, UsageError
@@ -308,6 +308,21 @@ def test_functions_are_sent_once_and_arrays_live_no_longer_than_the_program_want
             time.sleep(0.01)
 
     apgas_job(main, places=3).run()
+
+
+def parts_kept() -> int:
+    return len(_worker.get().parts)
+
+
+def test_places_keep_few_parts(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        for _ in range(50):
+            numbers = arrays.zeros(9)
+            arrays.map_blocks(add, numbers, 1)
+            assert numbers.sum() == 9
+        assert max(apgas.gather(parts_kept).values()) <= 33
+
+    apgas_job(main, places=2).run()
 
 
 def spawn_and_return(block: arrays.Block, done: apgas.PlaceLocal[list[int]]) -> None:

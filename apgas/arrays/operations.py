@@ -60,7 +60,8 @@ _MOST_PLANS: Final = 32
 _MOST_UNSAID: Final = 3
 _UNSAID_S: Final = 0.03
 """How many operations of a loop, and for how long, a place carries out before it says that they are over."""
-_FEW: Final = 1000
+_MOST_LOOKED_AT: Final = 1000
+"""Of the values of a function, one by one, to find out whether they are simple."""
 _SIMPLE: Final = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -102,10 +103,10 @@ class Start(NamedTuple):
     Attributes:
         operation: Its number.
         before: That of the one before it at the same place; -1: it is the first there.
-        plan: The number of its plan.
+        plan: The number of its plan, by which the place keeps its part for others; -1: it does not.
         given: For each argument what is not in the plan.
         wanted: Whether place 0 wants to have what the function returns.
-        part: What is to be done, if that is for once; else the place has it, from here on at the latest.
+        part: What is to be done; None: the place has it.
     """
 
     operation: int
@@ -190,7 +191,7 @@ class _Worker:
         self._said_s = 0.0
         self._asked = False
 
-    def tell(self, change: Callable[[], None], *, stay: bool = False) -> None:
+    def notify(self, change: Callable[[], None], *, stay: bool = False) -> None:
         """Something has come: do what is to be done now, on a thread of the pool, or on this one (``stay``)."""
         with self._lock:
             change()
@@ -322,23 +323,23 @@ def _call_each(fn: Callable[..., Any], columns: Sequence[Iterable[Any]]) -> list
 _worker: Final = PlaceState(_Worker)
 
 
-def _begin(start: Iterable[Any], kept: Part | None = None, *, stay: bool = False) -> None:
+def _begin(start: Iterable[Any], *, stay: bool = False) -> None:
     worker, start = _worker.get(), Start(*start)
-    if kept is not None:
-        worker.parts[start.plan] = kept
-    worker.tell(partial(worker.turns.start, start.operation, start.before, start), stay=stay)
+    if start.part is not None and start.plan >= 0:
+        worker.parts[start.plan] = start.part
+    worker.notify(partial(worker.turns.start, start.operation, start.before, start), stay=stay)
 
 
 def _come(operation: int, number: int, parts: Parts) -> None:
     """(io thread) Rows have come."""
     worker = _worker.get()
-    worker.tell(partial(worker.turns.come, operation, (number, parts)))
+    worker.notify(partial(worker.turns.come, operation, (number, parts)))
 
 
 def _skip(operation: int, before: int) -> None:
     """(io thread) The operation has failed elsewhere."""
     worker = _worker.get()
-    worker.tell(partial(worker.turns.skip, operation, before))
+    worker.notify(partial(worker.turns.skip, operation, before))
 
 
 def _forget(plan: int) -> None:
@@ -368,10 +369,13 @@ class Operation:
         ended: Its end: None, or all errors as one.
         ended_s: When that was, by ``time.monotonic``.
         on_end: Called with the errors as one, or None.
-        needs: Its plan, and what is to live as long as it works on that.
+        plan: Its own.
+        args: What is to live until its end.
     """
 
-    def __init__(self, number: int, before: dict[int, int], ended: Future[None], needs: tuple[Plan, object]) -> None:
+    def __init__(
+        self, number: int, before: dict[int, int], ended: Future[None], plan: Plan, args: Sequence[Any]
+    ) -> None:
         self.number = number
         self.before = before
         self.remaining = set(before)
@@ -380,7 +384,8 @@ class Operation:
         self.ended = ended
         self.ended_s = 0.0
         self.on_end: Callable[[BaseException | None], None] = lambda _: None
-        self.needs = needs
+        self.plan = plan
+        self.args = args
 
     def wait(self) -> None:
         """Wait for its end; raises what went wrong."""
@@ -435,7 +440,6 @@ class Operations:
     def _forget(self, key: object) -> None:
         plan = self._plans.pop(key, None)
         if plan is not None:
-            _worker.get().parts.pop(plan.number, None)
             for place in plan.known:
                 with suppress(ApgasError):
                     immediate(place, _forget, plan.number)
@@ -470,13 +474,13 @@ class Operations:
             raise
         operation.on_end = release or operation.on_end
         for place in plan.parts:
-            start = Start(operation.number, operation.before[place], plan.number, given, wanted)
             if place != own:
+                start = Start(operation.number, operation.before[place], plan.number, given, wanted)
                 self._send(operation, place, start, scope, light=light)
         driver.transport.flush()  # others begin while we do
         if own in plan.parts:
-            start = Start(operation.number, operation.before[own], plan.number, own_given, wanted)
-            _begin(*_with_part(plan, own, start), stay=wanted)
+            start = Start(operation.number, operation.before[own], -1, own_given, wanted, plan.parts[own])
+            _begin(start, stay=wanted)
         return operation
 
     def _opened(self, plan: Plan, args: Sequence[Any]) -> Operation:
@@ -488,20 +492,20 @@ class Operations:
                 raise _failure([error]) from None
             number = next(self._numbers)
             before = {place: self._last.get(place, -1) for place in plan.parts}
-            operation = Operation(number, before, self._driver.expected(), (plan, args))
+            operation = Operation(number, before, self._driver.expected(), plan, args)
             self._last.update(dict.fromkeys(before, number))
             self._open[number] = operation
             return operation
 
     def _send(self, operation: Operation, place: int, start: Start, scope: Scope, *, light: bool) -> None:
-        plan, _ = operation.needs
+        plan = operation.plan
         try:
             if light and place in plan.known:
                 immediate(place, _begin, tuple(start))  # what is made of plain types is pickled faster
                 return
-            call: serialization.Call = (_begin, _with_part(plan, place, start), {})
-            begun = self._driver.spawn(scope, self._driver.place(place), call, to_caller=True)
             plan.known.add(place)
+            call: serialization.Call = (_begin, (start._replace(part=plan.parts[place]),), {})
+            begun = self._driver.spawn(scope, self._driver.place(place), call, to_caller=True)
         except Exception as error:  # noqa: BLE001 - what cannot be sent fails the operation, which has begun elsewhere
             self._fail(operation, place, error)
         else:
@@ -514,8 +518,7 @@ class Operations:
     def _fail(self, operation: Operation, place: int, error: BaseException) -> None:
         """A place does not know of the operation."""
         with self._lock:
-            for key in [key for key, plan in self._plans.items() if plan is operation.needs[0]]:
-                del self._plans[key]  # a place may be without its part
+            operation.plan.known.discard(place)
             if place in operation.remaining:
                 operation.errors.append(error)
                 self._skip(operation)
@@ -560,6 +563,7 @@ class Operations:
             if operation.remaining:
                 return
             del self._open[number]
+            operation.args = ()  # what has not waited yet keeps no arrays
             operation.ended_s = time.monotonic()
             self.on_worked(operation.ended_s, ((each, said.worked_s) for each, said in operation.replies.items()))
         error = _failure(operation.errors) if operation.errors else None
@@ -577,11 +581,6 @@ operations: Final = PlaceState(Operations)
 
 def _failure(errors: Sequence[BaseException]) -> BaseExceptionGroup[BaseException]:
     return BaseExceptionGroup(f"{len(errors)} error(s) of an operation on arrays", errors)
-
-
-def _with_part(plan: Plan, place: int, start: Start) -> tuple[Start, Part | None]:
-    part = plan.parts[place]
-    return (start._replace(part=part), None) if plan.number < 0 else (start, part)
 
 
 def _done(place: int, news: Sequence[tuple[Any, ...]]) -> None:
@@ -602,7 +601,7 @@ def simple(value: object) -> bool:
     kind = type(value)
     if kind is tuple or kind is list:
         parts: Sequence[object] = value  # type: ignore[assignment]  # as its type says
-        return len(parts) <= _FEW and all(map(simple, parts))
+        return len(parts) <= _MOST_LOOKED_AT and all(map(simple, parts))
     if kind is np.ndarray:
         return not cast("Rows", value).dtype.hasobject
     return kind in _SIMPLE or isinstance(value, np.number | np.bool_)

@@ -329,7 +329,7 @@ class Spread:
         self._updates.append(start())
 
     def await_updates(self, but: int = 0) -> None:
-        """(any thread) Wait for updates that have begun, but for so many, the last; raises what one failed with."""
+        """(any thread) Wait for updates that have begun, but for the last ``but``; raises what one failed with."""
         for update in [*self._updates][: max(0, len(self._updates) - but)]:
             try:
                 update.wait()

@@ -63,35 +63,29 @@ class Turns(Generic[S, R]):
 
     def step(self) -> Begin[S] | Run[S, R] | Skip | None:
         """What is to be done now, by one caller at a time; None: nothing, until something comes."""
+        if not self.ready():
+            return None
         if self._now is None:
-            operation, start = self._next.pop(self._over, (self._over, None))
-            if operation == self._over:
-                return None
-            if start is None or operation in self._skipped:
-                self._now = operation, cast("S", start)
-                return Skip(operation)
-            self._now, self._awaited = (operation, start), None
-            return Begin(operation, start)
-        operation, start = self._now
-        if operation in self._skipped:
-            return Skip(operation)
-        rows = self._rows.get(operation, [])
-        return Run(operation, start, rows) if len(rows) == self._awaited else None
+            operation, start = self._next.pop(self._over)
+            self._now, self._awaited = (operation, cast("S", start)), None
+            return Skip(operation) if start is None or operation in self._skipped else Begin(operation, start)
+        operation, waiting = self._now
+        return Skip(operation) if operation in self._skipped else Run(operation, waiting, self._rows.get(operation, []))
+
+    def ready(self) -> bool:
+        """Whether something is to be done now."""
+        if self._now is None:
+            return self._over in self._next
+        operation = self._now[0]
+        return operation in self._skipped or len(self._rows.get(operation, ())) == self._awaited
 
     @property
     def idle(self) -> bool:
         """Whether no operation is known that is not over."""
-        return self._now is None and self._over not in self._next
-
-    def ready(self) -> bool:
-        """Whether something can be done for the operation that has begun."""
-        if self._now is None:
-            return not self.idle
-        operation = self._now[0]
-        return operation in self._skipped or len(self._rows.get(operation, ())) == self._awaited
+        return self._now is None and not self.ready()
 
     def await_rows(self, awaited: int) -> None:
-        """The operation has begun; so many messages with rows are needed."""
+        """The operation has begun, and needs this number of messages with rows."""
         self._awaited = awaited
 
     def end(self) -> None:

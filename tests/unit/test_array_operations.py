@@ -301,7 +301,8 @@ def test_functions_are_sent_once_and_arrays_live_no_longer_than_the_program_want
         ref = numbers.held._handle.ref
         held = lambda: ref in apgas.runtime.driver.required_driver().objects.local  # noqa: E731 - sent as it is
         assert all(apgas.gather(held).values())
-        del numbers
+        arrays.update_blocks(add_to, 1, numbers)
+        del numbers  # nothing waits for the update any more
         until_s = time.monotonic() + 20
         while any(apgas.gather(held).values()):
             assert time.monotonic() < until_s, "a plan keeps the array"
@@ -320,7 +321,7 @@ def test_places_keep_few_parts(apgas_job: MakeJob) -> None:
             numbers = arrays.zeros(9)
             arrays.map_blocks(add, numbers, 1)
             assert numbers.sum() == 9
-        assert max(apgas.gather(parts_kept).values()) <= 33
+        assert max(apgas.gather(parts_kept).values()) <= 32
 
     apgas_job(main, places=2).run()
 

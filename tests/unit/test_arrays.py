@@ -373,17 +373,17 @@ def test_places_may_die_while_the_rows_beside_blocks_are_on_their_way(
     apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng = random.Random(seed)
-    tell, steps = _Worker.tell, 12
+    notify, steps = _Worker.notify, 12
     moments = sorted(rng.sample(range(5, 150), 2))
 
-    def tell_or_kill(*args: Any, **kwargs: Any) -> None:
+    def notify_or_kill(*args: Any, **kwargs: Any) -> None:
         """An order or rows have come; a place dies then."""
         taken.append(None)
         if moments and len(taken) >= moments[0]:
             moments.pop(0)
             with contextlib.suppress(UsageError, IndexError):  # only place 0 is left
                 job.kill(rng.choice(list(placed)))
-        tell(*args, **kwargs)
+        notify(*args, **kwargs)
 
     def main() -> NDArray[Any]:
         array = arrays.from_function(lambda i: i % 5, 30)
@@ -394,7 +394,7 @@ def test_places_may_die_while_the_rows_beside_blocks_are_on_their_way(
 
     taken: list[None] = []
     placed: list[int] = []
-    monkeypatch.setattr(_Worker, "tell", tell_or_kill)
+    monkeypatch.setattr(_Worker, "notify", notify_or_kill)
     job = apgas_job(main, places=5, resilient=True)
     found = job.run()
     expected = np.arange(30) % 5

@@ -149,7 +149,7 @@ class Work:
         self._measured_s = self.until_s
 
     def add(self, ended_s: float, seconds_of: Iterable[tuple[int, float]]) -> None:
-        """An operation has ended, in which each place worked for so many seconds."""
+        """An operation has ended: add the seconds that each place worked in it."""
         worked_s = self.until_s[1].copy()
         for place, seconds in seconds_of:
             worked_s[place] = worked_s.get(place, 0.0) + seconds

@@ -515,7 +515,7 @@ class Driver:
         self._calls.forget(place)
 
     def death(self, place: int, activities: int) -> DeadPlaceError:
-        """Make the error that says that a place has died, and with it so many activities."""
+        """Make the error that says that a place has died, and how many activities with it."""
         epoch, node = self.core.membership.dead[place]
         return DeadPlaceError(place, epoch, node, activities)
 

@@ -106,7 +106,7 @@ def test_nobody_leaves_a_barrier_before_all_have_entered_it(size: int, rounds: i
 def test_what_a_process_tells_another_is_heard_once_in_order_until_one_is_gone(size: int, data: st.DataObject) -> None:
     job = begun(size)
     running = set(range(1, size))
-    told: dict[tuple[int, int], list[str]] = {}
+    pending: dict[tuple[int, int], list[str]] = {}
     hearing: dict[int, int] = {}
     for step in range(data.draw(st.integers(0, 30))):
         who, other = (data.draw(st.integers(0, size - 1)) for _ in range(2))
@@ -116,26 +116,26 @@ def test_what_a_process_tells_another_is_heard_once_in_order_until_one_is_gone(s
             case "tell":
                 effects = job.received(who, f"cmd=tell to={other} more=0 words={step:x}\n".encode(), 0.0)
                 if other in running | {0}:
-                    told.setdefault((who, other), []).append(f"{step:x}")
+                    pending.setdefault((who, other), []).append(f"{step:x}")
             case "hear":
                 effects = job.received(who, f"cmd=hear of={other}\n".encode(), 0.0)
                 hearing[who] = other
             case _ if who:
                 effects = job.ended(who, 0, 0.0)
                 running.discard(who)
-                told = {pair: words for pair, words in told.items() if pair[1] != who}
+                pending = {pair: words for pair, words in pending.items() if pair[1] != who}
             case _:
                 effects = []
         for out, text in answers(effects):
             of = hearing.pop(out)
             if text == "cmd=heard rc=1 msg=gone\n":
                 assert of not in running | {0}
-                assert not told.get((of, out))
+                assert not pending.get((of, out))
             else:
-                assert text == f"cmd=heard rc=0 more=0 words={told[of, out].pop(0)}\n"
+                assert text == f"cmd=heard rc=0 more=0 words={pending[of, out].pop(0)}\n"
     for out, of in hearing.items():
         assert of in running | {0}
-        assert not told.get((of, out)), "it would wait for what is there"
+        assert not pending.get((of, out)), "it would wait for what is there"
 
 
 @given(

@@ -33,7 +33,7 @@ class Order(NamedTuple):
 
 
 class Simulated:
-    """Places and place 0; every message is delivered at a moment that is drawn."""
+    """Places and place 0; messages are delivered in any order."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

@@ -25,7 +25,7 @@ from apgas.runtime import trace as events
 from apgas.runtime.api import at, places
 from apgas.runtime.context import Scope, at_end, entered
 from apgas.runtime.driver import Driver, current_driver
-from apgas.runtime.watchdog import Alarm
+from apgas.runtime.watchdog import Alarm, Reminder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -572,19 +572,17 @@ class Interrupts:
         self._signalled_s = -math.inf
         self._put_off = False
         self._end = on_ignored
+        self._alarm = Alarm(self._on_ignored) if process.mpi_plane() is not None else Reminder()
         self._let_go = process.handle_signals(self._interrupt)
-        self._alarm = Alarm(self._on_ignored) if process.mpi_plane() is not None else None
 
     def restore_handlers(self) -> None:
         """Leave signals to those who took them before."""
         self._let_go()
-        if self._alarm is not None:
-            self._alarm.silence()
+        self._alarm.silence()
 
     def ending(self, by: signal.Signals) -> None:
         """The job is being ended for a signal; code that keeps the interpreter's lock must not keep it from that."""
-        if self._alarm is not None:
-            self._alarm.ending(by)
+        self._alarm.ending(by)
 
     def _on_ignored(self, by: signal.Signals) -> None:
         """(thread of the alarm) End the job, unless the program has come to take the signal by itself."""
@@ -596,8 +594,7 @@ class Interrupts:
 
         One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
         """
-        if self._alarm is not None:
-            self._alarm.heard()
+        self._alarm.heard()
         if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
             return
         locked: bool = self._driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - no public method says so

@@ -39,6 +39,8 @@ READ_S: Final = 0.3
 """What hydra has not read when a job is aborted is lost; this is its time for the last line."""
 HEED_S: Final = 3.0
 """After this time without the main thread, which may be within MPI, another thread carries a signal out."""
+REMIND_S: Final = 0.1
+"""After this time a signal that Python has not taken is raised again."""
 FORCE_S: Final = 2.0
 """After this time more no thread has the interpreter, and the watchdog ends the job."""
 _HUSHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -158,47 +160,40 @@ def _start(program: str, words: list[str], stdin: int, pmi: int, stdout: int = -
     _beside.add(os.posix_spawn(program, words, os.environ, file_actions=actions, setsigmask=_HUSHED))
 
 
-class Alarm:
-    """The watchdog of place 0: a signal that Python does not take ends the job all the same.
+class _Wakeup:
+    """What C writes each signal into at once, whenever Python comes to its handler.
 
     Args:
-        on_ignored: Carries out what a signal asks for, on a thread of its own, for the main thread does not. If it
-            returns, the signal counts as taken.
+        to: The end of a pipe that is written to, and that this owns.
 
     Raises:
         ValueError: The caller is not the main thread.
     """
 
-    def __init__(self, on_ignored: Callable[[signal.Signals], None]) -> None:
-        self._on_ignored = on_ignored
-        signals, self._to = os.pipe()
-        echo, answers = os.pipe()
-        os.set_blocking(self._to, False)
-        pmi = os.environ.get(ENV_PMI, "")
-        words = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
-        _start(sys.executable, words, signals, int(pmi) if pmi.isdecimal() else -1, answers)
-        for fd in (signals, answers):
-            os.close(fd)
-        threading.Thread(target=self._listen, args=(echo,), name="apgas-alarm", daemon=True).start()
-        before = signal.set_wakeup_fd(self._to, warn_on_full_buffer=False)
+    def __init__(self, to: int) -> None:
+        self._to = to
+        os.set_blocking(to, False)
+        before = signal.set_wakeup_fd(to, warn_on_full_buffer=False)
         if before >= 0:
             signal.set_wakeup_fd(before)  # an event loop, which needs it
         os.register_at_fork(after_in_child=self._forget)
 
     def heard(self) -> None:
         """Python has taken a signal."""
-        with suppress(OSError):  # the watchdog was killed
-            os.write(self._to, bytes([_HEARD]))
+        self._write(_HEARD)
 
     def ending(self, by: signal.Signals) -> None:
         """The job is being ended for a signal, and goes on to end if no thread has the interpreter any more."""
-        with suppress(OSError):  # as above
-            os.write(self._to, bytes([_ENDING + by]))
+        self._write(_ENDING + by)
 
     def silence(self) -> None:
-        """(main thread) End the watchdog: signals are not ours any more. Idempotent."""
+        """(main thread) Signals are not ours any more. Idempotent."""
         if self._to >= 0:
             self._disconnect()
+
+    def _write(self, word: int) -> None:
+        with suppress(OSError):  # the watchdog was killed
+            os.write(self._to, bytes([word]))
 
     def _disconnect(self) -> None:
         ours, self._to = self._to, -1
@@ -214,11 +209,60 @@ class Alarm:
             with suppress(ValueError):  # not in the main thread of the child
                 self._disconnect()
 
+
+class Alarm(_Wakeup):
+    """The watchdog of place 0: a signal that Python does not take ends the job all the same.
+
+    Args:
+        on_ignored: Carries out what a signal asks for, on a thread of its own, for the main thread does not. If it
+            returns, the signal counts as taken.
+    """
+
+    def __init__(self, on_ignored: Callable[[signal.Signals], None]) -> None:
+        self._on_ignored = on_ignored
+        signals, to = os.pipe()
+        echo, answers = os.pipe()
+        pmi = os.environ.get(ENV_PMI, "")
+        words = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
+        _start(sys.executable, words, signals, int(pmi) if pmi.isdecimal() else -1, answers)
+        for fd in (signals, answers):
+            os.close(fd)
+        threading.Thread(target=self._listen, args=(echo,), name="apgas-alarm", daemon=True).start()
+        super().__init__(to)
+
     def _listen(self, echo: int) -> None:
         while number := os.read(echo, 1):
             self._on_ignored(signal.Signals(number[0]))
             self.heard()
         os.close(echo)
+
+
+class Reminder(_Wakeup):
+    """Raises a signal again that Python does not take.
+
+    A signal that arrives in the moment in which the main thread is about to wait for a lock does not wake it: Python
+    has noted the signal, but the thread looks only when something ends its wait. A second signal does that.
+    """
+
+    def __init__(self) -> None:
+        signals, to = os.pipe()
+        threading.Thread(target=self._remind, args=(signals,), name="apgas-reminder", daemon=True).start()
+        super().__init__(to)
+
+    def _remind(self, signals: int) -> None:
+        patience = select.poll()
+        patience.register(signals, select.POLLIN)
+        main = threading.main_thread().ident
+        assert main is not None
+        number = _HEARD
+        while True:
+            if not patience.poll(REMIND_S * 1000 if number else None):
+                signal.pthread_kill(main, number)
+            elif not (words := os.read(signals, 4096)):
+                break
+            else:
+                number = next((word for word in reversed(words) if word in (_HEARD, *_SIGNALS)), number)
+        os.close(signals)
 
 
 def _watch(place: int) -> None:

@@ -309,3 +309,12 @@ def test_a_child_that_detaches_itself_lives_on(end: str, leftovers: Leftovers) -
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     leftovers.check(done.mark)
+
+
+@pytest.mark.parametrize("places", [2, 0])
+def test_a_signal_is_taken_that_arrived_just_before_the_main_thread_began_to_wait(
+    places: int, leftovers: Leftovers
+) -> None:
+    with start_job([*MPICH.start(places), PROGRAMS / "interrupted.py", "wakes_nobody"]) as job:
+        done = ended(job, leftovers)
+    assert (done.rc, done.err) == (143, "apgas: terminated; the job ends\n")

@@ -55,6 +55,12 @@ def in_the_middle() -> None:
     wait()
 
 
+def wakes_nobody() -> None:
+    """Is interrupted on another thread, which wakes the main thread as little as a signal just before its wait does."""
+    threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
+    wait()
+
+
 def is_ahead() -> None:
     """Is interrupted while no other place has begun."""
     wait()
@@ -66,7 +72,7 @@ def begin_late(start: process.Start) -> driver.Driver:
     return build(start)
 
 
-MAINS = (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up, in_the_middle, is_ahead)
+MAINS = (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up, in_the_middle, wakes_nobody, is_ahead)
 
 if __name__ == "__main__":
     if sys.argv[1] == is_ahead.__name__ and os.environ["PMI_RANK"] != "0":

@@ -18,12 +18,14 @@ from apgas.arrays.array import (
     zeros,
 )
 from apgas.arrays.block import Block
+from apgas.arrays.operations import Reduction
 from apgas.arrays.stepping import steps
 
 __all__ = [
     "Block",
     "BlockArray",
     "Halo",
+    "Reduction",
     "Whole",
     "from_array",
     "from_function",

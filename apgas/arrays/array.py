@@ -5,8 +5,9 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
+from functools import partial
 from itertools import repeat
+from types import BuiltinFunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,18 @@ from numpy.typing import DTypeLike, NDArray
 from apgas.arrays import layout as layouts
 from apgas.arrays.block import Block, Held, Rows, read_only
 from apgas.arrays.layout import Form, Layout
-from apgas.arrays.operations import Operand, Operation, Part, Parts, Ranges, by_value, operations
+from apgas.arrays.operations import (
+    Operand,
+    Operation,
+    Part,
+    Parts,
+    Ranges,
+    Reducing,
+    Reduction,
+    by_value,
+    operations,
+    reduced,
+)
 from apgas.arrays.spread import HeldRef, by_route, ranges_of, spread_of_program
 from apgas.errors import UsageError
 from apgas.runtime.api import async_at, finish, here
@@ -332,16 +344,19 @@ def map_blocks(fn: Callable[..., T], *args: Any) -> list[T]:
     return spread_of_program().carry_out(partial(_on_blocks, fn, args), partial(_frozen, fn, args), in_turn=True)
 
 
-def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], Any] = np.add) -> Any:
+def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], Any] = np.add, wait: bool = True) -> Any:
     """(place 0) Run ``fn`` once for each block, as ``map_blocks`` does, and reduce what it returns, in their order.
 
     Args:
         fn: Returns a number or an array, or a tuple of such, each of which is reduced by itself.
         *args: Its arguments.
         op: Combines two values.
+        wait: False: go on meanwhile, as with ``update_blocks``. Solvers whose next step needs a sum over all blocks
+            then run without waiting for place 0.
 
     Returns:
-        The value, or a tuple of values; how sums are rounded depends on the places.
+        The value, or a tuple of values; how sums are rounded depends on the places. If this does not wait: a
+        ``Reduction``, to be an argument of later operations; its ``result()`` waits.
 
     Raises:
         UsageError: As for ``map_blocks``.
@@ -354,11 +369,18 @@ def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], A
         ...     return len(block.rows), block.local.sum(), (block.local**2).sum()
         >>> [float(value) for value in arrays.reduce_blocks(moments, numbers)]
         [10.0, 45.0, 285.0]
+        >>> def scale(block, total):
+        ...     block.local /= total
+        >>> total = arrays.reduce_blocks(lambda block: block.local.sum(), numbers, wait=False)
+        >>> arrays.update_blocks(scale, numbers, total)
+        >>> float(total.result()), float(numbers.max())
+        (45.0, 0.2)
     """
-    found = map_blocks(fn, *args)
-    if isinstance(found[0], tuple):
-        return tuple(reduce(op, values) for values in zip(*found, strict=True))
-    return reduce(op, found)
+    spread = spread_of_program()
+    if not wait and not spread.copied:
+        return Reduction.of(spread.update(lambda: _started(fn, args, wanted=False, op=op)[0]))
+    value = reduced(op, map_blocks(fn, *args))
+    return value if wait else Reduction(lambda: value)
 
 
 def _common_form(args: Iterable[Any]) -> Form:
@@ -414,7 +436,9 @@ def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
     return [next(results.setdefault(place, iter(operation.values(place)))) for place, _, _ in layout.blocks()]
 
 
-def _started(fn: Callable[..., object], args: Sequence[Any], *, wanted: bool) -> tuple[Operation, Layout]:
+def _started(
+    fn: Callable[..., object], args: Sequence[Any], *, wanted: bool, op: Callable[[Any, Any], Any] | None = None
+) -> tuple[Operation, Layout]:
     while isinstance(fn, partial) and not fn.keywords:
         bound: partial[object] = fn
         fn, args = bound.func, [*bound.args, *args]  # a function alone need not be sent for each operation
@@ -422,10 +446,11 @@ def _started(fn: Callable[..., object], args: Sequence[Any], *, wanted: bool) ->
     halos = [arg.array for arg in args if isinstance(arg, Halo)]
     if len(set(halos)) < len(halos):
         raise UsageError("an operation takes an array with one halo: the widest has the rows of the others")
-    known = required_driver().stable(fn)
-    key = None if known is None else (known, wanted, *map(_kind, args))
+    driver = required_driver()
+    known, known_op = driver.stable(fn), op if isinstance(op, np.ufunc | BuiltinFunctionType) else driver.stable(op)
+    key = None if known is None or known_op is None is not op else (known, wanted, known_op, *map(_kind, args))
     layouts = (layout, *(arg.array.layout for arg in args if isinstance(arg, Whole)))
-    plan = operations.get().plan(key, layouts, partial(_parts, fn, args, layout, own_copy=not wanted))
+    plan = operations.get().plan(key, layouts, partial(_parts, fn, args, layout, op, own_copy=not wanted))
     given = [arg.ends if isinstance(arg, Halo) else None if _is_array(arg) else arg for arg in args]
     return operations.get().start(plan, given, args, wanted=wanted), layout
 
@@ -442,7 +467,14 @@ def _kind(arg: Any) -> object:
     return weakref.ref(array), array.constant, type(arg), arg.width if isinstance(arg, Halo) else 0
 
 
-def _parts(fn: Callable[..., object], args: Sequence[Any], layout: Layout, *, own_copy: bool) -> dict[int, Part]:
+def _parts(
+    fn: Callable[..., object],
+    args: Sequence[Any],
+    layout: Layout,
+    op: Callable[[Any, Any], Any] | None,
+    *,
+    own_copy: bool,
+) -> dict[int, Part]:
     owners = list(ranges_of(layout))
     sends: dict[int, list[tuple[int, dict[int, Ranges]]]] = {place: [] for place in owners}
     awaited: Counter[int] = Counter()
@@ -458,14 +490,18 @@ def _parts(fn: Callable[..., object], args: Sequence[Any], layout: Layout, *, ow
     operands = [_operand(arg) for arg in args]
     # this place runs the function later, when variables may have changed that other places have a copy of
     own_fn = by_value(fn)() if own_copy else fn
-    own = here().id
-    return {place: Part(own_fn if place == own else fn, operands, sends[place], awaited[place]) for place in sends}
+    own, places = here().id, sorted(sends)
+    reducing = None if op is None else Reducing(op, [place for place, _, _ in layout.blocks()])
+    return {
+        place: Part(own_fn if place == own else fn, operands, sends[place], awaited[place], reducing, places)
+        for place in places
+    }
 
 
 def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]:
     """The same call later, whatever becomes of its arguments."""
     given = [arg if _is_array(arg) else None for arg in args]
-    others = [arg if keep is None else None for keep, arg in zip(given, args, strict=True)]
+    others = [None if _is_array(arg) else arg.result() if isinstance(arg, Reduction) else arg for arg in args]
     copied = by_value((fn, others, [arg.ends for arg in given if isinstance(arg, Halo)]))
 
     def apply() -> list[Any]:

@@ -11,11 +11,17 @@ which are not answered, and a function and the arrays that it works on are sent 
 So places wait for their neighbours, and for place 0 only if that does. Rows may come before k has begun: they are kept
 until then, for k' may still read and write the same arrays.
 
+An operation may need a value that an earlier one, q, has returned and that is reduced over all places (``Reduction``).
+If q is still open, and is of the same places, they send one another what q has returned there (``Gather``), and k waits
+for that as it does for rows. Otherwise place 0 waits for q, and sends the value with Start.
+
 *It ends.* Every living place says Done of every operation exactly once, by induction over its operations in their
 order. k begins there, for k' is over. It sends before it waits. If rows do not come, then their sender has failed
 before it sent them, which it says in its Done; or it was lost; or it has never begun, for its Start could not be sent
-or read, of which place 0 learns. In each case place 0 sends Skip, and then k is over without having run. Skip may come
-before Start: it names k', so that the operations after k can begin.
+or read, of which place 0 learns. If what q has returned does not come, then for one of these reasons, too, or because
+q has failed. In each case place 0 sends Skip, and then k is over without having run. Skip may come before Start: it
+names k', so that the operations after k can begin. A Start may also come before another one that brings its part: it
+is kept until then. If that one cannot be sent or read, place 0 sends Skip for both.
 
 *It is over when it has ended.* Done comes after the function and all the activities that this has started: they have
 a finish of their own, which is opened when the first of them is. When all places that live have said Done, nothing of
@@ -29,18 +35,18 @@ import operator
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import InvalidStateError
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
-from functools import partial
+from functools import partial, reduce
 from itertools import count, repeat
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from apgas.arrays.block import Range, Rows
-from apgas.arrays.turns import Begin, Run, Skip, Turns
+from apgas.arrays.turns import Begin, Gather, Run, Share, Skip, Turns
 from apgas.core.identity import Place
 from apgas.core.messages import FinishId
 from apgas.errors import ApgasError, CancelledError, DeadPlaceError, PlaceGoneError, UsageError
@@ -62,7 +68,6 @@ _UNSAID_S: Final = 0.03
 """How many operations of a loop, and for how long, a place carries out before it says that they are over."""
 _MOST_LOOKED_AT: Final = 1000
 """Of the values of a function, one by one, to find out whether they are simple."""
-_SIMPLE: Final = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Operand(Protocol):
@@ -81,6 +86,32 @@ class Operand(Protocol):
         """(its place) What each call of the function gets."""
 
 
+class Reducing(NamedTuple):
+    """How what is returned for all blocks becomes one value.
+
+    Attributes:
+        op: Combines two values.
+        owners: The place of each block.
+    """
+
+    op: Callable[[Any, Any], Any]
+    owners: Sequence[int]
+
+    def reduce(self, values: Mapping[int, Iterable[Any]]) -> Any:
+        """The value of those of each place, in the order of its blocks."""
+        of_place = {place: iter(each) for place, each in values.items()}
+        return reduced(self.op, [next(of_place[place]) for place in self.owners])
+
+
+class Awaited(NamedTuple):
+    """An argument that is the reduced value of an operation, which may not be over."""
+
+    operation: int
+
+
+_SIMPLE: Final = (bool, int, float, complex, str, bytes, type(None), Awaited)
+
+
 class Part(NamedTuple):
     """What a place has to do in operations that are alike.
 
@@ -89,12 +120,16 @@ class Part(NamedTuple):
         operands: Its arguments, None for those that each operation gives anew.
         sends: The numbers of arguments of which others need rows, and which rows are for which place.
         awaited: How many messages with rows it gets.
+        reducing: How places reduce among themselves what is returned, if they do.
+        places: All that have part in them.
     """
 
     fn: Callable[..., Any]
     operands: Sequence[Operand | None]
     sends: Sequence[tuple[int, Mapping[int, Ranges]]]
     awaited: int
+    reducing: Reducing | None
+    places: Sequence[int]
 
 
 class Start(NamedTuple):
@@ -106,6 +141,7 @@ class Start(NamedTuple):
         plan: The number of its plan, by which the place keeps its part for others; -1: it does not.
         given: For each argument what is not in the plan.
         wanted: Whether place 0 wants to have what the function returns.
+        oldest: The first operation whose value this one or later ones may need.
         part: What is to be done; None: the place has it.
     """
 
@@ -114,6 +150,7 @@ class Start(NamedTuple):
     plan: int
     given: Sequence[Any]
     wanted: bool
+    oldest: int
     part: Part | None = None
 
 
@@ -185,6 +222,9 @@ class _Worker:
         self.turns: Turns[Start, tuple[int, Parts]] = Turns()
         self.parts: dict[int, Part] = {}
         self.thread = 0
+        self._early: dict[int, list[Start]] = {}
+        self._returned: dict[int, Gather[list[Any]]] = {}
+        self._reducing: dict[int, Reducing] = {}
         self._lock = threading.Lock()
         self._busy = False
         self._unsaid: list[tuple[Any, ...]] = []
@@ -203,6 +243,17 @@ class _Worker:
             self._work(step)
         else:
             required_driver().executor.submit(partial(self._work, step))
+
+    def start(self, start: Start) -> None:
+        """(locked) An operation is to be carried out: with this part, or when its part has come with another start."""
+        part = self.parts.get(start.plan) if start.part is None else start.part
+        if part is None:
+            self._early.setdefault(start.plan, []).append(start)
+            return
+        if start.plan >= 0:
+            self.parts[start.plan] = part
+        for each in (start, *self._early.pop(start.plan, ())):
+            self.turns.start(each.operation, each.before, each._replace(part=part))
 
     def _work(self, step: _Step | None) -> None:
         escaped: BaseException | None = None
@@ -250,18 +301,17 @@ class _Worker:
     def _carry_out(self, step: _Step) -> _Reply | None:
         match step:
             case Begin(operation, start):
-                part = self._part(start)
+                part = _part(start)
                 self._send(operation, part)
+                needed = [each.operation for each in start.given if isinstance(each, Awaited)]
                 with self._lock:
-                    self.turns.await_rows(part.awaited)
+                    self.turns.await_rows(part.awaited, needed)
+                    self._forget(start.oldest)
                 return None
             case Run(_, start, rows):
                 return self._run(start, rows)
             case _:
                 return _Reply()
-
-    def _part(self, start: Start) -> Part:
-        return self.parts[start.plan] if start.part is None else start.part
 
     def _send(self, operation: int, part: Part) -> None:
         """Rows are copied, for functions may write to them while they are under way."""
@@ -274,11 +324,37 @@ class _Worker:
                 required_driver().transport.throttle(target)
                 immediate(target, _come, operation, number, copies[same])
 
+    def _forget(self, oldest: int) -> None:
+        """(locked) No value of an operation before this one will be needed."""
+        if self._reducing:
+            self.turns.forget(oldest)
+            for kept in (self._returned, self._reducing):
+                for operation in [each for each in kept if each < oldest]:
+                    del kept[operation]
+
+    def gather(self, operation: int, change: Callable[[Gather[list[Any]]], Sequence[Share[list[Any]]]]) -> None:
+        """Something is known of what an operation has returned: others may have to know it, too."""
+
+        def note() -> None:
+            gather = self._returned.setdefault(operation, Gather())
+            for to, number, values in change(gather):
+                immediate(to, _share, operation, number, values)
+            if gather.all() is not None:
+                self.turns.know(operation)
+
+        self.notify(note)
+
+    def _reduced(self, operation: int) -> Any:
+        returned = self._returned[operation].all()
+        assert returned is not None, "an operation runs when it has what it needs"
+        return deepcopy(self._reducing[operation].reduce(returned))
+
     def _run(self, start: Start, rows: Sequence[tuple[int, Parts]]) -> _Reply:
-        part = self._part(start)
+        part = _part(start)
         for number, parts in rows:
             _operand(part, number).take(parts)
-        arguments = [*zip(part.operands, start.given, strict=True)]
+        values = [self._reduced(each.operation) if isinstance(each, Awaited) else each for each in start.given]
+        arguments = [*zip(part.operands, values, strict=True)]
         for operand, given in arguments:
             if operand is not None:
                 operand.prepare(given)
@@ -286,15 +362,17 @@ class _Worker:
         driver = required_driver()
         scope = _OwnScope(driver)
         waiting = driver.executor.waiting if this_thread.scope is None else this_thread.waiting
-        return call_within(cast("Scope", scope), waiting, self._call, scope, start, part.fn, columns)
+        return call_within(cast("Scope", scope), waiting, self._call, scope, start, part, columns)
 
-    def _call(self, scope: _OwnScope, start: Start, fn: Callable[..., Any], columns: Sequence[Iterable[Any]]) -> _Reply:
+    def _call(self, scope: _OwnScope, start: Start, part: Part, columns: Sequence[Iterable[Any]]) -> _Reply:
         driver = required_driver()
         began_s = time.perf_counter()
         self.thread = threading.get_ident()
         try:
-            values = _call_each(fn, columns)
+            values = _call_each(part.fn, columns)
             worked_s = time.perf_counter() - began_s
+            if part.reducing is not None:
+                return _Reply(worked_s, self._exchanged(start.operation, part, part.reducing, values))
             if not start.wanted or all(value is None for value in values):
                 return _Reply(worked_s)
             driver.transport.throttle(0)
@@ -306,6 +384,19 @@ class _Worker:
             self.thread = 0
             driver.end_forked_child()
             scope.close()
+
+    def _exchanged(self, operation: int, part: Part, reducing: Reducing, values: list[Any]) -> list[Any]:
+        if not simple(values):
+            raise UsageError("what is reduced without waiting is made of numbers and arrays, and is no other object")
+        own = deepcopy(values)  # they may be views of blocks
+        self._reducing[operation] = reducing
+        self.gather(operation, lambda gather: gather.begin(part.places, required_driver().core.here, own))
+        return own
+
+
+def _part(start: Start) -> Part:
+    assert start.part is not None, "it was given to the start"
+    return start.part
 
 
 def _operand(part: Part, number: int) -> Operand:
@@ -324,16 +415,19 @@ _worker: Final = PlaceState(_Worker)
 
 
 def _begin(start: Iterable[Any], *, stay: bool = False) -> None:
-    worker, start = _worker.get(), Start(*start)
-    if start.part is not None and start.plan >= 0:
-        worker.parts[start.plan] = start.part
-    worker.notify(partial(worker.turns.start, start.operation, start.before, start), stay=stay)
+    worker = _worker.get()
+    worker.notify(partial(worker.start, Start(*start)), stay=stay)
 
 
 def _come(operation: int, number: int, parts: Parts) -> None:
     """(io thread) Rows have come."""
     worker = _worker.get()
     worker.notify(partial(worker.turns.come, operation, (number, parts)))
+
+
+def _share(operation: int, number: int, values: Sequence[list[Any]]) -> None:
+    """(io thread) Other places have returned this."""
+    _worker.get().gather(operation, lambda gather: gather.come(number, values))
 
 
 def _skip(operation: int, before: int) -> None:
@@ -370,11 +464,20 @@ class Operation:
         ended_s: When that was, by ``time.monotonic``.
         on_end: Called with the errors as one, or None.
         plan: Its own.
+        relying: The places that have their part from an operation before it.
+        needs: The operations whose values it needs.
+        spoiled: Whether one of them has failed, and it therefore.
         args: What is to live until its end.
     """
 
     def __init__(
-        self, number: int, before: dict[int, int], ended: Future[None], plan: Plan, args: Sequence[Any]
+        self,
+        number: int,
+        before: dict[int, int],
+        ended: Future[None],
+        plan: Plan,
+        needs: Sequence[Operation],
+        args: Sequence[Any],
     ) -> None:
         self.number = number
         self.before = before
@@ -385,16 +488,71 @@ class Operation:
         self.ended_s = 0.0
         self.on_end: Callable[[BaseException | None], None] = lambda _: None
         self.plan = plan
+        self.relying: set[int] = set()
+        self.needs = needs
+        self.spoiled = False
         self.args = args
 
     def wait(self) -> None:
         """Wait for its end; raises what went wrong."""
         required_driver().wait(self.ended)
 
+    def reduced(self) -> Any:
+        """Wait for what it returns, reduced; raises what went wrong."""
+        self.wait()
+        reducing = next(iter(self.plan.parts.values())).reducing
+        assert reducing is not None, "who asks for it has said how"
+        return reducing.reduce({place: self.values(place) for place in self.plan.parts})
+
     def values(self, place: int) -> Iterable[Any]:
         """What a place has returned for its blocks, if that was wanted."""
         values = self.replies[place].values
         return repeat(None) if values is None else values
+
+
+class Reduction:
+    """A value that is reduced over all blocks, while place 0 goes on: what ``reduce_blocks(..., wait=False)`` returns.
+
+    As an argument of a later operation the function gets the value itself, which places then have of one another,
+    without place 0.
+
+    Example:
+        >>> from apgas import arrays
+        >>> numbers = arrays.from_function(lambda i: i, 10)
+        >>> largest = arrays.reduce_blocks(lambda block: block.local.max(), numbers, op=max, wait=False)
+        >>> def turn_round(block, largest):
+        ...     block.local = largest - block.local
+        >>> arrays.update_blocks(turn_round, numbers, largest)
+        >>> float(largest.result()), numbers.gather()[:3].tolist()
+        (9.0, [9.0, 8.0, 7.0])
+    """
+
+    def __init__(self, value: Callable[[], Any], operation: Operation | None = None) -> None:
+        self._value = value
+        self._operation = operation
+
+    @classmethod
+    def of(cls, operation: Operation) -> Reduction:
+        """That of an operation whose parts say how to reduce."""
+        return cls(operation.reduced, operation)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a reduction stays on place 0: give it to a function on blocks as an argument of its own")
+
+    def result(self) -> Any:
+        """Wait for the value, and return it.
+
+        Raises:
+            ExceptionGroup: The function has failed, on one or more places.
+        """
+        return self._value()
+
+    def pending(self, plan: Plan) -> Operation | None:
+        """Its operation, if that is not over and the places of a plan will have the value by themselves."""
+        operation = self._operation
+        if operation is None or not operation.remaining or operation.errors:
+            return None
+        return operation if operation.plan.parts.keys() == plan.parts.keys() else None
 
 
 class Operations:
@@ -413,6 +571,7 @@ class Operations:
         self._numbers, self._plan_numbers = count(), count()
         self._last: dict[int, int] = {}
         self._open: dict[int, Operation] = {}
+        self._claims: list[Operation] = []
         self._values: dict[tuple[int, int], list[Any]] = {}
         self._plans: OrderedDict[object, Plan] = OrderedDict()
 
@@ -460,14 +619,35 @@ class Operations:
         """
         if _worker.get().thread == threading.get_ident():
             raise UsageError("a function on blocks does not work with arrays itself: it is a part of an operation")
-        driver, scope, own = self._driver, capture(), self._driver.core.here
-        if not driver.core.may_begin(scope.finish):
+        if not self._driver.core.may_begin(capture().finish):
             raise CancelledError("the finish around is cancelled")
+        with self._claimed(plan, given) as claimed:
+            values = [_argument(arg, claimed) if isinstance(arg, Reduction) else arg for arg in given]
+            return self._start(plan, values, [*claimed.values()], args, wanted=wanted)
+
+    @contextmanager
+    def _claimed(self, plan: Plan, given: Sequence[Any]) -> Iterator[Mapping[Reduction, Operation]]:
+        """The operations whose values the places of a plan will have, and keep at least until the block has ended."""
+        reductions = [arg for arg in given if isinstance(arg, Reduction)]
+        with self._lock:
+            pending = {each: operation for each in reductions if (operation := each.pending(plan)) is not None}
+            self._claims += pending.values()
+        try:
+            yield pending
+        finally:
+            with self._lock:
+                for operation in pending.values():
+                    self._claims.remove(operation)
+
+    def _start(
+        self, plan: Plan, given: Sequence[Any], needs: Sequence[Operation], args: Sequence[Any], *, wanted: bool
+    ) -> Operation:
+        driver, scope, own = self._driver, capture(), self._driver.core.here
         light = plan.number >= 0 and simple(given)
         own_given = given if wanted else deepcopy(given) if light else by_value(given)()
         release = None if wanted else driver.hold(scope)
         try:
-            operation = self._opened(plan, args)
+            operation, oldest = self._opened(plan, needs, args)
         except BaseException:
             if release is not None:
                 release(None)
@@ -475,15 +655,15 @@ class Operations:
         operation.on_end = release or operation.on_end
         for place in plan.parts:
             if place != own:
-                start = Start(operation.number, operation.before[place], plan.number, given, wanted)
+                start = Start(operation.number, operation.before[place], plan.number, given, wanted, oldest)
                 self._send(operation, place, start, scope, light=light)
         driver.transport.flush()  # others begin while we do
         if own in plan.parts:
-            start = Start(operation.number, operation.before[own], -1, own_given, wanted, plan.parts[own])
+            start = Start(operation.number, operation.before[own], -1, own_given, wanted, oldest, plan.parts[own])
             _begin(start, stay=wanted)
         return operation
 
-    def _opened(self, plan: Plan, args: Sequence[Any]) -> Operation:
+    def _opened(self, plan: Plan, needs: Sequence[Operation], args: Sequence[Any]) -> tuple[Operation, int]:
         with self._lock:
             try:
                 for place in plan.parts:
@@ -492,37 +672,47 @@ class Operations:
                 raise _failure([error]) from None
             number = next(self._numbers)
             before = {place: self._last.get(place, -1) for place in plan.parts}
-            operation = Operation(number, before, self._driver.expected(), plan, args)
+            operation = Operation(number, before, self._driver.expected(), plan, needs, args)
             self._last.update(dict.fromkeys(before, number))
             self._open[number] = operation
-            return operation
+            for each in needs:
+                if each.errors:  # since it was asked for
+                    self._spoil(each)
+            return operation, min(next(iter(self._open)), *(each.number for each in self._claims), number)
 
     def _send(self, operation: Operation, place: int, start: Start, scope: Scope, *, light: bool) -> None:
         plan = operation.plan
+        first = place not in plan.known
         try:
             if light and place in plan.known:
+                operation.relying.add(place)
                 immediate(place, _begin, tuple(start))  # what is made of plain types is pickled faster
                 return
             plan.known.add(place)
             call: serialization.Call = (_begin, (start._replace(part=plan.parts[place]),), {})
             begun = self._driver.spawn(scope, self._driver.place(place), call, to_caller=True)
         except Exception as error:  # noqa: BLE001 - what cannot be sent fails the operation, which has begun elsewhere
-            self._fail(operation, place, error)
+            self._fail(operation, place, error, first=first)
         else:
-            begun.add_done_callback(partial(self._begun, operation, place))
+            begun.add_done_callback(partial(self._begun, operation, place, first))
 
-    def _begun(self, operation: Operation, place: int, begun: concurrent.futures.Future[None]) -> None:
+    def _begun(self, operation: Operation, place: int, first: bool, begun: concurrent.futures.Future[None]) -> None:
         if (error := begun.exception()) is not None:
-            self._fail(operation, place, error)
+            self._fail(operation, place, error, first=first)
 
-    def _fail(self, operation: Operation, place: int, error: BaseException) -> None:
-        """A place does not know of the operation."""
+    def _fail(self, operation: Operation, place: int, error: BaseException, *, first: bool) -> None:
+        """A place does not know of the operation, nor of its part if this is the first that brings it."""
         with self._lock:
             operation.plan.known.discard(place)
-            if place in operation.remaining:
-                operation.errors.append(error)
-                self._skip(operation)
-        self.done(operation.number, place, _Reply())
+            same = [each for each in self._open.values() if each.plan is operation.plan and place in each.relying]
+            failed = [operation, *(same if first else ())]
+            for each in failed:
+                if place in each.remaining:
+                    each.errors.append(error)
+                    self._skip(each)
+                    self._spoil(each)
+        for each in failed:
+            self.done(each.number, place, _Reply())
 
     def _died(self, place: Place) -> None:
         with self._lock:
@@ -542,6 +732,15 @@ class Operations:
             else:
                 immediate(place, _skip, operation.number, operation.before[place])
 
+    def _spoil(self, failed: Operation) -> None:
+        """(locked) What needs the value of an operation that has failed fails, too."""
+        for operation in self._open.values():
+            if failed in operation.needs and not operation.errors:
+                operation.spoiled = True
+                operation.errors.append(CancelledError("an operation whose value this one needs has failed"))
+                self._skip(operation)
+                self._spoil(operation)
+
     def keep(self, operation: int, place: int, values: list[Any]) -> None:
         """Keep what a place has returned, before it says that the operation is over."""
         self._values[operation, place] = values
@@ -558,12 +757,13 @@ class Operations:
             operation.replies[place] = reply
             if reply.error is not None:
                 operation.errors.append(serialization.load_error(reply.error))
+                self._spoil(operation)
             if reply.unsent:
                 self._skip(operation)
             if operation.remaining:
                 return
             del self._open[number]
-            operation.args = ()  # what has not waited yet keeps no arrays
+            operation.args = operation.needs = ()  # what has not waited yet keeps no arrays
             operation.ended_s = time.monotonic()
             self.on_worked(operation.ended_s, ((each, said.worked_s) for each, said in operation.replies.items()))
         error = _failure(operation.errors) if operation.errors else None
@@ -573,10 +773,21 @@ class Operations:
             else:
                 operation.ended.set_exception(error)
         self._driver.transport.nudge()
-        operation.on_end(error)
+        operation.on_end(None if operation.spoiled else error)
 
 
 operations: Final = PlaceState(Operations)
+
+
+def _argument(reduction: Reduction, claimed: Mapping[Reduction, Operation]) -> Any:
+    return Awaited(claimed[reduction].number) if reduction in claimed else reduction.result()
+
+
+def reduced(op: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """Combine values in their order; of tuples, each element by itself."""
+    if isinstance(values[0], tuple):
+        return tuple(reduce(op, each) for each in zip(*values, strict=True))
+    return reduce(op, values)
 
 
 def _failure(errors: Sequence[BaseException]) -> BaseExceptionGroup[BaseException]:
@@ -609,6 +820,6 @@ def simple(value: object) -> bool:
 
 def by_value(value: T) -> Callable[[], T]:
     """Make copies of it as it is now, whatever becomes of it."""
-    payload = serialization.dumps(value, of_call=True)
+    payload = serialization.dumps(value)
     copied = serialization.like(payload, [bytearray(buffer) for buffer in payload])
     return lambda: serialization.loads(copied)

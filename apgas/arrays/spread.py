@@ -321,12 +321,13 @@ class Spread:
         finally:
             self._one.release()
 
-    def update(self, start: Callable[[], Operation]) -> None:
+    def update(self, start: Callable[[], Operation]) -> Operation:
         """Start an operation that nothing waits for, but for later ones: place 0 is some, and 0.1 s, ahead at most."""
         first_s, last_s = (self._ended_s[0], self._ended_s[-1]) if self._ended_s else (0.0, 0.0)
         each_s = (last_s - first_s) / (len(self._ended_s) - 1) if last_s > first_s else _AHEAD_S
         self.await_updates(but=max(1, min(_MOST_AHEAD, int(_AHEAD_S / each_s))))
-        self._updates.append(start())
+        self._updates.append(operation := start())
+        return operation
 
     def await_updates(self, but: int = 0) -> None:
         """(any thread) Wait for updates that have begun, but for the last ``but``; raises what one failed with."""

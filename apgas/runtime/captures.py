@@ -132,7 +132,11 @@ def _some(all_: Any) -> Iterator[Any]:
 
 
 def _state(value: object) -> Mapping[str, object]:
-    """The attributes that an object is pickled with."""
+    """The attributes that an object is pickled with; none if it says itself why it cannot be."""
+    try:
+        value.__reduce_ex__(5)
+    except Exception:  # noqa: BLE001 - whatever it is
+        return {}
     slots = {
         name: getattr(value, name) for kind in type(value).__mro__ for name in _slots(kind) if hasattr(value, name)
     }

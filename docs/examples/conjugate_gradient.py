@@ -30,33 +30,30 @@ def neighbours(padded):
     return sliding_window_view(padded, 2 * REACH + 1)[:, REACH + apart]
 
 
-def multiply(ap, values, p):
+def multiply(ap, values, p, r, rr, before):
+    p.padded[:] = r.padded + rr / before * p.padded
     ap.local = np.sum(values.local * neighbours(p.padded), axis=1)
     return p.local @ ap.local
 
 
-def descend(x, r, p, ap, alpha):
-    x.local += alpha * p.local
-    r.local -= alpha * ap.local
+def descend(x, r, p, ap, rr, pap):
+    x.local += rr / pap * p.local
+    r.local -= rr / pap * ap.local
     return r.local @ r.local
-
-
-def turn(p, r, beta):
-    p.local = r.local + beta * p.local
 
 
 def main(orders: str = "0:+2,0.1:-1") -> None:
     values = arrays.from_function(entry, (ROWS, 27)).freeze()
-    x, ap = arrays.zeros(ROWS), arrays.zeros(ROWS)
-    r, p = (arrays.from_function(lambda row: np.sin(0.001 * row), ROWS) for _ in range(2))
-    rr = arrays.reduce_blocks(lambda r: r.local @ r.local, r)
+    x, p, ap = (arrays.zeros(ROWS) for _ in range(3))
+    r = arrays.from_function(lambda row: np.sin(0.001 * row), ROWS)
+    rr, before = arrays.reduce_blocks(lambda r: r.local @ r.local, r), np.inf
     for step in arrays.steps(STEPS):
         if step == 1 and orders:
             apgas.schedule_orders(orders)  # a batch scheduler would send these
-        alpha = rr / arrays.reduce_blocks(multiply, ap, values, p.halo(REACH))
-        rr, before = arrays.reduce_blocks(descend, x, r, p, ap, alpha), rr
-        arrays.update_blocks(turn, p, r, rr / before)
-    print(f"{x.norm():.10f} {x.max():.10f} {rr < 1e-12}")
+        # sums that nothing waits for here: places have them of one another
+        pap = arrays.reduce_blocks(multiply, ap, values, p.halo(REACH), r.halo(REACH), rr, before, wait=False)
+        rr, before = arrays.reduce_blocks(descend, x, r, p, ap, rr, pap, wait=False), rr
+    print(f"{x.norm():.10f} {x.max():.10f} {rr.result() < 1e-12}")
 
 
 if __name__ == "__main__":

@@ -401,7 +401,8 @@ def values_kept() -> int:
     return len(worker._returned) + len(worker._reducing) + len(worker.turns._known)
 
 
-def test_values_are_those_of_when_they_were_returned(apgas_job: MakeJob) -> None:
+@pytest.mark.parametrize("places", [1, 3])
+def test_values_are_those_of_when_they_were_returned(apgas_job: MakeJob, places: int) -> None:
     def main() -> None:
         numbers = arrays.from_function(lambda i: i, 6)
         rows = arrays.reduce_blocks(own_row, numbers, wait=False)  # a view of a block
@@ -409,10 +410,11 @@ def test_values_are_those_of_when_they_were_returned(apgas_job: MakeJob) -> None
         arrays.update_blocks(add, numbers, rows)
         arrays.update_blocks(lambda block, rows: rows.__iadd__(1), numbers, rows)
         arrays.update_blocks(add, numbers, rows)
-        assert rows.result().tolist() == [0.0 + 2 + 4]
-        assert numbers.gather().tolist() == [112.0 + i for i in range(6)]
+        added = 0.0 if places == 1 else 0.0 + 2 + 4
+        assert rows.result().tolist() == [added]
+        assert numbers.gather().tolist() == [100 + 2 * added + i for i in range(6)]
 
-    apgas_job(main, places=3).run()
+    apgas_job(main, places=places).run()
 
 
 def test_a_value_is_for_arrays_on_other_places_too_and_later(apgas_job: MakeJob) -> None:
@@ -610,7 +612,7 @@ def test_what_relies_on_a_part_that_cannot_be_read_fails_with_it(
 
         def fail_and_go_on() -> None:
             with apgas.finish():
-                arrays.update_blocks(add, numbers, Unreadable())
+                arrays.update_blocks(add, numbers, Unreadable(after_s=0.2))
                 for _ in range(5):
                     arrays.update_blocks(add, numbers, 1)
 
@@ -630,13 +632,17 @@ def test_what_relies_on_a_part_that_cannot_be_read_fails_with_it(
     apgas_job(main, places=3).run()
 
 
-def unreadable() -> None:
+def unreadable(after_s: float) -> None:
+    time.sleep(after_s)
     raise ValueError("this cannot be read")
 
 
 class Unreadable:
+    def __init__(self, after_s: float = 0.0) -> None:
+        self.after_s = after_s
+
     def __reduce__(self) -> Any:
-        return unreadable, ()
+        return unreadable, (self.after_s,)
 
 
 def test_what_cannot_be_sent_or_read_fails_the_operation_and_nothing_else(apgas_job: MakeJob) -> None:

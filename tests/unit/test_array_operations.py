@@ -354,6 +354,19 @@ def test_a_loss_ends_updates_and_what_comes_after_them(apgas_job: MakeJob, seed:
 # values that are reduced meanwhile -----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Place 0 starts all updates at once, and the first ones wait for ``SLOW``."""
+
+    def update(self: Spread, start: Callable[[], Operation]) -> Operation:
+        operation = start()
+        self._updates.append(operation)
+        return operation
+
+    monkeypatch.setattr(Spread, "update", update)
+    SLOW.clear()
+
+
 def total(block: arrays.Block) -> Any:
     return block.local.sum()
 
@@ -401,15 +414,18 @@ def values_kept() -> int:
     return len(worker._returned) + len(worker._reducing) + len(worker.turns._known)
 
 
+@pytest.mark.usefixtures("far_ahead")
 @pytest.mark.parametrize("places", [1, 3])
 def test_values_are_those_of_when_they_were_returned(apgas_job: MakeJob, places: int) -> None:
     def main() -> None:
-        numbers = arrays.from_function(lambda i: i, 6)
+        numbers = arrays.from_function(lambda i: i - 1, 6)
+        arrays.update_blocks(hold_all_up, numbers)
         rows = arrays.reduce_blocks(own_row, numbers, wait=False)  # a view of a block
         arrays.update_blocks(add, numbers, 100)
         arrays.update_blocks(add, numbers, rows)
         arrays.update_blocks(lambda block, rows: rows.__iadd__(1), numbers, rows)
         arrays.update_blocks(add, numbers, rows)
+        SLOW.set()
         added = 0.0 if places == 1 else 0.0 + 2 + 4
         assert rows.result().tolist() == [added]
         assert numbers.gather().tolist() == [100 + 2 * added + i for i in range(6)]
@@ -417,9 +433,12 @@ def test_values_are_those_of_when_they_were_returned(apgas_job: MakeJob, places:
     apgas_job(main, places=places).run()
 
 
+@pytest.mark.usefixtures("far_ahead")
 def test_a_value_is_for_arrays_on_other_places_too_and_later(apgas_job: MakeJob) -> None:
     def main() -> None:
-        numbers, few = arrays.from_function(lambda i: i, 9), arrays.zeros(2)
+        numbers, few = arrays.from_function(lambda i: i - 1, 9), arrays.zeros(2)
+        arrays.update_blocks(hold_all_up, numbers)
+        threading.Timer(0.1, SLOW.set).start()
         value = arrays.reduce_blocks(total, numbers, wait=False)
         arrays.update_blocks(add, few, value)
         spread_of_program().await_updates()
@@ -434,25 +453,14 @@ def test_a_value_is_for_arrays_on_other_places_too_and_later(apgas_job: MakeJob)
     apgas_job(main, places=3).run()
 
 
-def start_at_once(self: Spread, start: Callable[[], Operation]) -> Operation:
-    """As far ahead as the program likes."""
-    operation = start()
-    self._updates.append(operation)
-    return operation
-
-
+@pytest.mark.usefixtures("far_ahead")
 @pytest.mark.parametrize("place", [0, 2])
-def test_what_needs_a_value_that_is_not_fails_and_nothing_else(
-    apgas_job: MakeJob, place: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Spread, "update", start_at_once)
-
+def test_what_needs_a_value_that_is_not_fails_and_nothing_else(apgas_job: MakeJob, place: int) -> None:
     def main() -> None:
         numbers = arrays.zeros(9)
 
         def fail_and_go_on() -> None:
             with apgas.finish():
-                SLOW.clear()
                 arrays.update_blocks(hold_all_up, numbers)
                 value = arrays.reduce_blocks(fail_on, numbers, place, wait=False)
                 further = arrays.reduce_blocks(divide, numbers, value, wait=False)
@@ -602,17 +610,14 @@ def test_an_operation_waits_for_its_part_which_another_one_brings() -> None:
     assert worker.turns.step() == Begin(4, Start(4, 3, 7, (1,), False, 0, part))
 
 
-def test_what_relies_on_a_part_that_cannot_be_read_fails_with_it(
-    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Spread, "update", start_at_once)
-
+@pytest.mark.usefixtures("far_ahead")
+def test_what_relies_on_a_part_that_cannot_be_read_fails_with_it(apgas_job: MakeJob) -> None:
     def main() -> None:
         numbers = arrays.zeros(9)
 
         def fail_and_go_on() -> None:
             with apgas.finish():
-                arrays.update_blocks(add, numbers, Unreadable(after_s=0.2))
+                arrays.update_blocks(add, numbers, Unreadable(after_s=0.2, but_on_0=True))
                 for _ in range(5):
                     arrays.update_blocks(add, numbers, 1)
 
@@ -632,17 +637,19 @@ def test_what_relies_on_a_part_that_cannot_be_read_fails_with_it(
     apgas_job(main, places=3).run()
 
 
-def unreadable(after_s: float) -> None:
+def unreadable(after_s: float, but_on_0: bool) -> float:
+    if but_on_0 and apgas.here().id == 0:
+        return 0.0
     time.sleep(after_s)
     raise ValueError("this cannot be read")
 
 
 class Unreadable:
-    def __init__(self, after_s: float = 0.0) -> None:
-        self.after_s = after_s
+    def __init__(self, after_s: float = 0.0, *, but_on_0: bool = False) -> None:
+        self.given = (after_s, but_on_0)
 
     def __reduce__(self) -> Any:
-        return unreadable, (self.after_s,)
+        return unreadable, self.given
 
 
 def test_what_cannot_be_sent_or_read_fails_the_operation_and_nothing_else(apgas_job: MakeJob) -> None:

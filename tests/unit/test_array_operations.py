@@ -441,9 +441,11 @@ def test_a_value_is_for_arrays_on_other_places_too_and_later(apgas_job: MakeJob)
         threading.Timer(0.1, SLOW.set).start()
         value = arrays.reduce_blocks(total, numbers, wait=False)
         arrays.update_blocks(add, few, value)
+        fewer = arrays.reduce_blocks(total, few, wait=False)
+        arrays.update_blocks(add, numbers, fewer)
         spread_of_program().await_updates()
         arrays.update_blocks(add, numbers, value)
-        assert (few.sum(), numbers.sum()) == (72, 36 * 10)
+        assert (few.sum(), numbers.sum()) == (72, 36 + 9 * 72 + 9 * 36)
         for wrong in ([value], {"value": value}):
             with pytest.raises(TypeError, match="argument of its own"):
                 arrays.update_blocks(add, numbers, wrong)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Protocol, Self, assert_never
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
@@ -97,9 +96,7 @@ class Watch:
         self._task = asyncio.create_task(self._watch())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._looker.stop()
         if self._task is not None:
             self._task.cancel()

@@ -229,16 +229,20 @@ class Store:
             return DaemonError(f"cannot use {self.path}: {error}", "choose another folder with --state")
         return DamagedError(f"{self.path} is damaged: {error}")
 
+    def _ask(self, query: str, *values: object) -> list[Any]:
+        """Return all rows that a query finds."""
+        try:
+            return self._base.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
     def check(self) -> None:
         """See that the database is sound.
 
         Raises:
             DaemonError: It is not.
         """
-        try:
-            found = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+        found = self._ask("PRAGMA quick_check(1)")[0][0]
         if found != "ok":
             raise self._unusable(sqlite3.DatabaseError(found))
 
@@ -260,11 +264,8 @@ class Store:
             raise DamagedError(f"row {seq} of {self.path} is missing or damaged: {mark.seq} rows were written")
 
     def _digest_of(self, seq: int) -> bytes | None:
-        try:
-            row = self._base.execute("SELECT digest FROM entries WHERE seq = ?", (seq,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-        return row[0] if row is not None else None
+        rows = self._ask("SELECT digest FROM entries WHERE seq = ?", seq)
+        return rows[0][0] if rows else None
 
     # writing --------------------------------------------------------------------------------------------------------
 
@@ -300,8 +301,7 @@ class Store:
     def _chained_to(self, era: int, seq: int) -> bytes:
         if self._tip[:2] == (era, seq):
             return self._tip[2]
-        first = next(stored.first_seq for stored in self.eras() if stored.number == era)
-        return seed(era) if seq < first else self._digest_of(seq) or b""
+        return seed(era) if seq < self._era(era).first_seq else self._digest_of(seq) or b""
 
     def begin_era(self, era: Era) -> int:
         """Add an era; return its number.
@@ -309,7 +309,7 @@ class Store:
         Raises:
             StoreError: It could not be added.
         """
-        number = max((stored.number for stored in self.eras()), default=0) + 1
+        number = len(self.eras()) + 1
         self._write_era(StoredEra(number, era, 0, self.last_seq() + 1))
         self._tip = (number, self.last_seq(), seed(number))
         return number
@@ -392,12 +392,8 @@ class Store:
         Raises:
             DaemonError: The database is damaged.
         """
-        try:
-            rows = self._base.execute("SELECT * FROM eras ORDER BY era").fetchall()
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
         found = []
-        for place, (*own, check) in enumerate(rows, start=1):
+        for place, (*own, check) in enumerate(self._ask("SELECT * FROM eras ORDER BY era"), start=1):
             if own[0] != place or check != digest(*own):
                 raise DamagedError(f"{self.path} is damaged where it describes run {place}")
             found.append(StoredEra(own[0], msgspec.json.decode(own[1], type=Era), *own[2:]))
@@ -451,15 +447,11 @@ class Store:
         """
         query = """
             SELECT (SELECT coalesce(sum(max(1, coalesce(json_array_length(value, '$.array'), 0))), 0)
-                    FROM entries, json_each(facts) WHERE seq BETWEEN :first AND :last
-                                                     AND value->>'type' = 'requested'),
-                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE seq BETWEEN :first AND :last)"""
+                    FROM entries, json_each(facts) WHERE seq BETWEEN ?1 AND ?2 AND value->>'type' = 'requested'),
+                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE seq BETWEEN ?1 AND ?2)"""
         stored = self._era(era)
         last = stored.last_seq if stored.ended else self.last_seq()
-        try:
-            jobs, seconds = self._base.execute(query, {"first": stored.first_seq, "last": last}).fetchone()
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+        jobs, seconds = self._ask(query, stored.first_seq, last)[0]
         return int(jobs), float(seconds)
 
     def last_seq(self) -> int:
@@ -468,20 +460,14 @@ class Store:
         Raises:
             DaemonError: The database is damaged.
         """
-        try:
-            return int(self._base.execute("SELECT coalesce(max(seq), 0) FROM entries").fetchone()[0])
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+        return int(self._ask("SELECT coalesce(max(seq), 0) FROM entries")[0][0])
 
     def snapshot(self, era: int) -> Frozen | None:
         """Return the last snapshot of an era; None if there is none that is sound."""
-        try:
-            row = self._base.execute("SELECT * FROM snapshots WHERE era = ?", (era,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-        if row is None or row[-1] != digest(*row[:-1]):
-            return None
-        return Frozen(*row[1:-1])
+        for row in self._ask("SELECT * FROM snapshots WHERE era = ?", era):
+            if row[-1] == digest(*row[:-1]):
+                return Frozen(*row[1:-1])
+        return None
 
     def settle(self) -> None:
         """Have on the disk how far the log has come; the rows are there already."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import pickle
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,11 +180,8 @@ def runs(folder: Path) -> list[Run]:
     Raises:
         DaemonError: There is no log, or it cannot be read.
     """
-    store = _open_log(folder)
-    try:
+    with _log(folder) as store:
         return [_described(store, stored) for stored in store.eras()]
-    finally:
-        store.close()
 
 
 def read_run(folder: Path, number: int | None = None) -> RunRecord:
@@ -191,15 +190,12 @@ def read_run(folder: Path, number: int | None = None) -> RunRecord:
     Raises:
         DaemonError: There is no such run, no log, or it cannot be read.
     """
-    store = _open_log(folder)
-    try:
+    with _log(folder) as store:
         eras = {stored.number: stored.era for stored in store.eras()}
         if not eras or (number is not None and number not in eras):
             raise DaemonError(f"{store.path} has no run {number or 1}", "malleable history lists the runs")
         chosen = number if number is not None else max(eras)
         return read_record(store, chosen, eras[chosen])
-    finally:
-        store.close()
 
 
 def read_runs(folder: Path) -> list[RunRecord]:
@@ -208,26 +204,20 @@ def read_runs(folder: Path) -> list[RunRecord]:
     Raises:
         DaemonError: There is no log, or it cannot be read.
     """
-    store = _open_log(folder)
-    try:
+    with _log(folder) as store:
         return [read_record(store, stored.number, stored.era) for stored in store.eras()]
-    finally:
-        store.close()
 
 
-def _open_log(folder: Path) -> Store:
+@contextmanager
+def _log(folder: Path) -> Iterator[Store]:
     if not (folder / DATABASE).exists():
         raise DaemonError(
             f"no scheduler has served {folder}", f"start one with: malleable serve --nodes 4 --state {folder}"
         )
-    store = Store(folder, read_only=True)
-    try:
+    with closing(Store(folder, read_only=True)) as store:
         if store.mark is not None:  # a database may be looked at alone
             store.check_end()
-    except BaseException:
-        store.close()
-        raise
-    return store
+        yield store
 
 
 def _described(store: Store, stored: StoredEra) -> Run:

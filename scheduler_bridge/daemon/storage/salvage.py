@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from scheduler_bridge.atomic_write import synchronise
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.storage.chain import MARK, DamagedError, Mark, MarkFile, digest, read_mark, seed
-from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Requested, Row, decode
+from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Requested, Row, decode
 from scheduler_bridge.daemon.storage.log_state import VERSION
 from scheduler_bridge.daemon.storage.store import DATABASE, Store, is_linked
 
@@ -89,8 +89,7 @@ def _damage(folder: Path) -> str | None:
     if not any((folder / name).exists() for name in _FILES):
         return None
     try:
-        store = Store(folder)
-        try:
+        with contextlib.closing(Store(folder)) as store:
             store.check()
             store.check_end()
             if (last := store.last_era()) is not None and not last.ended:
@@ -99,8 +98,6 @@ def _damage(folder: Path) -> str | None:
                 after = (frozen.seq, frozen.chain) if frozen is not None and usable else (0, b"")
                 for _ in store.rows(last.number, *after):
                     pass
-        finally:
-            store.close()
     except DamagedError as error:
         return str(error)
     return None
@@ -112,34 +109,29 @@ def _rebuild(old: Path, new: Path) -> list[str]:
         mark = read_mark(old)
     except DamagedError:
         mark = None
-    sound = Store(new)
     name = f"{(old / DATABASE).as_uri()}?mode=ro" if (old / DATABASE).exists() else ":memory:"
-    base = sqlite3.connect(name, uri=True)
-    base.text_factory = lambda text: text.decode(errors="replace")
-    try:
+    with contextlib.closing(Store(new)) as sound, contextlib.closing(sqlite3.connect(name, uri=True)) as base:
+        base.text_factory = lambda text: text.decode(errors="replace")
         eras = [
             values for number, values in enumerate(_all(base, "eras"), 1) if _is_sound(values) and values[0] == number
         ]
         eras = eras[: next((at for at, values in enumerate(eras) if values[0] != at + 1), len(eras))]
-        snapshots = [
-            values for values in _all(base, "snapshots") if _is_sound(values) and eras and values[0] == eras[-1][0]
-        ]
-        snapshots = [values for values in snapshots if values[2] == VERSION]
+        snapshots = [values for values in _all(base, "snapshots") if _is_sound(values) and values[2] == VERSION]
+        snapshots = [values for values in snapshots if eras and values[0] == eras[-1][0]]
         chained, lost = _parted(_all(base, "entries"), eras, snapshots)
         sound.take_over(eras, chained, [values for values in snapshots if chained and values[1] <= chained[-1][0]])
-    finally:
-        base.close()
-        sound.close()
     last_era, last = (eras[-1] if eras else None), (chained[-1] if chained else None)
     mine = last is not None and last_era is not None and last[1] == last_era[0]
+    requested = (fact for entry in _entries(lost) for fact in entry.facts if isinstance(fact, Requested))
+    given = [job_id + 1 for fact in requested for job_id, _ in fact.jobs()]
     writing = MarkFile(new, None)
     writing.move(
         sync=True, era=last_era[0] if last_era else 0, revision=last_era[6] if last_era else 0,
         seq=last[0] if mine and last else 0, digest=last[-1].hex() if mine and last else "",
-        next_job=max([mark.next_job if mark is not None else 1, *_job_ids(lost)]),
+        next_job=max([mark.next_job if mark is not None else 1, *given]),
     )  # fmt: skip
     writing.close()
-    return _described(last[0] if last else 0, mark, lost)
+    return _described(last[0] if last else 0, mark, _entries(lost))
 
 
 def _all(base: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
@@ -179,7 +171,7 @@ def _parted(
     return sound, []
 
 
-def _described(last: int, mark: Mark | None, lost: list[tuple[Any, ...]]) -> list[str]:
+def _described(last: int, mark: Mark | None, lost: Iterable[Entry]) -> list[str]:
     """Say what rows are lost, and what jobs those were about, as far as that can be read."""
     if mark is None:
         rows = f"rows after {last} may be lost: how many were written is not known"
@@ -188,15 +180,13 @@ def _described(last: int, mark: Mark | None, lost: list[tuple[Any, ...]]) -> lis
     else:
         rows = f"all {last} rows are kept"
     found = [rows]
-    for values in lost:
-        with contextlib.suppress(BadEntryError, TypeError, msgspec.MsgspecError):
-            entry, _ = decode(Row(*values[2:6]))
-            for fact in entry.facts:
-                if isinstance(fact, Requested):
-                    found += [f"lost: the submission of job {job_id}, {fact.request.name}" for job_id, _ in fact.jobs()]
-            for event in entry.events:
-                if isinstance(event, ev.JobEnded):
-                    found.append(f"lost: the end of job {event.job_id}, {event.outcome}")
+    for entry in lost:
+        for fact in entry.facts:
+            if isinstance(fact, Requested):
+                found += [f"lost: the submission of job {job_id}, {fact.request.name}" for job_id, _ in fact.jobs()]
+        for event in entry.events:
+            if isinstance(event, ev.JobEnded):
+                found.append(f"lost: the end of job {event.job_id}, {event.outcome}")
     if mark is not None and mark.next_job > 1:
         found.append(f"job ids go on at {mark.next_job}; jobs below it that the queue does not know are lost")
     if len(found) > _SHOWN:
@@ -204,10 +194,8 @@ def _described(last: int, mark: Mark | None, lost: list[tuple[Any, ...]]) -> lis
     return found
 
 
-def _job_ids(lost: list[tuple[Any, ...]]) -> Iterator[int]:
-    """Yield an id above those that were given in rows that are lost, as far as they can be read."""
-    for values in lost:
+def _entries(rows: list[tuple[Any, ...]]) -> Iterator[Entry]:
+    """Yield what rows say, as far as they can be read."""
+    for values in rows:
         with contextlib.suppress(BadEntryError, TypeError, msgspec.MsgspecError):
-            for fact in decode(Row(*values[2:6]))[0].facts:
-                if isinstance(fact, Requested):
-                    yield fact.job_id + max(1, len(fact.array))
+            yield decode(Row(*values[2:6]))[0]

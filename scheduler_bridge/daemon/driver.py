@@ -390,7 +390,7 @@ class Driver:
         self._timed("decision", perf_counter() - began_s)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.next_job = self._log_state.next_job_id
-        self._journal.add(draft.row(effects), actions if then is None else [*actions, then], after)
+        self._journal.add(draft.with_effects(effects), actions if then is None else [*actions, then], after)
         self._freeze()
         self._change.set()
         self._change = asyncio.Event()

@@ -50,7 +50,7 @@ class Log:
         entry = Entry(float(len(self.rows)), events, tuple(facts))
         made = draft(entry)
         effects = self.log_state.take(entry)
-        self.rows.append(made.row(effects))
+        self.rows.append(made.with_effects(effects))
         return effects
 
     def again(self) -> LogState:

@@ -172,33 +172,24 @@ class Row:
     at_s: float
     events: str
     facts: str
-    effects: str
+    effects: str = "[]"
+
+    def with_effects(self, effects: Sequence[Effect]) -> Row:
+        """Return it with its effects."""
+        return Row(self.at_s, self.events, self.facts, _encoded(effects))
 
 
 class TooLongError(ValueError):
     """An entry that the log could not take; the text says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An entry in the log's words, before its effects are known."""
-
-    at_s: float
-    events: str
-    facts: str
-
-    def row(self, effects: Sequence[Effect]) -> Row:
-        """Return it with its effects."""
-        return Row(self.at_s, self.events, self.facts, _encoded(effects))
-
-
-def draft(entry: Entry) -> Draft:
-    """Return an entry as the log is to keep it.
+def draft(entry: Entry) -> Row:
+    """Return an entry as the log is to keep it, before its effects are known.
 
     Raises:
         TooLongError: The log could not take it.
     """
-    made = Draft(entry.at_s, _encoded(entry.events), _encoded(entry.facts))
+    made = Row(entry.at_s, _encoded(entry.events), _encoded(entry.facts))
     if (length := len(made.events) + len(made.facts)) > _MOST_CHARACTERS:
         raise TooLongError(f"{length} characters are more than an entry of the log may have, {_MOST_CHARACTERS}")
     return made
@@ -206,7 +197,7 @@ def draft(entry: Entry) -> Draft:
 
 def encode(entry: Entry, effects: Sequence[Effect]) -> Row:
     """Return the entry and what it led to as the log keeps them."""
-    return draft(entry).row(effects)
+    return draft(entry).with_effects(effects)
 
 
 def decode(row: Row) -> tuple[Entry, list[Effect]]:

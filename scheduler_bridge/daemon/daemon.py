@@ -297,7 +297,7 @@ class Daemon:
                 return f"reservation {request.name} is cancelled"
             case ChangeNode():
                 driver.submissions.change_node(request.node, request.to)
-                left = request.to == "remove" and request.node in driver.nodes
+                left = request.to == "remove" and request.node in driver.core.nodes
                 return f"node {request.node}: {request.to}{', when its jobs have left it' if left else ''}"
             case _:
                 assert_never(request)
@@ -305,7 +305,7 @@ class Daemon:
     @property
     def nodes(self) -> Sequence[str]:
         """All nodes, those out of service included."""
-        return self._serving().nodes
+        return self._serving().core.nodes
 
     @property
     def health(self) -> Health:
@@ -327,12 +327,12 @@ class Daemon:
     @property
     def idle_lent(self) -> Sequence[str]:
         """The nodes that are lent and that no job holds."""
-        return self._serving().idle_lent
+        return self._serving().core.idle_lent
 
     @property
     def room_for_lent(self) -> int:
         """How many lent nodes more the jobs could use: those that survive the loss of nodes, and take orders."""
-        return self._serving().room_for_lent
+        return self._serving().core.room_for_lent
 
     def lend(self, names: tuple[str, ...], words: str) -> None:
         """Put nodes into service that can be taken back at any time; ``words`` say so, for users.
@@ -377,11 +377,11 @@ class Daemon:
 
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run."""
-        self._serving().note(log_entries.Noted(text))
+        self._serving().handle(facts=[log_entries.Noted(text)])
 
     def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
         """Add the JSON document that a job wrote to the record."""
-        self._serving().note(log_entries.Result(job_id, dict(result)))
+        self._serving().handle(facts=[log_entries.Result(job_id, dict(result))])
 
     def output(self, job_id: int) -> Path:
         """Return the file with a job's standard output."""

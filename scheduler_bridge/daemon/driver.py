@@ -80,6 +80,9 @@ class Driver:
         broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
         executor: Makes what runs the jobs' processes.
         timed: Called with how long steps took.
+
+    Attributes:
+        core: What decides.
     """
 
     def __init__(
@@ -110,11 +113,12 @@ class Driver:
         self._change = asyncio.Event()
         self._tail = QueueTail()
         self._lent: dict[str, str] = {}
+        self.core = log_state.core
         self.loans: Callable[[], str] = str
         self.health = Health(log_state, self.handle)
         self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
-        cores = log_state.core.cores_per_node
+        cores = self.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
         self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
         self.submissions = Submissions(
@@ -163,19 +167,15 @@ class Driver:
         lent = [f"{node}: {self._lent[node]}" for node in found.nodes if node in self._lent]
         return msgspec.structs.replace(found, now_s=self.now_s(), text="; ".join((found.text, *lent)))
 
-    def note(self, *facts: log_entries.AnyFact) -> None:
-        """Add what is no event to the log and the record."""
-        self.handle(facts=facts)
-
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
         began_s = perf_counter()
         now_s = self.now_s()
         log_state = self._log_state
-        picture = log_state.core.snapshot(NEAR_JOBS)
-        tail = self._tail.of(log_state.core.waiting, log_state.jobs)
+        picture = self.core.snapshot(NEAR_JOBS)
+        tail = self._tail.of(self.core.waiting, log_state.jobs)
         since_s = now_s - log_state.at_s
-        held_node_s = log_state.busy_node_s + log_state.core.held_nodes * since_s
+        held_node_s = log_state.busy_node_s + self.core.held_nodes * since_s
         node_s = log_state.node_s + len(picture.nodes) * since_s
         kept = self.submissions.why_kept()
         seen = snapshot(
@@ -185,7 +185,7 @@ class Driver:
             self.job_orders.progress,
             log_state.jobs,
             kept,
-            log_state.core.waiting,
+            self.core.waiting,
             log_state.ailing,
             tail,
             self._journal.behind,
@@ -196,7 +196,7 @@ class Driver:
 
     def reservations(self) -> tuple[ReservationStatus, ...]:
         """The advance reservations that are not over, the next one first."""
-        return self._log_state.core.advance()
+        return self.core.advance()
 
     async def durable(self) -> str:
         """Wait until the log has everything so far on disk; return why it has not, empty if it has."""
@@ -205,21 +205,6 @@ class Driver:
     async def changed(self) -> None:
         """Wait for the next event."""
         await self._change.wait()
-
-    @property
-    def nodes(self) -> Sequence[str]:
-        """All nodes, those out of service included."""
-        return self._log_state.core.nodes
-
-    @property
-    def idle_lent(self) -> Sequence[str]:
-        """The nodes that are lent and that no job holds."""
-        return self._log_state.core.idle_lent
-
-    @property
-    def room_for_lent(self) -> int:
-        """How many lent nodes more the jobs could use."""
-        return self._log_state.core.room_for_lent
 
     def lend(self, names: Iterable[str], words: str) -> None:
         """Put nodes into service that can be taken back."""
@@ -230,7 +215,7 @@ class Driver:
         """Have the jobs leave a node at once; then it leaves the cluster."""
         if node in self._lent:
             self._lent[node] = words
-        core = self._log_state.core
+        core = self.core
         if node not in core.nodes or core.is_leaving(node):
             return
         for job_id in core.holders(node):
@@ -252,7 +237,7 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return job_id in self._log_state.jobs or self._log_state.core.ended(job_id) is None
+        return job_id in self._log_state.jobs or self.core.ended(job_id) is None
 
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
@@ -304,9 +289,9 @@ class Driver:
         """
         self._thaw_rows = thaw_rows
         held = self._log_state.held()
-        before, nodes = self._log_state.configured, self._log_state.core.nodes
+        before, nodes = self._log_state.configured, self.core.nodes
         changes = configured_nodes(before, config, nodes)
-        changes += [ev.NodeRemoved(node) for node in self._log_state.core.lent]  # they were to an earlier daemon
+        changes += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
         known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
         occupied = self._settle_strangers([_key(job.facts) for job in held], config, known)
         for job in held:
@@ -355,7 +340,7 @@ class Driver:
         job_id, key = job.facts.spec.job_id, _key(job.facts)
         _logger.info("job %d, %s, is taken up again", job_id, job.state)
         self.job_orders.resume(job, self._folder.token(key))
-        self.executor.start(self._attempt(job_id, job.nodes, self._log_state.core.core_ids(job_id)))
+        self.executor.start(self._attempt(job_id, job.nodes, self.core.core_ids(job_id)))
         if job.state is JobState.ENDING:
             self.executor.end(job_id)
 
@@ -461,14 +446,14 @@ class Driver:
     # what the processes do ------------------------------------------------------------------------------------------
 
     def _started(self, job_id: int) -> None:
-        if self._log_state.core.state(job_id) is JobState.STARTING:  # An earlier daemon may have said so.
+        if self.core.state(job_id) is JobState.STARTING:  # An earlier daemon may have said so.
             self.handle(ev.JobStarted(job_id))
 
     def _ended(self, job_id: int, ending: Ending) -> None:
         self.job_orders.dismiss(job_id)
         doom = self._doomed.pop(job_id, None)
         event: ev.JobEnded | ev.JobInterrupted
-        if doom is None and ending.again and not ending.lost and self._log_state.core.state(job_id) in UP:
+        if doom is None and ending.again and not ending.lost and self.core.state(job_id) in UP:
             event = ev.JobInterrupted(job_id, "place 0 was lost")
         elif doom is not None:
             event = ev.JobEnded(job_id, "failed", doom)
@@ -493,7 +478,7 @@ class Driver:
                 self._folder.drop_books(job_id)
 
         self.handle(event, facts=facts, after=logged)
-        _logger.info("%s", self._log_state.core.explain(job_id))
+        _logger.info("%s", self.core.explain(job_id))
 
     def _up(self, job_id: int) -> None:
         self.executor.note_segments(job_id)

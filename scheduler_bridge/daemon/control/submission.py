@@ -88,8 +88,7 @@ class Submissions:
         moves = () if ahead is None else [ev.JobMoved(job_id, ahead) for job_id in ids[: asked.admitted]]
         for effect in self._handle(*moves, facts=[asked]):
             if isinstance(effect, Refuse) and effect.job_id == first:
-                field = "min_nodes" if request.job_class == "malleable" else "nodes"
-                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
+                raise _too_large(spec, effect.reason)
         return ids
 
     def retract(self, job_ids: Sequence[int]) -> None:
@@ -127,17 +126,9 @@ class Submissions:
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None
         if spec.min_nodes > (nodes := self._log_state.core.staying):
-            raise SubmitError(
-                f"job {job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {nodes}",
-                field="min_nodes" if spec.is_malleable else "nodes",
-                hint="ask for fewer nodes",
-            )
+            raise _too_large(spec, f"job {job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {nodes}")
         if (most := self._log_state.core.user_nodes) is not None and spec.min_nodes > most:
-            raise SubmitError(
-                f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}",
-                field="min_nodes" if spec.is_malleable else "nodes",
-                hint="ask for fewer nodes",
-            )
+            raise _too_large(spec, f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}")
         if request.reservation:
             self._check_reservation(spec)
         return spec
@@ -161,11 +152,8 @@ class Submissions:
                 hint="submit without it, or have it made for this user, too",
             )
         if spec.min_nodes > kept.nodes:
-            raise SubmitError(
-                f"the job needs {wording.nodes(spec.min_nodes)}, reservation {name} has {kept.nodes}",
-                field="min_nodes" if spec.is_malleable else "nodes",
-                hint="ask for fewer nodes",
-            )
+            needs = wording.nodes(spec.min_nodes)
+            raise _too_large(spec, f"the job needs {needs}, reservation {name} has {kept.nodes}")
         left_s = kept.end_s - max(kept.start_s, self._now_s())
         if spec.walltime_s > left_s:
             raise SubmitError(
@@ -226,9 +214,7 @@ class Submissions:
 
     def judge(self) -> None:
         """Let jobs that were kept back into the queue, or end them, where that is due."""
-        if (
-            self._closing or self._judging
-        ):  # What an admission leads to is decided when all of its time are carried out.
+        if self._closing or self._judging:  # What an admission leads to is decided when all of its time are carried out
             return
         self._judging = True
         try:
@@ -392,6 +378,10 @@ class Submissions:
         policies.get(policy, **parameters)
         text = f"{policy} decides from {self._now_s():.0f} s on"
         self._handle(ev.WakeUp(), facts=[log_entries.Policy(policy, dict(parameters)), log_entries.Noted(text)])
+
+
+def _too_large(spec: JobSpec, reason: str) -> SubmitError:
+    return SubmitError(reason, field="min_nodes" if spec.is_malleable else "nodes", hint="ask for fewer nodes")
 
 
 def log_error(behind: str) -> SubmitError:

@@ -51,9 +51,6 @@ class Health:
             return Standing.OUT
         return Standing.AWAY if state is NodeState.DOWN else Standing.SERVING
 
-    def _is_out(self, node: str) -> bool:
-        return self.standing(node) in (Standing.OUT, Standing.AWAY)
-
     def nodes_of(self, job_id: int) -> tuple[str, ...]:
         """Return the nodes of a job that is not being ended; none if there is no such job."""
         core = self._log_state.core
@@ -103,7 +100,7 @@ class Health:
             self._handle(*map(ev.NodeUp, nodes))
 
     def _take_out(self, event: ev.NodeDown | ev.NodeDrained, reason: str) -> None:
-        by_wish = self._is_out(event.node)
+        by_wish = self.standing(event.node) in (Standing.OUT, Standing.AWAY)
         attempt = self._log_state.occupied.get(event.node, "")
         self._handle(event, facts=[] if by_wish else [log_entries.Ailing(event.node, reason, attempt)])
 

@@ -88,11 +88,6 @@ class Journal:
         """Why the log lacks something that could not be written; empty: it lacks nothing that it could have."""
 
     @property
-    def next_seq(self) -> int:
-        """Number of the row that the next entry will have."""
-        return self._next_seq + len(self._waiting)
-
-    @property
     def complete(self) -> bool:
         """Whether the log has everything."""
         return not self._waiting
@@ -109,7 +104,7 @@ class Journal:
 
     def freeze(self, version: str, state: bytes) -> None:
         """Have the state after the last entry written with it."""
-        self._frozen = Frozen(self.next_seq - 1, version, state)
+        self._frozen = Frozen(self._next_seq + len(self._waiting) - 1, version, state)
 
     async def settled(self) -> str:
         """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out.
@@ -176,7 +171,9 @@ class Journal:
             self._lag(error)
         else:
             self._timed("commit", perf_counter() - began_s)
-            self._caught_up()
+            if self.behind:
+                _logger.warning("%s is complete again", self._store.path)
+                self.behind = ""
             del self._waiting[: len(batch)]
             self._next_seq += len(batch)
             if self._settling is None:
@@ -207,11 +204,6 @@ class Journal:
         if self._retry is not None:
             self._retry.cancel()
         self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._begin)
-
-    def _caught_up(self) -> None:
-        if self.behind:
-            _logger.warning("%s is complete again", self._store.path)
-        self.behind = ""
 
 
 # Points where the scheduler can be made to die, for tests of what survives that --------------------------------------

@@ -99,7 +99,7 @@ def reach(tmp_path: Path) -> Reach:
     folder.mkdir()
     reach = Reach(folder, launcher_of(f"'{agent}' {{host}} {{command}}"))
     reach.write()
-    reach.know([Host("a", "10.0.0.1"), Host("b", "b")])
+    reach.know_hosts([Host("a", "10.0.0.1"), Host("b", "b")])
     return reach
 
 
@@ -120,7 +120,7 @@ def test_launchers_reach_a_host_at_its_address_with_the_words_as_they_are(reach:
 
 def test_this_machine_is_reached_without_the_launcher(reach: Reach) -> None:
     here = os.uname().nodename
-    reach.know([Host(here, "nowhere")])
+    reach.know_hosts([Host(here, "nowhere")])
     assert run(reach, here, "echo", "here").stdout == "here\n"
 
 

@@ -9,27 +9,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, Reach, fewest_cores, is_here, read_hosts
 from scheduler_bridge.backends.hosts.watch import Looker, Rules, Watch, withdraw
-from scheduler_bridge.backends.standin import address
+from scheduler_bridge.backends.standin import StandIn, address
 from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError
 from scheduler_bridge.daemon.jobs.executor import Executor, Setup
 from scheduler_bridge.daemon.storage.state import ENDPOINT
 from scheduler_bridge.jobrunner.notes import Ending
-
-
-class ReachFiles(Protocol):
-    """What launchers reach nodes with: files in the state folder."""
-
-    def write(self) -> None:
-        """Write them."""
-
-    def forget(self) -> None:
-        """Remove them."""
 
 
 class NodesBackend(ABC):
@@ -39,7 +29,7 @@ class NodesBackend(ABC):
         reach: What launchers reach them with.
     """
 
-    def __init__(self, reach: ReachFiles) -> None:
+    def __init__(self, reach: StandIn) -> None:
         self._files = reach
         self._written = False
         self._daemon: Daemon | None = None
@@ -179,7 +169,7 @@ class HostsBackend(NodesBackend):
         self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
 
     def _introduce(self) -> None:
-        self._reach.know(self._hosts.values())
+        self._reach.know_hosts(self._hosts.values())
 
     def _lacks(self, node: str) -> str:
         try:
@@ -210,7 +200,7 @@ class HostsBackend(NodesBackend):
             except DaemonError as error:
                 _logger.warning("%s", error)
             self._hosts[node] = found.get(node, Host(node, node))
-            self._reach.know(self._hosts.values())
+            self._reach.know_hosts(self._hosts.values())
         return self._hosts[node]
 
 

@@ -237,7 +237,7 @@ exit "$code"
 """
 
 
-class Reach:
+class Reach(StandIn):
     """Both programs and the table of hosts.
 
     Args:
@@ -252,20 +252,19 @@ class Reach:
             there=shlex.quote(shlex.quote(str(self._there))),
             launch=launcher.in_shell("found", "command"),
         )
-        self._stand_in = StandIn(folder, _NAME, "of this scheduler", body)
-        self.program = self._stand_in.program
+        super().__init__(folder, _NAME, "of this scheduler", body)
         self.needed = (self.program, self._there)
 
     def write(self) -> None:
         """Write the programs."""
         write_whole(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED).encode(), 0o700)
-        self._stand_in.write()
+        super().write()
 
-    def know(self, hosts: Iterable[Host]) -> None:
+    def know_hosts(self, hosts: Iterable[Host]) -> None:
         """Write down where each host is."""
-        self._stand_in.know((host.name, host.address) for host in hosts)
+        self.know((host.name, host.address) for host in hosts)
 
     def forget(self) -> None:
         """Remove everything."""
-        self._stand_in.forget()
+        super().forget()
         self._there.unlink(missing_ok=True)

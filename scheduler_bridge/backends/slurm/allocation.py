@@ -334,7 +334,7 @@ class Allocation:
         if companion is not None:
             if companion not in self._over:  # else what was there is lost
                 self._note(companion, left_s=time.time())
-            self._let_go((node,))
+            self.lost((node,))
 
     def _give_back(self, nodes: set[str]) -> None:
         if not nodes:
@@ -402,12 +402,9 @@ class Allocation:
             time.sleep(_LOOK_AGAIN_S)
 
     def lost(self, nodes: Iterable[str]) -> None:
-        """Nodes have died: nothing of the job is there any more, so they are given back without a look."""
-        self._let_go(nodes)
-
-    def _let_go(self, nodes: Iterable[str]) -> None:
-        """Have the companion jobs of ``nodes`` end."""
-        lent = {node: job for node, job in self.holdings.companions.items() if node in set(nodes)}
+        """Nothing of the job is on ``nodes`` any more, as when they have died: companion jobs end without a look."""
+        gone = set(nodes)
+        lent = {node: job for node, job in self.holdings.companions.items() if node in gone}
         for companion in lent.values():
             with suppress(SlurmError):  # its lease ends it when the node is back
                 self._end(companion)

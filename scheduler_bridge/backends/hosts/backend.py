@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -85,22 +85,17 @@ class NodesBackend(ABC):
 #
 # When a job fails, its nodes are looked at: if one does not answer, the job was lost and has not failed.
 
-Gone: TypeAlias = Callable[[int], Awaitable[str]]
-"""Says which node of a job does not answer, and how; empty if all do."""
-Lacks: TypeAlias = Callable[[str], str]
-"""Says why there can be no node of a name; empty if there can."""
-
 
 class HostsExecutor(Executor):
     """The running jobs' processes.
 
     Args:
         setup: See ``Executor``.
-        gone: Asked when a job has failed.
-        lacks: Asked when a node is to be added.
+        gone: Says which node of a job that has failed does not answer, and how; empty if all do.
+        lacks: Says why no node of a name can be added; empty if it can.
     """
 
-    def __init__(self, setup: Setup, gone: Gone, lacks: Lacks) -> None:
+    def __init__(self, setup: Setup, gone: Callable[[int], Awaitable[str]], lacks: Callable[[str], str]) -> None:
         super().__init__(setup)
         self._gone = gone
         self._lacks = lacks
@@ -217,7 +212,8 @@ def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[Daem
     """
     hosts = read_hosts(settings.file)
     reach = Reach(config.state_dir.absolute(), settings.launcher)
-    ailing = asyncio.run(_first_look(hosts, settings))
+    looker = Looker(settings.launcher, settings.rules.deadline_s, settings.rules.at_once)
+    ailing = asyncio.run(looker.look_at_all(hosts))
     for name, complaint in ailing.items():
         _logger.warning("host %s gets no jobs: %s", name, complaint)
     if len(ailing) == len(hosts) and not (config.state_dir / ENDPOINT).exists():  # Else jobs may run already.
@@ -247,8 +243,3 @@ def _address(config: DaemonConfig, hosts: Sequence[Host]) -> str:
             f"no address of this machine is known at which {others[0]} could reach it: {error.strerror}",
             'name it in the configuration: host = "10.0.0.1"',
         ) from None
-
-
-async def _first_look(hosts: Sequence[Host], settings: HostsConfig) -> dict[str, str]:
-    looker = Looker(settings.launcher, settings.rules.deadline_s, settings.rules.at_once)
-    return await looker.look_at_all(hosts)

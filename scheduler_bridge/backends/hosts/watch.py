@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol, Self, assert_never
+from typing import Final, NamedTuple, Protocol, Self, assert_never
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
 from scheduler_bridge.daemon import Standing
@@ -333,17 +333,16 @@ class Looker:
         return {host.name: complaint for host, complaint in zip(hosts, complaints, strict=True) if complaint}
 
 
-class Answer:
+class Answer(NamedTuple):
     """What came of a command on a host.
 
-    Args:
+    Attributes:
         said: Its standard output, or the end of it.
         complaint: What went wrong; empty: nothing.
     """
 
-    def __init__(self, said: str = "", complaint: str = "") -> None:
-        self.said = said
-        self.complaint = complaint
+    said: str = ""
+    complaint: str = ""
 
 
 async def run_on_host(launcher: Launcher, host: Host, command: str, deadline_s: float) -> Answer:

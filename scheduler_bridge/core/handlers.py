@@ -31,7 +31,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
-from scheduler_bridge.core.orders import send_grow, send_lent, send_shrink
+from scheduler_bridge.core.orders import send_grow, send_shrink
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, LIVE, UP, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Because, JobSpec, wording
@@ -381,7 +381,7 @@ def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
         if count <= 0 or advance_reservations.has_rivals(state, job) or not job.view().resizable(now):
             effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
         else:
-            effects += send_grow(state, job, count, "the job asked for them")
+            effects += send_grow(state, job, state.pool.take(job_id, count), "the job asked for them")
     state.evolving_requests.clear()
     state.pool.confine(None)
     return effects
@@ -483,7 +483,11 @@ def lend(state: SchedulerState, now: float) -> list[Effect]:
         idle ^= bit
         rooms[job.spec.user] -= 1
         given[job_id] = given.get(job_id, 0) | bit
-    return [send_lent(state, state.jobs[job_id], ranks) for job_id, ranks in given.items()]
+    effects: list[Effect] = []
+    for job_id, ranks in given.items():
+        state.pool.lend(job_id, ranks)
+        effects += send_grow(state, state.jobs[job_id], ranks, "idle nodes are lent")
+    return effects
 
 
 def vacate(state: SchedulerState, now: float) -> list[Effect]:

@@ -43,7 +43,7 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
                         f"{state.pool.free} are free"
                     )
                 _check_limit(state, decision, job)
-                effects += send_grow(state, job, decision.nodes, decision.reason)
+                effects += send_grow(state, job, state.pool.take(decision.job_id, decision.nodes), decision.reason)
             case Shrink():
                 job = _resizable(state, decision, now)
                 if len(job.allocation) - decision.nodes < job.spec.min_nodes:
@@ -107,20 +107,11 @@ def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> Tr
     return job
 
 
-def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason) -> list[Effect]:
-    """Hold the first ``count`` free nodes for the job and order it to use them."""
-    ranks = state.pool.take(job.spec.job_id, count)
+def send_grow(state: SchedulerState, job: TrackedJob, ranks: int, reason: Reason) -> list[Effect]:
+    """Order the job to use nodes that the pool holds for it from now on."""
     job.allocation = job.allocation.plus(ranks)
     nodes = state.pool.name(Allocation((ranks,)))
-    return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, count), reason)
-
-
-def send_lent(state: SchedulerState, job: TrackedJob, ranks: int) -> Effect:
-    """Hold lent nodes for the job and order it to use them."""
-    state.pool.lend(job.spec.job_id, ranks)
-    job.allocation = job.allocation.plus(ranks)
-    order = PendingOrder(state.next_order, "grow", state.pool.name(Allocation((ranks,))), ranks, ranks.bit_count())
-    return _send(state, job, order, "idle nodes are lent")[0]
+    return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, ranks.bit_count()), reason)
 
 
 def send_shrink(

@@ -125,13 +125,9 @@ def replace_lost(state: SchedulerState, now: float) -> list[Effect]:
         found = _pick(state, _vacant(state, booking.spec, now) & ~booking.ranks & ~state.pool.down_ranks, missing)
         if found:
             lost = booking.ranks & state.pool.down_ranks
-            booking.ranks = (booking.ranks | found) & ~_lowest(lost, found.bit_count())
+            booking.ranks = (booking.ranks | found) & ~lowest(lost, min(found.bit_count(), lost.bit_count()))
             effects.append(KeepNodes(booking.spec.name, state.pool.name(Allocation((booking.ranks,)))))
     return effects
-
-
-def _lowest(ranks: int, count: int) -> int:
-    return lowest(ranks, min(count, ranks.bit_count()))
 
 
 def _impossible(state: SchedulerState, spec: AdvanceReservation, now: float) -> str:
@@ -155,12 +151,12 @@ def _choose(state: SchedulerState, spec: AdvanceReservation, now: float) -> int 
     if spec.named:
         ranks = state.pool.rank(spec.named) or 0
         if taken := ranks & ~vacant:
-            return f"{_list(state, taken)} cannot be free by its start: {_why_taken(state, spec, taken, now)}"
+            names = _some(state.pool.name(Allocation((taken,))))
+            return f"{names} cannot be free by its start: {_why_taken(state, spec, taken, now)}"
         return ranks
     vacant &= ~state.pool.down_ranks
     if vacant.bit_count() < spec.nodes:
-        everything = state.pool.ranks & ~vacant
-        why = _why_taken(state, spec, everything, now)
+        why = _why_taken(state, spec, state.pool.ranks & ~vacant, now)
         enough = f"only {wording.nodes(vacant.bit_count())}" if vacant else "no node"
         return f"{enough} can be free by its start: {why}"
     return _pick(state, vacant, spec.nodes)
@@ -206,13 +202,8 @@ def _why_taken(state: SchedulerState, spec: AdvanceReservation, ranks: int, now:
     return _some(reasons) or "there are no more"
 
 
-def _some(texts: Iterable[str]) -> str:
-    texts = list(texts)
+def _some(texts: Sequence[str]) -> str:
     return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
-
-
-def _list(state: SchedulerState, ranks: int) -> str:
-    return _some(state.pool.name(Allocation((ranks,))))
 
 
 # Decisions beside advance reservations --------------------------------------------------------------------------------

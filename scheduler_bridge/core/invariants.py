@@ -8,6 +8,7 @@ from scheduler_bridge.core.events import InvariantError
 from scheduler_bridge.core.node_sharing import Stack
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, JobState, TrackedJob
+from scheduler_bridge.model.allocation import lowest
 
 _ORDER_OF: Final = {JobState.GROWING: "grow", JobState.SHRINKING: "shrink", JobState.ADJUSTING: "workers"}
 
@@ -88,7 +89,7 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     if holding:
         if job.lent != allocation.ranks & state.pool.lent:
             return "it counts other nodes as lent"
-        if job.lent and not (spec.resilient and spec.is_malleable and _first(allocation.chunks[0]) & ~job.lent):
+        if job.lent and not (spec.resilient and spec.is_malleable and lowest(allocation.chunks[0], 1) & ~job.lent):
             return "it has lent nodes that it cannot leave"
         if (size < spec.min_nodes and not job.losses) or size > spec.max_nodes:
             return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
@@ -97,10 +98,6 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     if job.starts != (job.start_ordered_s is not None):
         return f"started {job.starts} times"
     return ""
-
-
-def _first(ranks: int) -> int:
-    return ranks & -ranks
 
 
 def _order_contradiction(job: TrackedJob) -> str:

@@ -296,7 +296,7 @@ class SchedulerCore:
         if state.pool.lent:
             effects += handlers.lend(state, now)
         if interval_s is not None:
-            note_pass(state, interval_s, now)
+            state.next_pass_s = now + interval_s if state.queue or state.active else None
         return effects
 
     def _apply(self, event: Event, now: float) -> list[Effect]:
@@ -435,11 +435,6 @@ def due_pass_s(state: SchedulerState, now: float) -> float:
     while interval_s is not None and state.next_pass_s < min(now, state.idle_until_s):
         state.next_pass_s += interval_s  # as the passes themselves would have put it, also to the last bit
     return state.next_pass_s
-
-
-def note_pass(state: SchedulerState, interval_s: float, now: float) -> None:
-    """Note that a pass took place, and when the next one is due; they are ``interval_s`` apart."""
-    state.next_pass_s = now + interval_s if state.queue or state.active else None
 
 
 def arm_alarm(state: SchedulerState) -> list[Effect]:

@@ -8,14 +8,16 @@ pass has decided so far), and the parts themselves: ``backfill``, ``redistributi
 
 from __future__ import annotations
 
-from scheduler_bridge.policies import best_use as _best_use
-from scheduler_bridge.policies import compat as _compat
-from scheduler_bridge.policies import conservative as _conservative
-from scheduler_bridge.policies import elastic_scheduler as _elastic_scheduler
-from scheduler_bridge.policies import malleable_strategies as _malleable_strategies
-from scheduler_bridge.policies import mebf as _mebf
-from scheduler_bridge.policies import penalty as _penalty
-from scheduler_bridge.policies import sd_policy as _sd_policy
+from scheduler_bridge.policies import (  # noqa: F401 - each registers its policies
+    best_use,
+    compat,
+    conservative,
+    elastic_scheduler,
+    malleable_strategies,
+    mebf,
+    penalty,
+    sd_policy,
+)
 from scheduler_bridge.policies.base import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.registry import (
     InvalidParameterError,
@@ -47,14 +49,3 @@ __all__ = [
     "parse",
     "register",
 ]
-
-_REGISTERED = (
-    _elastic_scheduler,
-    _conservative,
-    _malleable_strategies,
-    _mebf,
-    _penalty,
-    _sd_policy,
-    _best_use,
-    _compat,
-)

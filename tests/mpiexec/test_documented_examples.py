@@ -112,11 +112,9 @@ def test_the_policy_is_kept_by_what_is_printed(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scheduler_bridge", copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     shutil.copy(EXAMPLES / "shortest_first.py", copy / "policies")
     known = copy / "policies" / "__init__.py"
-    (block,) = blocks("docs/how-to/write-a-policy.md", "text")
-    for line, before in zip(
-        block.splitlines(), ("from scheduler_bridge.policies import sd_policy", "    _fcfs,\n"), strict=True
-    ):
-        known.write_text(known.read_text(encoding="utf-8").replace(before, f"{line}\n{before}", 1), encoding="utf-8")
+    (line,) = blocks("docs/how-to/write-a-policy.md", "text")[0].splitlines()
+    before, behind = known.read_text(encoding="utf-8").split("    sd_policy,\n")
+    known.write_text(f"{before}    sd_policy,\n{line}\n{behind}", encoding="utf-8")
     command = [sys.executable, "-m", "scheduler_bridge.cli", "policies", "shortest-first"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

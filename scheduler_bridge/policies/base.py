@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -43,12 +43,8 @@ def stands_until(part: object, view: ClusterView, now: float) -> float:
 
     A policy, or a part of one, that knows has a method of this name; what has none is asked at every pass.
     """
-    known: float = getattr(part, "stands_until", _at_once)(view, now)
-    return known
-
-
-def _at_once(view: ClusterView, now: float) -> float:  # noqa: ARG001 - the time may decide, whatever the view is
-    return now
+    known: Callable[[ClusterView, float], float] | None = getattr(part, "stands_until", None)
+    return now if known is None else known(view, now)  # the time may decide, whatever the view is
 
 
 class Around:

@@ -286,19 +286,9 @@ class Plan:
         later = [(job.resizable_from_s, nodes) for job in self.view.paused(self.now) if (nodes := measure(job))]
         return self.view.total(measure) - sum([nodes for _, nodes in later]), later
 
-    def admits(self, spec: JobSpec, nodes: int) -> bool:
-        """Whether starting ``spec`` on ``nodes`` nodes now leaves the reservation as it is."""
-        return nodes <= self.room(spec, nodes, at=nodes)
-
-    def room(self, spec: JobSpec, nodes: int, *, at: int | None = None) -> int:
-        """How many of ``nodes`` nodes ``spec`` may take now without delaying the reservation.
-
-        Args:
-            spec: The job.
-            nodes: Nodes that there are.
-            at: The fewest that it will run on, which determines its end; by default those that it asked for.
-        """
-        return self.room_until(self.now + self.view.walltime_s(spec, at or spec.nodes), nodes)
+    def room(self, spec: JobSpec, nodes: int, *, at: int) -> int:
+        """How many of ``nodes`` nodes a job that runs on ``at`` or more may take without delaying the reservation."""
+        return self.room_until(self.now + self.view.walltime_s(spec, at), nodes)
 
     def room_until(self, end_s: float, nodes: int) -> int:
         """How many of ``nodes`` nodes may be taken now until ``end_s`` without delaying the reservation."""
@@ -306,9 +296,9 @@ class Plan:
             return nodes
         return min(nodes, max(0, self.spare))
 
-    def charge(self, spec: JobSpec, nodes: int, *, at: int | None = None) -> None:
-        """Note that ``spec`` takes ``nodes`` nodes, from the spare ones if it runs beyond the reservation."""
-        self.charge_until(self.now + self.view.walltime_s(spec, at or spec.nodes), nodes)
+    def charge(self, spec: JobSpec, nodes: int, *, at: int) -> None:
+        """Note that such a job takes ``nodes`` nodes, from the spare ones if it runs beyond the reservation."""
+        self.charge_until(self.now + self.view.walltime_s(spec, at), nodes)
 
     def charge_until(self, end_s: float, nodes: int) -> None:
         """Note that ``nodes`` nodes are taken until ``end_s``."""

@@ -165,7 +165,7 @@ class ByPriority:
                     return
                 continue
             if head is None or spec.job_id != head.job_id:
-                if not plan.admits(spec, need):
+                if plan.room(spec, need, at=need) < need:
                     continue
                 plan.charge(spec, need, at=need)
             total -= missing

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -28,18 +28,14 @@ from scheduler_bridge.daemon.requests import (
     AnyReply,
     AnyRequest,
     Cancel,
-    ChangeNode,
     Done,
     Explain,
     Explained,
     Failure,
     GetRecord,
-    Hold,
     JobRequest,
     Kept,
-    LimitUsers,
     Manage,
-    Prioritise,
     Recorded,
     Reserve,
     Resize,
@@ -49,8 +45,6 @@ from scheduler_bridge.daemon.requests import (
     Submit,
     SubmitError,
     Submitted,
-    Unreserve,
-    Use,
 )
 from scheduler_bridge.policies import UnknownPolicyError
 from scheduler_bridge.record import RunRecord
@@ -307,10 +301,10 @@ class ControlServer:
                 return request
             case Status():
                 return self._scheduler.snapshot()
-            case Cancel() | Resize() | Explain():
-                return self._concern(request)
             case GetRecord():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._scheduler.record())))
+            case Cancel() | Resize() | Explain():
+                return self._done(request)
             case Shutdown(keep_jobs=False):
                 self._scheduler.request_stop()
                 return Done(text="the scheduler ends")
@@ -319,19 +313,12 @@ class ControlServer:
                     reason="one program runs here, without a scheduler: its nodes are Slurm's",
                     hint="run the scheduler in the allocation: malleable serve --backend slurm",
                 )
-            case _:
-                return self._schedule(request)
-
-    def _schedule(self, request: Submit | Manage | Reserve | Shutdown) -> AnyReply:
-        match request:
             case Submit(job=job, array=array):
                 try:
                     ids = self._scheduler.submit_array(job, array)
-                    return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
                 except SubmitError as error:
                     return _failure(error)
-            case Use() | Hold() | Prioritise() | ChangeNode() | LimitUsers() | Unreserve():
-                return self._manage(request)
+                return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
             case Reserve():
                 try:
                     return Kept(reservation=self._scheduler.reserve(request))
@@ -339,37 +326,31 @@ class ControlServer:
                     return _failure(error)
                 except ValueError as error:
                     return Failure(reason=f"nothing is reserved: {error}")
-            case Shutdown():
-                try:
-                    self._scheduler.leave_jobs()
-                except ValueError as error:
-                    return Failure(reason=str(error))
-                return Done(text="the scheduler ends, its jobs go on")
             case _:
-                assert_never(request)
+                return self._done(request)
 
-    def _manage(self, request: Manage) -> AnyReply:
+    def _done(self, request: Cancel | Resize | Explain | Manage | Shutdown) -> AnyReply:
+        """Answer what may be refused because there is no such job, or it cannot be done now."""
         try:
-            return Done(text=self._scheduler.manage(request))
+            match request:
+                case Explain():
+                    return Explained(explanation=self._scheduler.explain(request.job))
+                case Cancel():
+                    self._scheduler.cancel(request.job)
+                    return Done(text=f"job {request.job} is being ended")
+                case Resize():
+                    by = self._scheduler.resize(request.job, request.delta)
+                    return Done(text=f"job {request.job} is ordered to {'grow' if by > 0 else 'shrink'} by {abs(by)}")
+                case Shutdown():
+                    self._scheduler.leave_jobs()
+                    return Done(text="the scheduler ends, its jobs go on")
+                case _:
+                    return Done(text=self._scheduler.manage(request))
         except UnknownPolicyError as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
         except KeyError as error:
             return Failure(reason=f"there is no job {error.args[0]}", hint="malleable queue lists the jobs")
         except (ValueError, TypeError) as error:
-            return Failure(reason=str(error))
-
-    def _concern(self, request: Cancel | Resize | Explain) -> AnyReply:
-        try:
-            if isinstance(request, Explain):
-                return Explained(explanation=self._scheduler.explain(request.job))
-            if isinstance(request, Cancel):
-                self._scheduler.cancel(request.job)
-                return Done(text=f"job {request.job} is being ended")
-            ordered = self._scheduler.resize(request.job, request.delta)
-            return Done(text=f"job {request.job} is ordered to {'grow' if ordered > 0 else 'shrink'} by {abs(ordered)}")
-        except KeyError:
-            return Failure(reason=f"there is no job {request.job}", hint="malleable queue lists the jobs")
-        except ValueError as error:
             return Failure(reason=str(error))
 
 

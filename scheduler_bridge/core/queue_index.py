@@ -86,16 +86,11 @@ class WaitingIndex:
 
     def insert(self, spec: JobSpec, behind: int | None) -> None:
         """Add a job, which is not there, right behind another one; None: before all others."""
-        if behind is None and not self.blocks:
-            self._append(spec, self._need(spec, self._total_nodes))
-            return
+        if not self.blocks:
+            self.blocks.append(_Block())
         block = self.blocks[0] if behind is None else self._block_of[behind]
         index = 0 if behind is None else block.ids.index(behind) + 1
-        need = self._need(spec, self._total_nodes)
-        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
-        self._block_of[spec.job_id] = block
-        if need < self.least_need:
-            self.least_need = need
+        self._enter(block, index, spec, self._need(spec, self._total_nodes))
         if len(block.specs) > 4 * _BLOCK_JOBS:
             self._rebuild()
 
@@ -121,8 +116,10 @@ class WaitingIndex:
     def _append(self, spec: JobSpec, need: int) -> None:
         if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
             self.blocks.append(_Block())
-        block = self.blocks[-1]
-        block.insert(len(block.specs), spec, need, self._walltime_s(spec, need or spec.nodes))
+        self._enter(self.blocks[-1], len(self.blocks[-1].specs), spec, need)
+
+    def _enter(self, block: _Block, index: int, spec: JobSpec, need: int) -> None:
+        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
         self._block_of[spec.job_id] = block
         if need < self.least_need:
             self.least_need = need

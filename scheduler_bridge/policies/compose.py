@@ -126,7 +126,7 @@ class Preferred(AtMinimum):
         return min(spec.nodes, available)
 
 
-class OnlyPreferred:
+class OnlyPreferred(Preferred):
     """The size asked for and no other [2025 paper, keep-pref].
 
     [D] A malleable job that asked for more nodes than are in service starts on all of these, at least on its minimum.
@@ -135,7 +135,3 @@ class OnlyPreferred:
     def need(self, spec: JobSpec, total_nodes: int) -> int:
         """The size that the job asked for, if there is such a number of nodes."""
         return max(spec.min_nodes, min(spec.nodes, total_nodes))
-
-    def pick(self, spec: JobSpec, available: int) -> int:
-        """The size that the job asked for."""
-        return min(spec.nodes, available)

@@ -132,8 +132,6 @@ class Histories:
     def _among(self, job_ids: Iterable[int]) -> Iterable[int]:
         if self.remembered == "all":
             return job_ids
-        if not self.remembered:
-            return ()
         return self.remembered.intersection(job_ids)
 
     def _add(self, job_id: int, moment: Moment) -> None:

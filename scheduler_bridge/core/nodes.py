@@ -342,11 +342,8 @@ class NodePool:
         return self.name(Allocation((left,)))
 
     def _regard_as_gone(self, ranks: int) -> None:
-        self._gone = ranks
-        if not ranks:
-            self._present = self._names
-            return
-        self._present = [name for rank, name in enumerate(self._names) if not ranks >> rank & 1]
+        self._gone, names = ranks, self._names
+        self._present = [name for rank, name in enumerate(names) if not ranks >> rank & 1] if ranks else names
 
     def restore(self, node: str, *, lent: bool = False) -> None:
         """Put a node into service (again); a new one joins at the end. Without effect if it is in service.

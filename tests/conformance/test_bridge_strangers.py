@@ -100,7 +100,7 @@ def test_a_job_that_comes_with_too_many_others_comes_again(config: DaemonConfig)
         for stranger in crowd:
             await stranger.hang_up(rudely=True)
         async with asyncio.timeout(PATIENCE_S):
-            while not server.is_connected(job_id):
+            while job_id not in server._attached:
                 await asyncio.sleep(0.01)
         await asyncio.to_thread(job.close)
         listener.scheduler_lost.assert_not_called()

@@ -81,10 +81,6 @@ class JobServer:
         """Return what is known of a running job."""
         return self._links.get(job_id)
 
-    def is_connected(self, job_id: int) -> bool:
-        """Whether the job has a connection now."""
-        return job_id in self._attached
-
     def order(self, job_id: int, order: OpenOrder) -> None:
         """Give a job an order; it is said again if the job reconnects before the outcome."""
         link = self._links.get(job_id)

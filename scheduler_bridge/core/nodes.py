@@ -204,14 +204,10 @@ class NodePool:
             raise KeyError(node)
         if bit & self._free:
             return NodeState.FREE
-        held = node in owners if owners is not None else self.owner(node) is not None
+        held = node in owners if owners is not None else bool(self.holders(node))
         if bit & self._down:
             return NodeState.LOST if held else NodeState.DOWN
         return NodeState.HELD if held else NodeState.FREE  # one that is free and lent
-
-    def owner(self, node: str) -> int | None:
-        """The job that holds the node; the first of them if they share it."""
-        return next(iter(self.holders(node)), None)
 
     def holders(self, node: str) -> list[int]:
         """The jobs that hold the node, in the order in which they got their first one."""
@@ -292,7 +288,8 @@ class NodePool:
         held = self.holdings.get(job_id, 0)
         if strange := ranks & ~held:
             node = self._names[next(members(strange))]
-            raise RuntimeError(f"job {job_id} gives back {node!r}, which job {self.owner(node)} holds")
+            owner = next(iter(self.holders(node)), None)
+            raise RuntimeError(f"job {job_id} gives back {node!r}, which job {owner} holds")
         if left := held ^ ranks:
             self.holdings[job_id] = left
         else:
@@ -367,7 +364,7 @@ class NodePool:
         if self.lent & bit:
             return
         self.in_service += 1
-        if self.owner(node) is None:
+        if not self.holders(node):
             self._free |= bit
             self._free_count += 1
 

@@ -425,8 +425,7 @@ class Driver:
 
     def _start(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
         attempt = self._attempt(job_id, nodes, core_ids)
-        token = self._folder.token(attempt.key)
-        self.job_orders.expect(job_id, nodes, token, malleable=attempt.request.job_class == "malleable")
+        self.job_orders.expect(job_id, nodes, self._folder.token(attempt.key))
         self.executor.start(attempt)
 
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:

@@ -59,9 +59,10 @@ class PretendedJobs:
         assert self.driver is not None
         self.driver.handle(event)
 
-    def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
+    def expect(self, job_id: int, nodes: tuple[str, ...], token: str) -> None:
         self.held[job_id] = list(nodes)
-        if malleable:
+        assert self.driver is not None
+        if self.driver._log_state.jobs[job_id].spec.is_malleable:
             self.malleable.add(job_id)
 
     def start(self, attempt: Attempt) -> None:

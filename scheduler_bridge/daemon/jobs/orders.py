@@ -77,7 +77,6 @@ class JobOrders:
         self._up = up
         self._doom = doom
         self._deadlines: dict[int, asyncio.TimerHandle] = {}
-        self._malleable: set[int] = set()
         self._unknown: set[int] = set()
         self.server = JobServer(self._hear, config.limits)
         self.progress: dict[int, wire.Progress] = {}
@@ -95,11 +94,9 @@ class JobOrders:
             self._unknown.discard(job_id)
             self.server.dismiss(job_id)
 
-    def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
+    def expect(self, job_id: int, nodes: tuple[str, ...], token: str) -> None:
         """Let a job that is about to start on ``nodes`` connect with ``token``."""
         self.tolerate_no_more(job_id)
-        if malleable:
-            self._malleable.add(job_id)
         self.server.admit(JobLink(job_id, token, frozenset(nodes)))
 
     def resume(self, held: Held, token: str) -> None:
@@ -109,15 +106,12 @@ class JobOrders:
         self.tolerate_no_more(job_id)
         link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses, dict(facts.outcomes))
         link.phase = facts.phase
-        if facts.spec.is_malleable:
-            self._malleable.add(job_id)
         self.server.admit(link)
         if order is not None:
             self.order(SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
 
     def dismiss(self, job_id: int) -> None:
         """The job has ended."""
-        self._malleable.discard(job_id)
         self._settle(job_id)
         self.server.dismiss(job_id)
 
@@ -181,14 +175,15 @@ class JobOrders:
         if isinstance(heard, Trespassed):
             self._doom(job_id, heard.reason)
             return
-        message = heard.message
+        message, job = heard.message, self._jobs.get(job_id)
+        takes_orders = job is not None and job.spec.is_malleable
         match message:
             case wire.Ready():
                 self._up(job_id)
-                if job_id in self._malleable:
+                if takes_orders:
                     self._handle(ev.MalleableReady(job_id))
             case wire.Disable():
-                if job_id in self._malleable:
+                if takes_orders:
                     self._handle(ev.MalleableEnded(job_id))
             case wire.Progress():
                 self.progress[job_id] = message

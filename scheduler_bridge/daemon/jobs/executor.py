@@ -101,7 +101,7 @@ class Executor:
         job_id = attempt.job_id
         run = _Run(self._folder, self.launch(attempt), lambda: self._setup.started(job_id))
         self._runs[job_id] = run
-        task = asyncio.get_running_loop().create_task(self._execute(job_id, run))
+        task = asyncio.get_running_loop().create_task(self._execute(attempt, run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -185,10 +185,11 @@ class Executor:
             forgetting.cancel()
             self._forget(key)
 
-    async def _execute(self, job_id: int, run: _Run) -> None:
+    async def _execute(self, attempt: Attempt, run: _Run) -> None:
+        job_id = attempt.job_id
         try:
             # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
-            ending = await self.judged(job_id, await run.run(after=self._retired.get(run.key)))
+            ending = await self.judged(job_id, await run.run(after=self._retired.get(attempt.key)))
             ending = replace(ending, again=ending.status == os.EX_TEMPFAIL and self._folder.goes_on(job_id))
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
@@ -228,11 +229,6 @@ class _Run:
         self._insisting: asyncio.TimerHandle | None = None
         self._starting: asyncio.TimerHandle | None = None
         self._stuck = False
-
-    @property
-    def key(self) -> str:
-        """``JOB.ATTEMPT``."""
-        return self._launch.key
 
     def end(self) -> None:
         """Have the processes ended; ``run`` returns when nothing of them is left."""

@@ -252,16 +252,13 @@ class Driver:
         for job_id in sorted(self._log_state.jobs):  # The core asked for it already, unless it is broken.
             self.executor.end(job_id)
         await self.executor.finish(_FAREWELL_S)
-        for timer in self._timers:
-            timer.cancel()
-        self.job_orders.close()
-        await self._journal.close()
+        await self.abandon()
         if self._journal.complete:
             self.executor.close()
             self._folder.drop_other_books(self._log_state.jobs)
 
     async def abandon(self) -> None:
-        """Stop before it has served; what is decided is written first."""
+        """Stop, and leave the jobs as they are; what is decided is written first."""
         self._closing = True
         self._await_no_strangers()
         for timer in self._timers:

@@ -45,8 +45,7 @@ def _runs(words: list[str]) -> str:
         return f"no answer within {_RUN_S:g} s"
     except OSError as error:
         return f"{words[0]}: {error.strerror}"
-    lines = done.stderr.split("\n")
-    return "" if done.returncode == 0 else " ".join(" ".join(lines).split()) or f"exit code {done.returncode}"
+    return "" if done.returncode == 0 else " ".join(done.stderr.split()) or f"exit code {done.returncode}"
 
 
 def main(arguments: list[str]) -> None:

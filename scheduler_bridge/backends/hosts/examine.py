@@ -45,28 +45,27 @@ class Finding:
     mend: str = ""
 
 
-def examine(hosts: Sequence[Host], launcher: Launcher, folder: Path, deadline_s: float = DEADLINE_S) -> list[Finding]:
+def examine(hosts: Sequence[Host], launcher: Launcher, folder: Path) -> list[Finding]:
     """Look at all hosts, at the same time.
 
     Args:
         hosts: Which ones.
         launcher: How they are reached.
         folder: A folder that they must see: from which jobs are submitted.
-        deadline_s: Time for an answer.
     """
-    return asyncio.run(_examine(hosts, launcher, folder, deadline_s))
+    return asyncio.run(_examine(hosts, launcher, folder))
 
 
-async def _examine(hosts: Sequence[Host], launcher: Launcher, folder: Path, deadline_s: float) -> list[Finding]:
+async def _examine(hosts: Sequence[Host], launcher: Launcher, folder: Path) -> list[Finding]:
     room = asyncio.Semaphore(_AT_ONCE)
     words = (sys.executable, "-P", str(_PROGRAM), str(folder))
-    ours = _facts(await run_on_host(launcher, Host("localhost", "localhost"), shlex.join(words), deadline_s))
+    ours = _facts(await run_on_host(launcher, Host("localhost", "localhost"), shlex.join(words), DEADLINE_S))
     async with _listening(hosts) as here:
 
         async def ask(host: Host, other: Host) -> Answer:
             further = launcher.command(other.address, "true") if other is not host else ()
             async with room:
-                return await run_on_host(launcher, host, shlex.join((*words, here, *further)), deadline_s)
+                return await run_on_host(launcher, host, shlex.join((*words, here, *further)), DEADLINE_S)
 
         following = (*hosts[1:], hosts[0])
         answers = await asyncio.gather(*map(ask, hosts, following))

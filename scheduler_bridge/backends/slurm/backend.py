@@ -31,13 +31,13 @@ FAREWELL_S: Final = 2.0
 _LOOK_AGAIN_S: Final = 0.1
 
 
-def this_job(environ: Mapping[str, str] | None = None) -> int:
+def this_job() -> int:
     """Return the number of the Slurm job that this process runs in.
 
     Raises:
         SlurmError: It runs in none.
     """
-    text = (os.environ if environ is None else environ).get(ENV_JOB, "")
+    text = os.environ.get(ENV_JOB, "")
     if not text.isdecimal():
         raise SlurmError(f"this is no allocation of Slurm: {ENV_JOB} is not set", "call it in a script for sbatch")
     return int(text)

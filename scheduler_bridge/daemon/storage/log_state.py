@@ -66,15 +66,13 @@ class LogState:
 
     Args:
         era: Its beginning.
-        core: What decides; None: a new one for the era.
     """
 
-    def __init__(self, era: Era, core: SchedulerCore | None = None) -> None:
+    def __init__(self, era: Era) -> None:
         policy = policies.get(era.policy, **era.parameters)
         settings = replace(settings_for(era.policy), cores_per_node=era.cores_per_node)
-        self.core = core if core is not None else SchedulerCore(era.nodes, policy, settings, remember="all")
-        if core is None:
-            self.core.learn(era.past_use)
+        self.core = SchedulerCore(era.nodes, policy, settings, remember="all")
+        self.core.learn(era.past_use)
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at, cores_per_node=era.cores_per_node)
         self.jobs: dict[int, JobFacts] = {}
         self._shares: dict[int, _Share] = {}

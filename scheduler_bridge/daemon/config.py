@@ -23,12 +23,16 @@ Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
 
 
-class DaemonError(Exception):
-    """The daemon cannot be set up so; the text says why, ``hint`` what to do."""
+class HintedError(Exception):
+    """Base of errors that say what to do about them: ``hint``, or nothing if it is empty."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.hint = hint
+
+
+class DaemonError(HintedError):
+    """The daemon cannot be set up so; the text says why, ``hint`` what to do."""
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from scheduler_bridge.backends.slurm import holdings, reading
 from scheduler_bridge.backends.slurm.holdings import STEP, Holdings, Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, Step
 from scheduler_bridge.backends.standin import StandIn
+from scheduler_bridge.daemon.config import HintedError
 from scheduler_bridge.jobrunner.processes import signal_group
 
 CALL_S: Final = 15.0
@@ -31,12 +32,8 @@ KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
 _OF_A_JOB: Final = ("SLURM_", "SALLOC_", "SBATCH_")
 
 
-class SlurmError(Exception):
+class SlurmError(HintedError):
     """Slurm did not do what was asked; the text says what and why, ``hint`` what to do."""
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.hint = hint
 
 
 class SilentError(SlurmError):

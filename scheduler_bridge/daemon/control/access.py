@@ -20,7 +20,7 @@ from typing import Final, Self, TypeAlias, assert_never
 
 import msgspec
 
-from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.config import DaemonError, HintedError
 from scheduler_bridge.daemon.listener import Listener
 from scheduler_bridge.daemon.requests import (
     AnyRequest,
@@ -63,12 +63,8 @@ Known: TypeAlias = Callable[[int], Standing | None]
 """How a job stands that waits or runs; None: there is no such job."""
 
 
-class NotPermittedError(Exception):
+class NotPermittedError(HintedError):
     """A caller may not ask for that; ``hint`` says who may."""
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

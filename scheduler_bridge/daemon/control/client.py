@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler_bridge.core import Explanation, ReservationStatus
+from scheduler_bridge.daemon.config import HintedError
 from scheduler_bridge.daemon.control.access import Door, peer_of
 from scheduler_bridge.daemon.requests import (
     REPLIES,
@@ -45,12 +46,8 @@ _LOOK_AGAIN_S = 0.02
 _T = TypeVar("_T", bound=AnyReply)
 
 
-class ControlError(Exception):
+class ControlError(HintedError):
     """The daemon cannot be reached or did not do what was asked; ``hint`` says what to do."""
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.hint = hint
 
 
 class ControlClient:

@@ -25,7 +25,7 @@ from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.demo.batch import NODES, Drawn, Shape, draw, shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
-from scheduler_bridge.demo.watch import Watcher
+from scheduler_bridge.demo.watch import watched
 from scheduler_bridge.record import RunRecord, encode_record
 from scheduler_bridge.report import charts, gantt, page, tables, words
 
@@ -112,8 +112,8 @@ def _run(wanted: DemoRun, mark: str, scratch: Path, console: Console) -> list[Ru
         console.print(
             Text(f"\n{words.plural(len(batch), 'job')} on {words.plural(NODES, 'node')} under {policy}", style="bold")
         )
-        with Watcher(console, len(batch)) as watcher:
-            record = run_batch(batch, policy, setting, watcher.show)
+        with watched(console, len(batch)) as show:
+            record = run_batch(batch, policy, setting, show)
         record.notes.insert(0, _batch_note(wanted, batch))
         record.provenance |= {"seed": wanted.seed, "command": wanted.command}
         records.append(record)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.daemon import drive
 from scheduler_bridge.daemon.trial import children_cpu_s, result_of
 from scheduler_bridge.demo.batch import Drawn
 from scheduler_bridge.demo.pace import SHARE, Pace
-from scheduler_bridge.record import RunRecord, makespan_s, metrics
+from scheduler_bridge.jobrunner.processes import marked_processes
+from scheduler_bridge.record import JobRecord, RunRecord, makespan_s, metrics
 from scheduler_bridge.report import words
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler_bridge.record import JobRecord, RunRecord
-
 
 HANG_S = 1800.0
 """A job is ended this long after its walltime, and an order is withdrawn after as long. The walltimes are a user's
@@ -199,27 +193,9 @@ def _complaint(job: JobRecord) -> str:
 ENV_RUN: Final = "MALLEABLE_DEMO"
 
 
-def processes_of(mark: str) -> list[int]:
-    """Return the ids of living processes, other than this one, that were started with ``ENV_RUN=mark``."""
-    wanted = f"{ENV_RUN}={mark}".encode()
-    return [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
-
-
 def wait_gone(mark: str, patience_s: float = 1.0) -> list[int]:
     """Return what is left of ``mark`` after at most ``patience_s``: processes may not be reaped yet."""
     until_s = time.monotonic() + patience_s
-    while (left := processes_of(mark)) and time.monotonic() < until_s:
+    while (left := marked_processes(mark, ENV_RUN)) and time.monotonic() < until_s:
         time.sleep(0.05)
     return left
-
-
-def _processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        # A zombie's environment reads as empty: what only waits to be reaped does not run.
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # gone meanwhile, or someone else's
-        return []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,7 +15,7 @@ from scheduler_bridge.report import words
 from scheduler_bridge.report.looks import Look, looks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from scheduler_bridge.daemon import JobStatus, Snapshot
     from scheduler_bridge.record import RunRecord
@@ -23,43 +23,26 @@ if TYPE_CHECKING:
 STRIP_CELLS = 60
 
 
-class Watcher:
-    """Shows one run while it goes on; a context manager.
+@contextmanager
+def watched(console: Console, batch: int) -> Iterator[Callable[[Snapshot, RunRecord], None]]:
+    """Show one run while it goes on; yields what shows the present moment.
 
     Args:
         console: Where to.
         batch: Number of jobs that will come.
     """
+    if console.is_terminal:
+        with Live(console=console, transient=True, auto_refresh=False) as live:
+            yield lambda snapshot, record: live.update(view(snapshot, record, batch), refresh=True)
+        return
+    seen: dict[int, JobStatus] = {}
 
-    def __init__(self, console: Console, batch: int) -> None:
-        self._console = console
-        self._batch = batch
-        self._seen: dict[int, JobStatus] = {}
-        self._live = (
-            Live(console=console, refresh_per_second=8, transient=True, auto_refresh=False)
-            if console.is_terminal
-            else None
-        )
+    def show(snapshot: Snapshot, _: RunRecord) -> None:
+        for line in changes(seen, snapshot):
+            console.print(Text(line))
+        seen.update({job.job: job for job in snapshot.jobs})
 
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def show(self, snapshot: Snapshot, record: RunRecord) -> None:
-        """Show the present moment."""
-        if self._live is not None:
-            self._live.update(view(snapshot, record, self._batch), refresh=True)
-        else:
-            for line in changes(self._seen, snapshot):
-                self._console.print(Text(line))
-        self._seen = {job.job: job for job in snapshot.jobs}
+    yield show
 
 
 def changes(before: Mapping[int, JobStatus], snapshot: Snapshot) -> list[str]:

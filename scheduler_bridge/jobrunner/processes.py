@@ -97,9 +97,9 @@ _SEGMENT = re.compile(r"/dev/shm/(mpich_shm_[A-Za-z0-9_.\-]+|[0-9]+:[0-9]+:[0-9]
 _PAUSE_S = 0.02
 
 
-def marked_processes(mark: str) -> list[int]:
-    """Return the ids of the living processes that carry ``mark`` (zombies and this process excepted)."""
-    return [pid for pid in _processes() if pid != os.getpid() and _carries(pid, mark)]
+def marked_processes(mark: str, variable: str = ENV_MARK) -> list[int]:
+    """Return the ids of the living processes that carry ``mark`` in a variable (zombies and this process excepted)."""
+    return [pid for pid in _processes() if pid != os.getpid() and _carries(pid, mark, variable)]
 
 
 def nodes_of(mark: str) -> set[str]:
@@ -163,8 +163,8 @@ def _processes() -> list[int]:
     return [int(entry) for entry in os.listdir(_PROC) if entry.isdigit()]  # noqa: PTH208 - names only, and often
 
 
-def _carries(pid: int, mark: str) -> bool:
-    return f"{ENV_MARK}={mark}" in _environment(pid)
+def _carries(pid: int, mark: str, variable: str = ENV_MARK) -> bool:
+    return f"{variable}={mark}" in _environment(pid)
 
 
 def _is_ours(pid: int) -> bool:

@@ -17,7 +17,8 @@ from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.demo import app
 from scheduler_bridge.demo.batch import Configuration, Drawn
 from scheduler_bridge.demo.pace import pace_of
-from scheduler_bridge.demo.run import ENV_RUN, Setting, processes_of, run_batch, wait_gone
+from scheduler_bridge.demo.run import ENV_RUN, Setting, run_batch, wait_gone
+from scheduler_bridge.jobrunner.processes import marked_processes
 from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.record import RunRecord, decode_record, metrics
 
@@ -177,7 +178,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, stand_ins: Path, num
         assert process.stdout is not None
         assert any("starts on" in line for line in process.stdout), "the first job started"
         deadline = time.monotonic() + PATIENCE_S
-        while not processes_of(mark):
+        while not marked_processes(mark, ENV_RUN):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(number)

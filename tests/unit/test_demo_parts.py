@@ -16,7 +16,8 @@ from scheduler_bridge.demo import run
 from scheduler_bridge.demo.batch import Configuration, Drawn
 from scheduler_bridge.demo.pace import CALIBRATION, NODE_RATES, Pace, calibrate, pace_of
 from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, problems, request, too_few_resizes, worst_lags
-from scheduler_bridge.demo.watch import Watcher, changes, view
+from scheduler_bridge.demo.watch import changes, view, watched
+from scheduler_bridge.jobrunner.processes import marked_processes
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 
@@ -102,8 +103,8 @@ def test_marked_processes_are_found_until_they_are_gone() -> None:
     with subprocess.Popen([sys.executable, "-c", code], env=environment, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert run.processes_of(mark) == [process.pid]
-        assert run.processes_of(mark + "x") == []
+        assert marked_processes(mark, run.ENV_RUN) == [process.pid]
+        assert marked_processes(mark + "x", run.ENV_RUN) == []
         process.communicate(b"")
     assert run.wait_gone(mark) == []
 
@@ -251,10 +252,10 @@ def test_a_node_that_works_on_since_the_last_event_is_not_shown_idle() -> None:
 
 def test_off_a_terminal_there_are_plain_lines_only() -> None:
     console = Console(file=io.StringIO(), force_terminal=False)
-    with Watcher(console, 1) as watcher:
-        watcher.show(snapshot(status(1, "waiting")), record())
-        watcher.show(snapshot(status(1, "running", "a")), record())
-        watcher.show(snapshot(status(1, "running", "a")), record())
+    with watched(console, 1) as show:
+        show(snapshot(status(1, "waiting")), record())
+        show(snapshot(status(1, "running", "a")), record())
+        show(snapshot(status(1, "running", "a")), record())
     assert isinstance(console.file, io.StringIO)
     assert "\x1b" not in console.file.getvalue()
     assert len(console.file.getvalue().splitlines()) == 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Final, TypeAlias
 
 import apgas
@@ -50,7 +51,7 @@ class Simulations:
         self._tasks = tasks
         self._run = run
         self._deliver = deliver
-        self._under_way: _UnderWay | None = None
+        self._under_way: tuple[Task, Future[Row]] | None = None
         self._done: list[int] = []
 
     def __len__(self) -> int:
@@ -62,12 +63,14 @@ class Simulations:
             if self._under_way is None:
                 if not self._tasks:
                     return False
-                self._under_way = _UnderWay(self._tasks.pop(0), self._run)
-            if not self._under_way.ended.wait(LOOK_S):
+                task = self._tasks.pop(0)
+                self._under_way = task, _begun(task, self._run)
+            (number, _), row = self._under_way
+            if not wait((row,), LOOK_S).done:
                 return True
-            ended, self._under_way = self._under_way, None
-            self._deliver(ended.row())
-            self._done.append(ended.task[0])
+            self._under_way = None
+            self._deliver(row.result())
+            self._done.append(number)
             self.work += 1
         return not self.is_empty()
 
@@ -102,7 +105,7 @@ class Simulations:
         self._done = []
 
     def _all(self) -> list[Task]:
-        return self._tasks if self._under_way is None else [self._under_way.task, *self._tasks]
+        return self._tasks if self._under_way is None else [self._under_way[0], *self._tasks]
 
     def __getstate__(self) -> dict[str, object]:
         """A simulation that is under way stays here; its task travels."""
@@ -112,34 +115,20 @@ class Simulations:
         }  # fmt: skip
 
 
-class _UnderWay:
-    """A simulation in a thread of its own, which no process waits for when it ends."""
+def _begun(task: Task, run: Run) -> Future[Row]:
+    """Begin a simulation in a thread of its own, which no process waits for when it ends."""
+    number, cell = task
+    found: Future[Row] = Future()
 
-    def __init__(self, task: Task, run: Run) -> None:
-        self.task = task
-        self.ended = threading.Event()
-        self._found: Row | BaseException | None = None
-        threading.Thread(target=self._simulate, args=(run,), name=f"simulation-{task[0]}", daemon=True).start()
-
-    def row(self) -> Row:
-        """What it found.
-
-        Raises:
-            BaseException: What went wrong in it.
-        """
-        if isinstance(self._found, Row):
-            return self._found
-        error = self._found or RuntimeError("the simulation has not ended")
-        error.add_note(f"in the simulation of {self.task[1]}")
-        raise error
-
-    def _simulate(self, run: Run) -> None:
+    def simulate() -> None:
         try:
-            self._found = run(self.task[1])
+            found.set_result(run(cell))
         except BaseException as error:  # noqa: BLE001 - the worker raises it
-            self._found = error
-        finally:
-            self.ended.set()
+            error.add_note(f"in the simulation of {cell}")
+            found.set_exception(error)
+
+    threading.Thread(target=simulate, name=f"simulation-{number}", daemon=True).start()
+    return found
 
 
 class _Desk:

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal
 
 from matplotlib import font_manager
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # Sheets and axes -----------------------------------------------------------------------------------------------------
@@ -333,17 +333,13 @@ def _apart(places: Sequence[float], least: float, floor: float) -> list[float]:
         groups.append([place])
         while len(groups) > 1:
             lower, upper = groups[-2:]
-            if _middle(upper) - _middle(lower) >= least * (len(lower) + len(upper)) / 2:
+            if fmean(upper) - fmean(lower) >= least * (len(lower) + len(upper)) / 2:
                 break
             lower += groups.pop()
-    apart = [_middle(group) + (at - (len(group) - 1) / 2) * least for group in groups for at in range(len(group))]
+    apart = [fmean(group) + (at - (len(group) - 1) / 2) * least for group in groups for at in range(len(group))]
     for at, place in enumerate(apart):
         apart[at] = max(place, apart[at - 1] + least if at else floor)
     return apart
-
-
-def _middle(group: Sequence[float]) -> float:
-    return sum(group) / len(group)
 
 
 def mark_printed(axes: Axes, across: float, value: float, text: str) -> None:

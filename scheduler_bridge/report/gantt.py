@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
@@ -321,7 +320,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
         look = looks[job.job_id]
         blocks = [block for segment in segments for block in segment]
         for block in blocks:
-            _bar(axes, block, look)
+            _fill(axes, block, facecolor=look.color, edgecolor=look.color, zorder=2)
         if segments:
             _start(axes, segments[0])
         for resize in job.resizes:
@@ -339,12 +338,7 @@ def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float
             continue
         blocks = _filled(kept.from_s - origin_s, to_s - origin_s, kept.nodes, row)
         for block in blocks:
-            corner, width, height = _rectangle(block)
-            box = Rectangle(
-                corner, width, height, facecolor="#f7f7f7", edgecolor=RESERVED_COLOR, hatch="..", zorder=1.2
-            )
-            box.set_linewidth(0.0)
-            axes.add_patch(box)
+            _fill(axes, block, facecolor="#f7f7f7", edgecolor=RESERVED_COLOR, hatch="..", zorder=1.2)
         if blocks:
             (from_s, top), _, height = _rectangle(max(blocks, key=lambda block: block.last - block.first))
             axes.text(
@@ -363,8 +357,7 @@ def _rows(axes: Axes, record: RunRecord) -> None:
     axes.tick_params(labelsize=8, length=0, labelbottom=False)
     for boundary in range(1, count):
         axes.axhline(boundary - 0.5, color="#e4e4e4", linewidth=0.6, zorder=0)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def job_blocks(jobs: Sequence[JobRecord], row: Mapping[str, int], origin_s: float) -> list[list[list[Block]]]:
@@ -447,11 +440,9 @@ def _rectangle(block: Block) -> tuple[tuple[float, float], float, float]:
     return (block.from_s, top), block.to_s - block.from_s, height * block.share
 
 
-def _bar(axes: Axes, block: Block, look: Look) -> None:
-    corner, width, height = _rectangle(block)
-    axes.add_patch(
-        Rectangle(corner, width, height, facecolor=look.color, edgecolor=look.color, linewidth=0.0, zorder=2)
-    )
+def _fill(axes: Axes, block: Block, **patch: Any) -> None:
+    """Fill the rectangle of a block, without an outline; ``patch``: how, as for a patch of matplotlib."""
+    axes.add_patch(Rectangle(*_rectangle(block), linewidth=0.0, **patch))
 
 
 def _start(axes: Axes, blocks: Sequence[Block]) -> None:
@@ -463,11 +454,10 @@ def _start(axes: Axes, blocks: Sequence[Block]) -> None:
 
 def _unused(axes: Axes, block: Block, job_id: int | None) -> None:
     """Hatch what is reserved for a job and not used yet; grey what is down."""
-    corner, width, height = _rectangle(block)
-    box = Rectangle(corner, width, height, facecolor=DOWN_COLOR, linewidth=0.0, zorder=1.5)
-    if job_id is not None:
-        box.set(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH)
-    axes.add_patch(box)
+    if job_id is None:
+        _fill(axes, block, facecolor=DOWN_COLOR, zorder=1.5)
+    else:
+        _fill(axes, block, facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH, zorder=1.5)
 
 
 def _resize(
@@ -484,9 +474,8 @@ def _resize(
     grow = resize.kind == "grow"
     boundaries = []
     for first, last in runs_of(row[node] for node in resize.nodes if node in row):
-        corner, width, height = _rectangle(Block(from_s, to_s, first, last))
         shade = look.color if grow else SHRINK_SHADE
-        axes.add_patch(Rectangle(corner, width, height, facecolor=shade, alpha=0.4, linewidth=0, zorder=2.5))
+        _fill(axes, Block(from_s, to_s, first, last), facecolor=shade, alpha=0.4, zorder=2.5)
         boundaries.append((Block(to_s, to_s, first, last), "+" if grow else MINUS))
     return boundaries
 

@@ -64,7 +64,7 @@ def change(before: float | None, after: float | None) -> float | None:
 
 def spread(values: Iterable[float | None]) -> float | None:
     """From the smallest of several means to the largest, in percent; None: one is missing."""
-    known = _known(values)
+    known = known_of(values)
     return change(min(known), max(known)) if known else None
 
 
@@ -208,16 +208,16 @@ def changed(found: float | None, claim: Claim, note: str = "") -> Judged:
 
 def near(values: Sequence[float | None], printed: float) -> Judged:
     """Shares in percent are all that which is printed, as close as does not matter."""
-    text, known = f"{printed:.1f} %", _known(values)
+    text, known = f"{printed:.1f} %", known_of(values)
     if not known:
         return Judged(text, "-", "not judged")
     least = "" if len(known) == 1 else f"{min(known):.1f} to "
-    return Judged(text, f"{least}{max(known):.1f} %", _held(all(abs(value - printed) <= LEVEL for value in known)))
+    return Judged(text, f"{least}{max(known):.1f} %", held(all(abs(value - printed) <= LEVEL for value in known)))
 
 
 def amounts(values: Named, printed: float) -> Judged:
     """Numbers are all the printed one, up to as many percent as a change may be points away, or within the factor."""
-    text, known = f"{printed:g}", _known(values.values())
+    text, known = f"{printed:g}", known_of(values.values())
     if not known:
         return Judged(text, "-", "not judged")
     words: list[Word] = []
@@ -238,60 +238,62 @@ def first(values: Named, wanted: str, form: str | None, *, highest: bool = False
         form: Words them; None leaves the others out.
         highest: Instead of the lowest.
     """
-    known = _known(values.values())
+    known = known_of(values.values())
     if not known or (len(known) > 1 and len(set(known)) == 1):
         return Judged(wanted, "-" if not known else f"all the same: {(form or '{}').format(known[0])}", "not judged")
     ranked = sorted(((name, value or 0.0) for name, value in values.items()), key=lambda one: one[1], reverse=highest)
     extreme = [name for name, value in ranked if value == ranked[0][1]]
     found = ", ".join(extreme if form is None else (f"{name} {form.format(value)}" for name, value in ranked))
-    return Judged(wanted, found, _held(extreme == [wanted]))
+    return Judged(wanted, found, held(extreme == [wanted]))
 
 
 def below_zero(changes: Named) -> Judged:
     """Changes in percent all lower something."""
-    known = _known(changes.values())
+    known = known_of(changes.values())
     if not known:
         return Judged("< 0 %", "-", "not judged")
     higher = "; ".join(f"{name} {value:+.1f} %" for name, value in changes.items() if value is not None and value >= 0)
     found = f"{min(known):+.1f} to {max(known):+.1f} %{'; not ' if higher else ''}{higher}"
-    return Judged("< 0 %", found, _held(not higher))
+    return Judged("< 0 %", found, held(not higher))
 
 
 def falling(values: Sequence[float | None], printed: str, form: str) -> Judged:
     """Each mean is below the one before it."""
-    known = _known(values)
+    known = known_of(values)
     if len(known) < 2:
         return Judged(printed, "-", "not judged")
     falls = all(after < before for before, after in itertools.pairwise(known))
-    return Judged(printed, ", ".join(map(form.format, known)), _held(falls))
+    return Judged(printed, ", ".join(map(form.format, known)), held(falls))
 
 
 def leading(pairs: Iterable[tuple[Sequence[float | None], Sequence[float | None]]], *, points: bool) -> Judged:
     """Each of some means is above each of others; found: the smallest lead of each pair, in points or percent."""
     leads = []
     for ours, theirs in pairs:
-        low, high = _known(ours), _known(theirs)
+        low, high = known_of(ours), known_of(theirs)
         if not low or not high:
             return Judged("more", "-", "not judged")
         leads.append(min(low) - max(high) if points else 100 * (min(low) / max(high) - 1))
-    return Judged("more", _listed(leads, "points" if points else "%"), _held(all(lead > 0 for lead in leads)))
+    return Judged("more", _listed(leads, "points" if points else "%"), held(all(lead > 0 for lead in leads)))
 
 
 def unchanged(changes: Sequence[float | None]) -> Judged:
     """Changes in percent are so small that they do not matter."""
-    known = _known(changes)
+    known = known_of(changes)
     if not known:
         return Judged("0 %", "-", "not judged")
-    return Judged("0 %", _listed(known, "%"), _held(all(word_for(change, 0.0) == "held" for change in known)))
+    return Judged("0 %", _listed(known, "%"), held(all(word_for(change, 0.0) == "held" for change in known)))
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def known_of(values: Iterable[float | None]) -> list[float]:
+    """The values if all are known, else none of them."""
     found = list(values)
     known = [value for value in found if value is not None]
     return known if len(known) == len(found) else []
 
 
-def _held(so: bool) -> Word:
+def held(so: bool) -> Word:
+    """The verdict on what is so or not."""
     return "held" if so else "differs"
 
 

@@ -109,9 +109,9 @@ class Twins(study.Means):
         share = claim.get("share", 100)
         if "hours" in claim:
             from_h, to_h = claim["hours"]
-            steps = [self.get(trace, policy, column(hour), share) for hour in HOURS if from_h <= hour < to_h]
-            known = [step for step in steps if step is not None]
-            return statistics.fmean(known) if known and len(known) == len(steps) else None
+            hours = (hour for hour in HOURS if from_h <= hour < to_h)
+            known = study.known_of(self.get(trace, policy, column(hour), share) for hour in hours)
+            return statistics.fmean(known) if known else None
         if "part" in claim:
             names = EVENTS if set(claim["part"]) <= set(EVENTS) else tuple(EXPAND_SIZES)
             parts = dict(zip(names, self.parts(trace, policy, names, share), strict=False))
@@ -377,9 +377,8 @@ def draw_over_time(means: Twins) -> Picture:
     middles = [hour + STEP_H / 2 for hour in HOURS]
     known: dict[str, list[float]] = {}
     for policy in (EBF, *EXPANDS):
-        values = [means.get(OVER_TIME, policy, column(hour)) for hour in HOURS]
-        if all(value is not None for value in values):
-            known[policy] = [value or 0.0 for value in values]
+        if values := study.known_of(means.get(OVER_TIME, policy, column(hour)) for hour in HOURS):
+            known[policy] = values
     styles = dict(zip((EBF, *EXPANDS), zip((INK, OURS, OURS, OURS), MARKERS, strict=False), strict=True))
     curves = [
         Curve(_NAMES[policy], list(zip(middles, values, strict=True)), *styles[policy], hollow=policy == EBF)

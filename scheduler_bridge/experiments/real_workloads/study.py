@@ -266,7 +266,7 @@ class _Baseline:
             return study.Judged(text, "-", "not judged")
         if (rigid := self._rigid(measure)) is not None and rigid < below:
             return study.Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
-        return study.Judged(text, f"{max(values):.1f} s", "held" if max(values) < below else "differs")
+        return study.Judged(text, f"{max(values):.1f} s", study.held(max(values) < below))
 
     def orders(self, claim: study.Claim) -> study.Judged:
         """A strategy is the extreme one of all."""
@@ -282,24 +282,23 @@ class _Baseline:
 
     def only(self, claim: study.Claim) -> study.Judged:
         """One strategy lowers a mean, and none of the others does."""
-        found = {name: self._against_rigid(claim["measure"], name, claim["share"]) for name in STRATEGIES}
-        known = {name: value for name, value in found.items() if value is not None}
-        if len(known) < len(found):
+        known = study.known_of(self._against_rigid(claim["measure"], name, claim["share"]) for name in STRATEGIES)
+        if not known:
             return study.Judged(claim["only"], "-", "not judged")
-        lower = [name for name, value in known.items() if value < 0]
-        text = ", ".join(f"{name} {value:+.1f} %" for name, value in known.items())
-        return study.Judged(claim["only"], text, "held" if lower == [claim["only"]] else "differs")
+        changes = dict(zip(STRATEGIES, known, strict=True))
+        lower = [name for name, value in changes.items() if value < 0]
+        text = ", ".join(f"{name} {value:+.1f} %" for name, value in changes.items())
+        return study.Judged(claim["only"], text, study.held(lower == [claim["only"]]))
 
     def slightly(self, claim: study.Claim) -> study.Judged:
         """A mean rises at all shares from one on, and by no more than the tolerance."""
         shares = [share for share in self.means.shares(self.trace.name) if share >= claim["from"]]
-        found = [self._against_rigid(claim["measure"], claim["policy"], share) for share in shares]
-        known = [value for value in found if value is not None]
+        known = study.known_of(self._against_rigid(claim["measure"], claim["policy"], share) for share in shares)
         text = f"0 to {study.TOLERANCE:+g} %"
-        if not known or len(known) < len(found):
+        if not known:
             return study.Judged(text, "-", "not judged")
-        held = all(0 < value <= study.TOLERANCE for value in known)
-        return study.Judged(text, ", ".join(f"{value:+.1f} %" for value in known), "held" if held else "differs")
+        held = study.held(all(0 < value <= study.TOLERANCE for value in known))
+        return study.Judged(text, ", ".join(f"{value:+.1f} %" for value in known), held)
 
     def early(self, claim: study.Claim) -> study.Judged:
         """The best strategy gains at one share more than half of what it gains at most."""
@@ -310,26 +309,19 @@ class _Baseline:
         if then is None or most is None or most >= 0:
             return study.Judged("> 50 % of it", "-", "not judged")
         part = 100 * then / most
-        return study.Judged(
-            "> 50 % of it", f"{part:.0f} % ({then:+.1f} of {most:+.1f} %)", "held" if part > 50 else "differs"
-        )
+        return study.Judged("> 50 % of it", f"{part:.0f} % ({then:+.1f} of {most:+.1f} %)", study.held(part > 50))
 
     def _events(self, claim: study.Claim, policy: str, share: int) -> float | None:
         """Expands, shrinks, or ``resizes``, which are both, for each malleable job."""
         kinds = ("expands", "shrinks") if claim["measure"] == "resizes" else (claim["measure"],)
-        values = [self.means.get(self.trace.name, policy, kind, share) for kind in kinds]
-        known = [value for value in values if value is not None]
-        return sum(known) if len(known) == len(values) else None
+        known = study.known_of(self.means.get(self.trace.name, policy, kind, share) for kind in kinds)
+        return sum(known) if known else None
 
     def mean_events(self, claim: study.Claim, policies: Sequence[str]) -> dict[str, float | None]:
         """Those at the share of the claim, or means over all shares."""
         shares = [claim["share"]] if "share" in claim else self.means.shares(self.trace.name)
-        found: dict[str, float | None] = {}
-        for policy in policies:
-            values = [self._events(claim, policy, share) for share in shares]
-            known = [value for value in values if value is not None]
-            found[policy] = fmean(known) if known and len(known) == len(values) else None
-        return found
+        found = {policy: study.known_of(self._events(claim, policy, share) for share in shares) for policy in policies}
+        return {policy: fmean(known) if known else None for policy, known in found.items()}
 
     def fewest(self, claim: study.Claim) -> study.Judged:
         """A strategy resizes least of all at every share."""
@@ -344,7 +336,7 @@ class _Baseline:
         held = [share for share, one in judged.items() if one.word == "held"]
         first = next(iter(judged))
         text = f"at {len(held)} of {len(judged)} shares; at {first} %: {judged[first].found}"
-        return study.Judged(wanted, text, "held" if len(held) == len(judged) else "differs")
+        return study.Judged(wanted, text, study.held(len(held) == len(judged)))
 
     def counts(self, claim: study.Claim) -> study.Judged:
         """A number of expands, shrinks or both for each malleable job."""
@@ -352,21 +344,20 @@ class _Baseline:
 
     def twice(self, claim: study.Claim) -> study.Judged:
         """Each of some strategies has more than twice as many as each of the others."""
-        found = self.mean_events(claim, STRATEGIES)
-        known = {name: value for name, value in found.items() if value is not None}
-        text = "> 2 times"
-        if len(known) < len(found):
-            return study.Judged(text, "-", "not judged")
-        more = min(known[name] for name in claim["policies"])
-        less = max(value for name, value in known.items() if name not in claim["policies"])
-        listed = ", ".join(f"{name} {value:.1f}" for name, value in known.items())
-        return study.Judged(text, listed, "held" if more > 2 * less else "differs")
+        known = study.known_of(self.mean_events(claim, STRATEGIES).values())
+        if not known:
+            return study.Judged("> 2 times", "-", "not judged")
+        counts = dict(zip(STRATEGIES, known, strict=True))
+        more = min(counts[name] for name in claim["policies"])
+        less = max(value for name, value in counts.items() if name not in claim["policies"])
+        listed = ", ".join(f"{name} {value:.1f}" for name, value in counts.items())
+        return study.Judged("> 2 times", listed, study.held(more > 2 * less))
 
     def fewer(self, claim: study.Claim) -> study.Judged:
         """A strategy has fewer than the others have on average, by a percentage."""
         found = self.mean_events(claim, STRATEGIES)
-        others = [value for name, value in found.items() if name != claim["policy"] and value is not None]
-        mean = fmean(others) if len(others) == len(STRATEGIES) - 1 else None
+        others = study.known_of(value for name, value in found.items() if name != claim["policy"])
+        mean = fmean(others) if others else None
         return study.changed(study.change(mean, found[claim["policy"]]), claim)
 
 

@@ -124,9 +124,8 @@ class Limits(study.Means):
 
     def best(self, trace: str, measure: str) -> str | None:
         """The limit with the smallest mean, under the ideal model; None: one of them was not simulated."""
-        values = {limit: self.get(trace, limit, measure) for limit in LIMITS}
-        known = {limit: value for limit, value in values.items() if value is not None}
-        return min(known, key=lambda limit: known[limit]) if len(known) == len(LIMITS) else None
+        known = study.known_of(self.get(trace, limit, measure) for limit in LIMITS)
+        return LIMITS[known.index(min(known))] if known else None
 
 
 # Claims ---------------------------------------------------------------------------------------------------------------
@@ -270,14 +269,14 @@ def _kept(gains: Gains, kind: str) -> study.Judged:
         return study.Judged("x >= 1", f"no category of {FEW} jobs", "not judged")
     better = sum(ratio >= 1 for ratio in ratios)
     needed = len(ratios) if kind == "wait" else math.ceil(_NEARLY / 100 * len(ratios))
-    return study.Judged("x >= 1", f"{better} of {len(ratios)} categories", "held" if better >= needed else "differs")
+    return study.Judged("x >= 1", f"{better} of {len(ratios)} categories", study.held(better >= needed))
 
 
 def _days(gains: Gains) -> study.Judged:
     """A day counts as kept where its slowdown is not above that of static backfill."""
     kept = sum(day.shared <= day.static for day in gains.days)
     share = 100 * kept / len(gains.days)
-    return study.Judged("nearly all days", f"{kept} of {len(gains.days)} days", "held" if share >= _DAYS else "differs")
+    return study.Judged("nearly all days", f"{kept} of {len(gains.days)} days", study.held(share >= _DAYS))
 
 
 # Gains of jobs and days [section 4.2, figures 4 to 7] ----------------------------------------------------------------
@@ -328,10 +327,6 @@ class Category:
     def is_small(self) -> bool:
         """Whether its jobs are those of which the paper says that they gain most."""
         return SIZES[self.size] <= CORNER[0] and HOURS[self.hours] <= CORNER[1]
-
-    def ratio(self, kind: Kind) -> float | None:
-        """One of its ratios."""
-        return {"slowdown": self.slowdown, "wait": self.wait, "runtime": self.runtime}[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +525,7 @@ def draw_maps(gains: Gains) -> Picture:
     for axes, kind in zip(panels, KINDS, strict=True):
         image = np.full((len(rows), len(HOURS)), np.nan)
         for category in gains.categories:
-            row, ratio = rows.index(category.size), category.ratio(kind)
+            row, ratio = rows.index(category.size), getattr(category, kind)
             level = 0.0 if ratio is None else _level(ratio)
             image[row, category.hours] = level
             ink = "white" if abs(level) > 0.6 * _FOLD else "#222222"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import itertools
 import json
 import os
 import platform
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from apgas.provenance import commit, cpu_model, unchanged, version
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.experiments.sweep import Origin, Row
+from scheduler_bridge.report.looks import runs_of
 from scheduler_bridge.report.page import Cell, escape, inline, page, part, scrolling, table
 
 if TYPE_CHECKING:
@@ -302,11 +302,7 @@ def _in_words(value: object) -> str:
 
 def listed(seeds: Iterable[int]) -> str:
     """Numbers in words, neighbours as a range: ``0, 3-5``."""
-    ranges: list[str] = []
-    for _, group in itertools.groupby(enumerate(sorted(set(seeds))), lambda pair: pair[1] - pair[0]):
-        run = [seed for _, seed in group]
-        ranges.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    return ", ".join(ranges)
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs_of(set(seeds)))
 
 
 def _spoken(origin: Origin) -> str:

@@ -28,7 +28,7 @@ from scheduler_bridge.experiments.ours.cells import (
 )
 from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
-from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
+from scheduler_bridge.experiments.sweep import Figures, Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -178,18 +178,16 @@ class Results:
     """What was simulated, by workload, policy and seed."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._figures = {
-            ((row.cell.trace, row.cell.share), row.cell.policy, row.cell.seed): row.figures for row in rows
-        }
-        self.workloads: list[Workload] = list(dict.fromkeys(key[0] for key in self._figures))
-        self._seeds: dict[tuple[Workload, str], list[int]] = {}
-        for workload, policy, seed in self._figures:
-            self._seeds.setdefault((workload, policy), []).append(seed)
+        self._figures: dict[tuple[Workload, str], dict[int, Figures]] = {}
+        for row in rows:
+            workload = row.cell.trace, row.cell.share
+            self._figures.setdefault((workload, row.cell.policy), {})[row.cell.seed] = row.figures
+        self.workloads = list(dict.fromkeys(workload for workload, _ in self._figures))
 
     @property
     def seeds(self) -> int:
         """How many there are, at most."""
-        return max(map(len, self._seeds.values()), default=0)
+        return max(map(len, self._figures.values()), default=0)
 
     def mean(self, workload: Workload, policy: str, column: str) -> Estimate | None:
         """The mean over seeds; None: there is no such number."""
@@ -232,8 +230,7 @@ class Results:
         return sum(known) / len(known) if known else 0.0
 
     def _values(self, workload: Workload, policy: str, column: str) -> dict[int, float | None]:
-        seeds = self._seeds.get((workload, policy), ())
-        return {seed: self._figures[workload, policy, seed][column] for seed in seeds}
+        return {seed: figures[column] for seed, figures in self._figures.get((workload, policy), {}).items()}
 
 
 @lru_cache(maxsize=100_000)
@@ -265,7 +262,6 @@ LOWER: Final[Mapping[str, str]] = {
     "malleable_turnaround_s": "turnaround of malleable jobs, s",
 }
 """What should be low."""
-_RATIOS: Final = ("all_turnaround_s", "all_wait_s", "all_slowdown", "rigid_turnaround_s", "malleable_turnaround_s")
 _FEW: Final = 10.0
 
 
@@ -316,12 +312,12 @@ def against(results: Results, tuned: Container[str]) -> DataTable:
     unseen = [workload for workload in results.workloads if workload[0] not in tuned]
     rows: list[tuple[Value, ...]] = []
     for name in OTHERS:
-        ratios = [shown(results.ratio(results.workloads, OWN, name, column), 2) for column in _RATIOS]
-        ratios += [shown(results.ratio(unseen, OWN, name, column), 2) for column in _RATIOS[:2]]
+        ratios = [shown(results.ratio(results.workloads, OWN, name, column), 2) for column in LOWER]
+        ratios += [shown(results.ratio(unseen, OWN, name, column), 2) for column in ("all_turnaround_s", "all_wait_s")]
         words = [results.standing([workload], name, OWN) for workload in results.workloads]
         counts = [words.count(word) for word in ("better", "mixed", "alike", "worse")]
         rows.append((name, *ratios, results.standing(results.workloads, name, OWN), *counts))
-    columns = [f"{LOWER[column].removesuffix(', s')} x" for column in _RATIOS]
+    columns = [f"{measure.removesuffix(', s')} x" for measure in LOWER.values()]
     columns += ["turnaround x, not tuned on", "wait x, not tuned on"]
     counted = ("it is, over all", "better on", "mixed on", "alike on", "worse on")
     title = f"{OWN} by the others: geometric mean of ratios over workloads; and how often the other is better on both"
@@ -333,7 +329,7 @@ def ablation(results: Results) -> DataTable:
     rows: list[tuple[Value, ...]] = []
     for what in WITHOUT:
         name = without(what)
-        measures = (*_RATIOS[:3], "wait_max_s", "resizes")
+        measures = ("all_turnaround_s", "all_wait_s", "all_slowdown", "wait_max_s", "resizes")
         ratios = [shown(results.ratio(results.workloads, name, OWN, measure), 2) for measure in measures]
         rows.append((what, *ratios))
     columns = ("with", "turnaround x", "wait x", "bounded slowdown x", "longest wait x", "resizes x")

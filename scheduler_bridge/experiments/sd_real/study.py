@@ -18,11 +18,12 @@ from scheduler_bridge.daemon.trial import import_path
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey, alone_in, calibrate
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
+from scheduler_bridge.experiments.real_runs.findings import measures as of_any_run
 from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value
-from scheduler_bridge.record import JobRecord, RunRecord, metrics
+from scheduler_bridge.record import JobRecord, RunRecord, metrics, runtime_s, wait_s
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -238,10 +239,6 @@ def shared_s(job: JobRecord) -> float:
     return sum(segment.to_s - segment.from_s for segment in job.segments if segment.share < 1)
 
 
-def _runtime_s(job: JobRecord) -> float:
-    return 0.0 if job.start_s is None or job.end_s is None else job.end_s - job.start_s
-
-
 def measures(record: RunRecord, alone_s: Mapping[int, float]) -> dict[str, float]:
     """The figures of merit of a run.
 
@@ -255,13 +252,10 @@ def measures(record: RunRecord, alone_s: Mapping[int, float]) -> dict[str, float
     responses = [(job.end_s or 0.0) - job.submit_s for job in record.jobs]
     slowdowns = [response / alone_s[at] for at, response in enumerate(responses) if alone_s.get(at)]
     return {
-        "makespan_s": found.makespan_s,
+        **of_any_run(record),
         "response_s": statistics.fmean(responses),
         "slowdown": statistics.fmean(slowdowns) if slowdowns else 0.0,
         "energy_wh": joules / 3600,
-        "wait_s": found.mean_wait_s or 0.0,
-        "runtime_s": found.mean_runtime_s or 0.0,
-        "utilization": 100 * found.utilization,
         "guests": 100 * statistics.fmean(is_guest(job) for job in record.jobs),
         "mates": 100 * statistics.fmean(is_mate(job) for job in record.jobs),
         "orders": float(sum(changes(job) for job in record.jobs)),
@@ -273,7 +267,7 @@ def by_policy(records: Mapping[RunKey, RunRecord]) -> dict[str, dict[str, float]
     runs: dict[str, list[dict[str, float]]] = {}
     for key, record in records.items():
         static = records[key._replace(policy=STATIC)]
-        alone_s = {at: _runtime_s(job) for at, job in enumerate(static.jobs)}
+        alone_s = {at: runtime_s(job) or 0.0 for at, job in enumerate(static.jobs)}
         runs.setdefault(key.policy, []).append(measures(record, alone_s))
     return {
         policy: {name: statistics.fmean(run[name] for run in found) for name in MEASURES}
@@ -330,8 +324,8 @@ def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
                 (
                     f"{key.seed}/{job.name}",
                     job.nodes,
-                    *(_wait_s(one) for one in (before, job)),
-                    *(_runtime_s(one) for one in (before, job)),
+                    *(wait_s(one) for one in (before, job)),
+                    *(runtime_s(one) or 0.0 for one in (before, job)),
                     role,
                     least,
                     shared_s(job),
@@ -353,10 +347,6 @@ def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
         "result right",
     )
     return DataTable("jobs", "The jobs under SD-Policy, and under static backfill", columns, tuple(rows))
-
-
-def _wait_s(job: JobRecord) -> float | None:
-    return None if job.start_s is None else job.start_s - job.submit_s
 
 
 def sharers(records: Iterable[RunRecord]) -> int:

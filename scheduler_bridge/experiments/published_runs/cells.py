@@ -484,20 +484,18 @@ def compare(
         progress: Called with what is being simulated.
     """
     costs, shares, seeds = costs or Costs(), tuple(shares), frozenset(seeds)
-    cells: dict[bool, list[Cell]] = {True: [], False: []}
+    compat: list[Cell] = []
+    correct: list[Cell] = []
     for strategy, policy in COMPAT.items():
         for share in shares:
-            runs = sorted(
-                key for key in reference.runs if key.strategy == strategy and key.share == share and key.seed in seeds
-            )
+            runs = sorted(key for key in reference.runs if key[:2] == (strategy, share) and key.seed in seeds)
             if not runs:
                 continue
             progress(f"{strategy}, {share} % malleable")
-            cells[True].append(_cell(reference, strategy, share, policy, tuple(runs), costs, replicas))
+            compat.append(_cell(reference, tuple(runs), policy, costs, replicas))
             if strategy in CORRECT:
-                correct = CORRECT[strategy]
-                cells[False].append(_cell(reference, strategy, share, correct, tuple(runs), costs, replicas))
-    return Comparison(tuple(cells[True]), tuple(cells[False]), costs, replicas)
+                correct.append(_cell(reference, tuple(runs), CORRECT[strategy], costs, replicas))
+    return Comparison(tuple(compat), tuple(correct), costs, replicas)
 
 
 def predict(
@@ -515,15 +513,9 @@ def predict(
     return found[0], found[1]
 
 
-def _cell(
-    reference: Reference,
-    strategy: str,
-    share: int,
-    policy: str,
-    runs: tuple[RunKey, ...],
-    costs: Costs,
-    replicas: int,
-) -> Cell:
+def _cell(reference: Reference, runs: tuple[RunKey, ...], policy: str, costs: Costs, replicas: int) -> Cell:
+    """Replay runs of one policy and share."""
+    strategy, share, *_ = runs[0]
     batches = [reference.runs[key] for key in runs]
     ours = [
         _mean([simulated(batch, reference.scaling, policy, costs, replica=replica) for replica in range(replicas)])

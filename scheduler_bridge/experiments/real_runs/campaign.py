@@ -194,8 +194,7 @@ class Campaign:
 def _asked_for(job: SimRecord) -> TraceJob:
     """What was submitted, of a published job; a malleable one asked for the most it could use."""
     spec = job.spec
-    name, size = program(job)
-    configuration = f"{name}_{float(size):.2g}".replace("e+", "e") if name == "Pi" else f"{name}_{size}"
+    configuration = configuration_of(*program(job))
     return TraceJob(
         spec.job_id,
         max(0.0, spec.submit_s),
@@ -207,6 +206,11 @@ def _asked_for(job: SimRecord) -> TraceJob:
         job_class=spec.job_class,
         name=configuration,
     )
+
+
+def configuration_of(name: str, size: str) -> str:
+    """The configuration of a published program and its input: ``Pi`` and ``80000000000`` are ``Pi_8e10``."""
+    return f"{name}_{float(size):.2g}".replace("e+", "e") if name == "Pi" else f"{name}_{size}"
 
 
 CAMPAIGNS: Final[Mapping[Scale, Campaign]] = {
@@ -247,7 +251,7 @@ def emulated(benchmark: str) -> dict[str, str]:
     return {**PLAIN, "APGAS_PRELOAD": f"glb.runner,benchmarks.harness.run,benchmarks.{benchmark}.bag"}
 
 
-ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+ARGUMENTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "BC_17": ("bc", "--scale", "8"),
     "BC_18": ("bc", "--scale", "9"),
     "BC_19": ("bc", "--scale", "10"),
@@ -261,12 +265,6 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "Pi_1.2e12": ("pi", "--samples", "1.8e7"),
 }
 """By configuration: the benchmark and its problem, where nodes are held to a small rate."""
-_OF_PAPER_SIZE: Final[Mapping[str, tuple[str, str]]] = {
-    "BC": ("bc", "--scale"),
-    "NQueens": ("nqueens", "-n"),
-    "UTS": ("uts", "--depth"),
-    "Pi": ("pi", "--samples"),
-}
 NODE_S: Final[Mapping[str, float]] = {item.name: item.node_s for item in papers.CONFIGURATIONS}
 """The paper's node-seconds."""
 
@@ -308,10 +306,8 @@ class Problem:
 
 def arguments(name: str, *, paced: bool = True) -> tuple[str, ...]:
     """The benchmark and the problem of a configuration: a small one for nodes that are ``paced``, else the paper's."""
-    if paced:
-        return ARGUMENTS[name]
-    program, _, size = name.partition("_")
-    return (*_OF_PAPER_SIZE[program], size)
+    benchmark, option, small = ARGUMENTS[name]
+    return benchmark, option, small if paced else name.partition("_")[2]
 
 
 def of_paper_size(names: Iterable[str]) -> dict[str, Problem]:
@@ -335,7 +331,7 @@ def calibrate(
         names: The configurations.
         folder: Where the results are written, and kept.
         environment: For the runs, in addition to ``PLAIN``; None: nothing is run.
-        announce: Called with the name of what is run.
+        announce: Called with a line about what is run.
 
     Raises:
         CalibrationError: One of them failed, its result is wrong, or it was not done before and is not to be run.
@@ -348,7 +344,7 @@ def calibrate(
         if document is None:
             if environment is None:
                 raise CalibrationError(f"{folder} holds no measurement of {name}")
-            announce(name)
+            announce(f"measuring {name} at full speed")
             document, _ = run_benchmark(benchmark, arguments, path, {**environment, **PLAIN})
         tasks, result, parameters = (document[key] for key in ("tasks", "result", "parameters"))
         problems[name] = Problem(

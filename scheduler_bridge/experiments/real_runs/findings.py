@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Batch, Costs, Reference, measured
 from scheduler_bridge.experiments.published_runs.cells import RunKey as PublishedKey
-from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
+from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey, configuration_of
 from scheduler_bridge.experiments.study_report import DataTable, Value
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
 from scheduler_bridge.sim import SimRecord
@@ -356,12 +356,6 @@ def honest(records: Iterable[RunRecord]) -> tuple[float | None, float]:
 
 # How the programs scale: rigid, on every size, beside the paper [figure 6] -------------------------------------------
 
-_THEIRS: Final = {
-    "Pi_8e10": ("Pi", "80000000000"),
-    "Pi_6e11": ("Pi", "600000000000"),
-    "Pi_1.2e12": ("Pi", "1200000000000"),
-}
-
 
 def configuration(job: JobRecord) -> str:
     """The configuration that a job runs."""
@@ -387,11 +381,7 @@ def published_s(reference: Reference | None) -> dict[str, dict[int, float]]:
     """The paper's seconds, start included, not scaled, by configuration and nodes."""
     if reference is None:
         return {}
-    names = {theirs: ours for ours, theirs in _THEIRS.items()}
-    return {
-        names.get(program, "_".join(program)): dict(sorted(sizes.items()))
-        for program, sizes in reference.scaling.items()
-    }
+    return {configuration_of(*program): dict(sorted(sizes.items())) for program, sizes in reference.scaling.items()}
 
 
 def scaling_table(record: RunRecord, paper: Mapping[str, Mapping[int, float]], time: float) -> DataTable:

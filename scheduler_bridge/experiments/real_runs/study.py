@@ -114,8 +114,7 @@ def run(
     environment = {"PYTHONPATH": import_path()}
     with alone_in(folder, site):
         if campaign.paced:
-            names = campaign.problems()
-            problems = calibrate(names, folder, environment, lambda name: announce(f"measuring {name} at full speed"))
+            problems = calibrate(campaign.problems(), folder, environment, announce)
         else:
             problems = of_paper_size(campaign.problems())
         records = run_all(Runner(campaign, problems, folder, environment, site), watcher, again)

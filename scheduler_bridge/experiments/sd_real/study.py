@@ -73,9 +73,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"PYTHONPATH": import_path()}
     with alone_in(folder):
-        problems = calibrate(
-            campaign.problems(), folder, environment, lambda name: announce(f"measuring {name} at full speed")
-        )
+        problems = calibrate(campaign.problems(), folder, environment, announce)
         records = run_all(Runner(campaign, problems, folder, environment), watcher)
     return conclude(campaign, records)
 

@@ -134,30 +134,17 @@ def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
         )
 
 
-class FieldOption:
-    """The option that a field is given by: its name, and what ``typer.Option`` takes besides."""
-
-    def __init__(self, name: str, **shown: Any) -> None:
-        self.name = name
-        self._shown = shown
-
-    def info(self) -> OptionInfo:
-        """The option, for one parameter."""
-        info: OptionInfo = typer.Option(self.name, **self._shown)
-        return info
-
-
 @dataclass(frozen=True)
 class FieldsOf:
     """Options for fields of a struct of messages, of which none has a default: what is not given is left out.
 
     Attributes:
         struct: Its fields' types say what the options take: flags, numbers, text, or repeated text for a mapping.
-        options: The option of each field.
+        options: The option of each field, as ``typer.Option`` makes it.
     """
 
     struct: type[msgspec.Struct]
-    options: Mapping[str, FieldOption]
+    options: Mapping[str, OptionInfo]
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """The options, as parameters of a function."""
@@ -165,7 +152,7 @@ class FieldsOf:
         for name, option in self.options.items():
             kind, default = _taken_for(types[name])
             yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option.info()]
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, copy(option)]
             )
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import typer
 
 from scheduler_bridge.cli.common import (
     CliError,
-    FieldOption,
     FieldsOf,
     GrowOption,
     JsonOption,
@@ -40,30 +39,30 @@ JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submi
 
 
 _OPTIONS: Final = {
-    "name": FieldOption("--name", help="Name of the job.", show_default="the program's"),
-    "job_class": FieldOption(
+    "name": typer.Option("--name", help="Name of the job.", show_default="the program's"),
+    "job_class": typer.Option(
         "--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"
     ),
-    "nodes": FieldOption("--nodes", help="Nodes (malleable: wanted).", show_default="1"),
-    "min_nodes": FieldOption("--min", help="Fewest nodes (malleable)."),
-    "max_nodes": FieldOption("--max", help="Most nodes (malleable)."),
-    "walltime_s": FieldOption("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600"),
-    "environment": FieldOption("--env", metavar="NAME=VALUE", help="Set a variable."),
-    "launch": FieldOption("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?"),
-    "hold": FieldOption("--hold", help="Keep it back until malleable release."),
-    "priority": FieldOption("--priority", help="Higher ones are considered first.", show_default="0"),
-    "after_ok": FieldOption("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7."),
-    "after_any": FieldOption("--after-any", metavar="JOBS", help="Start after these ended, however they did."),
-    "requeue": FieldOption("--requeue", help="Run it again if a node takes it along."),
-    "grace_s": FieldOption("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2"),
-    "reservation": FieldOption("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time."),
-    "resilient": FieldOption("--resilient", help="It goes on if a node is lost."),
-    "cwd": FieldOption("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one"),
-    "output": FieldOption(
+    "nodes": typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1"),
+    "min_nodes": typer.Option("--min", help="Fewest nodes (malleable)."),
+    "max_nodes": typer.Option("--max", help="Most nodes (malleable)."),
+    "walltime_s": typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600"),
+    "environment": typer.Option("--env", metavar="NAME=VALUE", help="Set a variable."),
+    "launch": typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?"),
+    "hold": typer.Option("--hold", help="Keep it back until malleable release."),
+    "priority": typer.Option("--priority", help="Higher ones are considered first.", show_default="0"),
+    "after_ok": typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7."),
+    "after_any": typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did."),
+    "requeue": typer.Option("--requeue", help="Run it again if a node takes it along."),
+    "grace_s": typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2"),
+    "reservation": typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time."),
+    "resilient": typer.Option("--resilient", help="It goes on if a node is lost."),
+    "cwd": typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one"),
+    "output": typer.Option(
         "--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."
     ),
-    "errors": FieldOption("--errors", metavar="FILE", help="For its errors.", show_default="that of its output"),
-    "user": FieldOption("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you"),
+    "errors": typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output"),
+    "user": typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you"),
 }
 """The options that the fields of a request are given by."""
 
@@ -136,7 +135,7 @@ def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, 
 
 def _option(field: str) -> str:
     """The option that a field is given by, or the field where there is none."""
-    return _OPTIONS[field].name if field in _OPTIONS else field
+    return _OPTIONS[field].default if field in _OPTIONS else field  # where typer keeps the name until it is annotated
 
 
 def _given(job: dict[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from scheduler_bridge.cli.common import (
     say,
     slurm_state_folder,
 )
+from scheduler_bridge.cli.inputs import one_of
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.daemon import JobRequest
 from scheduler_bridge.model import wording
@@ -99,11 +100,7 @@ def run(
     Example: malleable slurm run --max-nodes 4 -- python -m apgas.benchmarks.uts --depth 15
     """
     job = this_job()
-    by: GrowBy = "companion" if grow_by == "companion" else "expand"
-    if grow_by not in ("companion", "expand"):
-        raise CliError(
-            f"--grow-by {grow_by}", "nodes come by companion jobs or by expansion", "give companion or expand"
-        )
+    by: GrowBy = one_of("--grow-by", grow_by, "way", "companion", "expand")
     if max_nodes < min_nodes:
         raise CliError(f"--max-nodes {max_nodes} is below --min-nodes {min_nodes}", hint="swap them")
     request = JobRequest(

@@ -119,25 +119,18 @@ def check_policy(
     return result
 
 
+@dataclass(eq=False)
 class _Watcher(Around):
     """A policy that passes everything on to another one and checks its decisions."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        conserves: Conserves,
-        need: Callable[[JobSpec], int],
-        protects: Protects,
-        shift_s: float,
-    ) -> None:
-        self.policy = policy
-        self._conserves = conserves
-        self._need = need
-        self._protects = protects
-        self._shift_s = shift_s
-        self._first: dict[int, Reservation] = {}
-        self._due_s: dict[int, float] = {}
-        self._passes: list[tuple[ClusterView, float, list[Decision]]] = []
+    policy: Policy
+    conserves: Conserves
+    need: Callable[[JobSpec], int]
+    protects: Protects
+    shift_s: float
+    _first: dict[int, Reservation] = field(default_factory=dict)
+    _due_s: dict[int, float] = field(default_factory=dict)
+    _passes: list[tuple[ClusterView, float, list[Decision]]] = field(default_factory=list)
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         given = self.policy.decide(view, now)
@@ -150,9 +143,9 @@ class _Watcher(Around):
         self._check_reasons(view, now, decisions)
         self._check_invariance(view, now)
         self._check_conservation(view, now, decisions)
-        if self._protects != "nothing":
+        if self.protects != "nothing":
             self._check_promises(now, decisions)
-        if self._protects == "head":
+        if self.protects == "head":
             self._check_head(view, now, decisions)
         self._passes.append((view, now, decisions))
         return given
@@ -189,8 +182,8 @@ class _Watcher(Around):
     def _check_invariance(self, view: ClusterView, now: float) -> None:
         plain = _moved(view, 0.0, rename=False)
         now = _snap(now)
-        expected = [_moved_decision(decision, self._shift_s) for decision in self.policy.decide(plain, now)]
-        found = self.policy.decide(_moved(view, self._shift_s, rename=True), now + self._shift_s)
+        expected = [_moved_decision(decision, self.shift_s) for decision in self.policy.decide(plain, now)]
+        found = self.policy.decide(_moved(view, self.shift_s, rename=True), now + self.shift_s)
         expected, found = ([_plain(decision, view) for decision in decisions] for decisions in (expected, found))
         if found != expected:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
@@ -199,11 +192,9 @@ class _Watcher(Around):
         started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
         left = view.free_nodes - _used(decisions)
         waiting = [spec for spec in view.queue if spec.job_id not in started]
-        for spec in {"nothing": [], "head": waiting[:1], "any": waiting}[self._conserves]:
-            if self._need(spec) <= left:
-                raise AuditError(
-                    f"at {now} s: job {spec.job_id} needs {self._need(spec)} nodes and waits beside {left}"
-                )
+        for spec in {"nothing": [], "head": waiting[:1], "any": waiting}[self.conserves]:
+            if self.need(spec) <= left:
+                raise AuditError(f"at {now} s: job {spec.job_id} needs {self.need(spec)} nodes and waits beside {left}")
 
     def _check_head(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
         """Keep, for the first job that waits, when it could start by walltimes; jobs behind it do not count."""
@@ -218,10 +209,10 @@ class _Watcher(Around):
         releases = [(job.expected_end_s, job.nodes) for job in view.running]
         releases += [(now + spec.walltime_s, started[spec.job_id]) for spec in ahead]
         free = view.free_nodes - sum(started[spec.job_id] for spec in ahead)
-        due_s = now if free >= self._need(head) else math.inf
+        due_s = now if free >= self.need(head) else math.inf
         for time_s, nodes in sorted(releases):
             free += nodes
-            if free >= self._need(head):
+            if free >= self.need(head):
                 due_s = min(due_s, max(now, time_s))
         self._due_s.setdefault(head.job_id, due_s)
 

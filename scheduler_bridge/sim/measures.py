@@ -24,7 +24,6 @@ from scheduler_bridge.sim.jobs import SimRecord
 
 BOUND_S: Final = 10.0
 """Shorter jobs count as this long in the bounded slowdown [Feitelson and Rudolph 1998]."""
-UTILIZATION_DENOMINATOR: Final = "nodes x length of the window"
 
 
 class Means(msgspec.Struct, frozen=True):
@@ -111,7 +110,7 @@ class Measures(msgspec.Struct, frozen=True):
         rigid: Over the rigid ones.
         malleable: Over the malleable ones.
         makespan_s: First submission to last end, of all jobs.
-        utilization: Node-seconds on which jobs computed in the window, by ``UTILIZATION_DENOMINATOR``.
+        utilization: Node-seconds on which jobs computed in the window, by nodes times its length.
         useful: The part of the utilization that was neither lost to failures nor spent on checkpoints and restarts.
         lost: The part that was lost to failures.
         overhead: The part that was spent on checkpoints and restarts.

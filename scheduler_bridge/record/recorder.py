@@ -285,7 +285,7 @@ class Recorder:
             watched.record.start_s = at_s
         watched.record.state = "running"
         nodes = tuple(watched.promised)
-        self._redeem(watched, nodes, at_s)
+        self._redeem(watched, at_s)
         watched.change(nodes, at_s)
 
     def _ended(self, job_id: int, outcome: JobState, reason: str, at_s: float) -> None:
@@ -304,7 +304,7 @@ class Recorder:
         """Nothing of a job runs any more; an order under way was not carried out."""
         watched = self._jobs[job_id]
         watched.change((), at_s)
-        self._redeem(watched, tuple(watched.promised), at_s)
+        self._redeem(watched, at_s)
         for resize in watched.record.resizes:
             if resize.outcome == "pending":
                 resize.outcome, resize.done_s, resize.reason = "aborted", at_s, reason
@@ -317,23 +317,23 @@ class Recorder:
             return
         resize.outcome, resize.done_s, resize.nodes = "done", at_s, tuple(nodes)
         if resize.kind == "grow":
-            self._redeem(watched, tuple(watched.promised), at_s)
+            self._redeem(watched, at_s)
             watched.change((*watched.held, *nodes), at_s)
         else:
             gone = set(nodes)
             watched.change((node for node in watched.held if node not in gone), at_s)
 
     def _failed(self, job_id: int, order: int, reason: str, at_s: float) -> None:
-        self._redeem(self._jobs[job_id], tuple(self._jobs[job_id].promised), at_s)
+        self._redeem(self._jobs[job_id], at_s)
         resize = self._resize(job_id, order)
         if resize is not None:
             resize.outcome, resize.done_s, resize.reason = "aborted", at_s, reason
 
-    def _redeem(self, watched: _Watched, nodes: Iterable[str], at_s: float) -> None:
-        for node in nodes:
-            since_s = watched.promised.pop(node)
+    def _redeem(self, watched: _Watched, at_s: float) -> None:
+        for node, since_s in watched.promised.items():
             if at_s > max(since_s, self._since_s):
                 self._record.reserved.append(Reserved(node, since_s, at_s, watched.record.job_id))
+        watched.promised = {}
 
     def _resize(self, job_id: int, order: int) -> ResizeRecord | None:
         watched = self._jobs.get(job_id)

@@ -64,7 +64,7 @@ def render(
     """
     origins_s = [first_submission_s(record) for record in records]
     if whole is None:
-        picture, caption = _picture(records), _CAPTION
+        picture, caption = inline(gantt.draw(records, titled=False), gantt.describe(records)), _CAPTION
         headline, claim, numbers = words.headline(records), words.claim(records), words.five_numbers(records)
     else:
         headline, claim = overview.headline(whole[0]), overview.claim(whole[0])
@@ -126,10 +126,6 @@ class Drawn:
             write_png(self.figure(), png)
         if html is not None:
             write_page([self.record], html, whole=self.whole)
-
-
-def _picture(records: Sequence[RunRecord]) -> str:
-    return inline(gantt.draw(records, titled=False), gantt.describe(records))
 
 
 def _numbers(numbers: Sequence[words.Number]) -> str:

@@ -46,7 +46,7 @@ class WebServer:
         self._files = _files()
         version = hashlib.sha256(b"\0".join(body for _, body in sorted(self._files.items()))).hexdigest()[:12]
         self._feed = Feed(daemon, config, version)
-        self._metrics = Metrics(daemon, lambda: self._feed.watchers)
+        self._metrics = metrics_of(daemon, lambda: self._feed.watchers)
         self._http = HttpServer(config, self._answer)
 
     @property
@@ -80,7 +80,7 @@ class WebServer:
             case "/state.json":
                 return Answer(200, msgspec.json.encode(self._feed.document()), "application/json")
             case "/metrics":
-                return Answer(200, self._metrics.text(), CONTENT_TYPE)
+                return Answer(200, self._metrics.get(), CONTENT_TYPE)
             case "/":
                 return self._file("index.html")
             case _:
@@ -115,22 +115,16 @@ _KINDS = ("grow", "shrink")
 _OUTCOMES = ("done", "refused", "aborted", "not_due")
 
 
-class Metrics:
-    """Makes the text for one daemon.
+def metrics_of(daemon: Watched, watchers: Callable[[], int]) -> Paced[bytes]:
+    """What a scrape of a daemon gets: as it is, or, where that takes long, was a little before.
 
     Args:
         daemon: What is measured.
         watchers: Returns how many follow the page.
     """
-
-    def __init__(self, daemon: Watched, watchers: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_Cluster(daemon, watchers))
-        self._paced = Paced(lambda: generate_latest(self._registry))
-
-    def text(self) -> bytes:
-        """Return what a scrape gets: as it is, or, where that takes long, was a little before."""
-        return self._paced.get()
+    registry = CollectorRegistry()
+    registry.register(_Cluster(daemon, watchers))
+    return Paced(lambda: generate_latest(registry))
 
 
 class _Cluster(Collector):

@@ -125,12 +125,9 @@ def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> 
     if as_json:
         print_json(found)
     elif as_csv:
-        names = [field.name for field in msgspec.structs.fields(UserUse)]
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(
-            [["" if (value := getattr(use, name)) is None else lines_of(value) for name in names] for use in found]
-        )
+        writer.writerow(UserUse.__struct_fields__)
+        writer.writerows(lines_of(msgspec.structs.astuple(use)) for use in found)
     elif found:
         print_rich(_table(found))
     else:

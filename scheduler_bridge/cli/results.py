@@ -376,5 +376,5 @@ def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(["" if value is None else lines_of(value) for value in row] for row in rows)
+    writer.writerows(map(lines_of, rows))
     return buffer.getvalue().encode()

@@ -50,7 +50,7 @@ class DataTable:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
-        writer.writerows(["" if value is None else value for value in row] for row in self.rows)
+        writer.writerows(self.rows)
         return text.getvalue()
 
 

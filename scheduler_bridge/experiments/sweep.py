@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import fcntl
+import io
 import os
 import platform
 import threading
@@ -23,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias, TypeVar
 
 from apgas.provenance import commit, cpu_model, version
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.core.settings import Settings, settings_for
 
 if TYPE_CHECKING:
@@ -83,17 +85,16 @@ def sweep(
     wanted = list(dict.fromkeys(cells))
     with ExitStack() as stack:
         kept = None if file is None else stack.enter_context(RowFile(file, columns))
-        books = Books(wanted, {} if kept is None else kept.found, kept, reporter)
+        places = _places()
+        books = Books(wanted, kept, places or (lambda: 1), reporter)
         run = partial(_timed, simulate, clock)
-        if (count := _places()) is None:
-            books.begin()
+        books.begin()
+        if places is None:
             for cell in books.open():
                 books.take(run(cell))
         else:
             from scheduler_bridge.experiments.simulations import on_all_places
 
-            books.places = count
-            books.begin()
             on_all_places(books, run)
         books.close()
     return [books.found[cell] for cell in wanted]
@@ -110,22 +111,21 @@ class Books:
 
     Args:
         wanted: All cells, in order.
-        found: What is known from before.
-        file: Where rows are kept; None: nowhere.
+        file: Where rows are kept, and known from before; None: nowhere.
+        places: Returns how many places simulate at a time.
         reporter: Called with how far it is.
 
     Attributes:
         found: What is known.
-        places: Returns how many places simulate at a time.
     """
 
     def __init__(
-        self, wanted: Sequence[Cell], found: dict[Cell, Row], file: RowFile | None, reporter: Reporter
+        self, wanted: Sequence[Cell], file: RowFile | None, places: Callable[[], int], reporter: Reporter
     ) -> None:
-        self.found = dict(found)
-        self.places: Callable[[], int] = lambda: 1
+        self.found = {} if file is None else dict(file.found)
+        self._places = places
         self._wanted = wanted
-        self._open = dict.fromkeys(cell for cell in wanted if cell not in found)
+        self._open = dict.fromkeys(cell for cell in wanted if cell not in self.found)
         self._file = file
         self._reporter = reporter
         self._took: dict[str, list[float]] = {}
@@ -176,7 +176,7 @@ class Books:
             self._file.finish(self._wanted)
 
     def _report(self, cell: Cell | None) -> None:
-        self._reporter(Standing(cell, *self.standing(), self._left_s(), self.places()))
+        self._reporter(Standing(cell, *self.standing(), self._left_s(), self._places()))
 
     def _left_s(self) -> float | None:
         """A cell takes as long as those of its trace did on average, or as all did where none was simulated."""
@@ -184,7 +184,7 @@ class Books:
             return None
         means = {trace: sum(times) / len(times) for trace, times in self._took.items()}
         every = sum(means.values()) / len(means)
-        return sum(means.get(cell.trace, every) for cell in self._open) / self.places()
+        return sum(means.get(cell.trace, every) for cell in self._open) / self._places()
 
 
 def _places() -> Callable[[], int] | None:
@@ -394,29 +394,22 @@ class RowFile:
         if self._journal is None:
             raise ValueError(f"{self._csv} is not open")
         self.found[row.cell] = row
-        csv.writer(self._journal, lineterminator="\n").writerow(self._line(row))
+        csv.writer(self._journal, lineterminator="\n").writerow(self._values_of(row))
         self._journal.flush()
 
     def finish(self, order: Iterable[Cell]) -> None:
         """Write all rows into one file, those of ``order`` first; an interruption leaves them where they were."""
-        cells = [*order, *self.found]
-        partial = self._finished.with_name(f".{self._finished.name}.{os.getpid()}")
-        try:
-            if self._finished == self._parquet:
-                self._frame(dict.fromkeys(cells)).to_parquet(partial, engine="pyarrow", index=False)
-            else:
-                with partial.open("w", encoding="utf-8", newline="") as stream:
-                    writer = csv.writer(stream, lineterminator="\n")
-                    writer.writerow(self._header)
-                    writer.writerows(self._line(self.found[cell]) for cell in dict.fromkeys(cells))
-            partial.replace(self._finished)
-        finally:
-            partial.unlink(missing_ok=True)
-        other = self._csv if self._finished == self._parquet else self._parquet
-        other.unlink(missing_ok=True)
-
-    def _line(self, row: Row) -> list[object]:
-        return ["" if value is None else value for value in self._values_of(row)]
+        rows = [self._values_of(self.found[cell]) for cell in dict.fromkeys((*order, *self.found))]
+        if self._finished == self._parquet:
+            table = io.BytesIO()
+            self._frame(rows).to_parquet(table, engine="pyarrow", index=False)
+            write_whole(self._finished, table.getvalue())
+            self._csv.unlink(missing_ok=True)
+        else:
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([self._header, *rows])
+            write_whole(self._finished, text.getvalue().encode())
+            self._parquet.unlink(missing_ok=True)
 
     def _values_of(self, row: Row) -> tuple[object, ...]:
         if row.origin is None:
@@ -462,10 +455,9 @@ class RowFile:
         """A row of the file: which cell, its figures, where it comes from."""
         return values[: len(_KEY)], values[len(_KEY) : -len(_ORIGIN)], values[-len(_ORIGIN) :]
 
-    def _frame(self, cells: Iterable[Cell]) -> DataFrame:
+    def _frame(self, rows: Sequence[Sequence[object]]) -> DataFrame:
         import pandas as pd
 
-        rows = [self._values_of(self.found[cell]) for cell in cells]
         columns = dict(zip(self._header, zip(*rows, strict=True), strict=True)) if rows else {}
         return pd.DataFrame({name: pd.array(values, dtype=_kind(values)) for name, values in columns.items()})
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final
 
 CUT_OFF: Final = "the compressed file is cut off here"
 STANDARD_INPUT: Final = Path("-")
 _COMPRESSED: Final = (".gz", ".xz", ".bz2", ".zst")
 _FORMS: Final = (".swf", ".csv", ".json", ".toml", ".txt")
 _HEAD_BYTES: Final = 65_536
+_UNPACKED_BY: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "lzma",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "compression.zstd",
+}
+"""Which module unpacks a file that begins so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +84,26 @@ class Source:
             TraceError: This Python cannot unpack it.
             OSError: It cannot be read.
         """
-        where: Path | IO[bytes] = self.path if self.piped is None else io.BytesIO(self.piped)
         with self._packed() as packed:
             first = packed.read(6)
-        if first.startswith(b"\x1f\x8b"):
-            return cast("IO[bytes]", gzip.open(where))
-        if first.startswith(b"\xfd7zXZ\x00"):
-            import lzma
-
-            return lzma.open(where)
-        if first.startswith(b"BZh"):
-            import bz2
-
-            return bz2.open(where)
-        if first.startswith(b"\x28\xb5\x2f\xfd"):
-            return self._open_zstd(where)
-        return self._packed()
-
-    def _packed(self) -> IO[bytes]:
-        return self.path.open("rb") if self.piped is None else io.BytesIO(self.piped)
-
-    def _open_zstd(self, where: Path | IO[bytes]) -> IO[bytes]:
+        module = next((module for begin, module in _UNPACKED_BY.items() if first.startswith(begin)), None)
+        if module is None:
+            return self._packed()
         try:
-            from compression import zstd  # type: ignore[import-not-found,unused-ignore]  # from Python 3.14 on
-        except ImportError:
+            unpacker = import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != "compression":  # from Python 3.14 on
+                raise
             raise TraceError(
                 f"{self}: compressed by zstd",
                 "this Python cannot unpack it: 3.14 is the first one that can",
                 f"pipe it: zstd -dc {self.path} | malleable ... -",
             ) from None
-        opened: IO[bytes] = zstd.open(where)
+        opened: IO[bytes] = unpacker.open(self.path if self.piped is None else io.BytesIO(self.piped))
         return opened
+
+    def _packed(self) -> IO[bytes]:
+        return self.path.open("rb") if self.piped is None else io.BytesIO(self.piped)
 
     def head(self) -> bytes:
         """Its first bytes, unpacked, as far as they can be."""

@@ -20,7 +20,7 @@ from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
 from scheduler_bridge.backends.hosts.hosts import fewest_cores
 from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.daemon.config import numbered_nodes
-from scheduler_bridge.daemon.trial import CalibrationError, run_benchmark
+from scheduler_bridge.daemon.trial import CalibrationError, result_of, run_benchmark
 from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, program
 from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.workloads.generate import papers
@@ -340,8 +340,8 @@ def calibrate(
     for name in names:
         benchmark, *arguments = ARGUMENTS[name]
         path = folder / f"calibration-{name}.json"
-        document = _kept(path)
-        if document is None:
+        document = result_of(path)
+        if document.get("verified") is not True:
             if environment is None:
                 raise CalibrationError(f"{folder} holds no measurement of {name}")
             announce(f"measuring {name} at full speed")
@@ -351,14 +351,6 @@ def calibrate(
             name, benchmark, tuple(arguments), tasks, tasks / document["seconds"], result, parameters
         )
     return problems
-
-
-def _kept(path: Path) -> dict[str, Any] | None:
-    try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return document if document.get("verified") is True else None
 
 
 # Sites: nodes emulated on this machine, or hosts ---------------------------------------------------------------------

@@ -16,6 +16,7 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import ReplayOptions, SimRecord, replay
 from scheduler_bridge.sim.measures import Times, Window, counted
 from scheduler_bridge.workloads import TraceError, Workload, amdahl_logs_rule, convert, load
+from scheduler_bridge.workloads.generate.papers import PORTRAITS, top_up_theta, twin
 
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
 RIGID: Final = "easy"
@@ -256,8 +257,6 @@ def theta(data: Path) -> Workload:
 
 @lru_cache(maxsize=1)
 def _topped_up(data: Path) -> Workload:
-    from scheduler_bridge.workloads.generate.papers import top_up_theta
-
     return top_up_theta(theta(data), seed=_SEED)
 
 
@@ -274,6 +273,4 @@ def cori(data: Path, part: str, jobs: int | None = None) -> Workload:
 
 @lru_cache(maxsize=1)
 def _eagle(jobs: int | None) -> Workload:
-    from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
-
     return twin(PORTRAITS["eagle"], seed=_SEED, jobs=jobs)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
@@ -294,8 +294,6 @@ FEW: Final = 20
 CORNER: Final = (512, 4.0)
 """The small and short jobs of the paper: nodes, hours."""
 _DAY_S: Final = 86_400.0
-Kind: TypeAlias = Literal["slowdown", "runtime", "wait"]
-KINDS: Final[tuple[Kind, ...]] = ("slowdown", "wait", "runtime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +433,7 @@ def _days_table(drawn: Sequence[Gains]) -> DataTable:
 _TITLES: Final = {"slowdown": "mean slowdown", "response_s": "mean response time"}
 _SLIGHT: Final = ("makespan_s", "energy_kwh")
 """What changes by so little that the title says all of it."""
-_KIND_TITLES: Final[dict[Kind, str]] = {"slowdown": "mean slowdown", "wait": "mean wait", "runtime": "mean runtime"}
+_RATIO_TITLES: Final = {"slowdown": "mean slowdown", "wait": "mean wait", "runtime": "mean runtime"}
 _FOLD: Final = 3.0
 """Colours end at ratios of two to this power."""
 _MAP_NOTE: Final = "ratio, above 1 (blue): better with SD-Policy (none: no job waits); below it the number of jobs"
@@ -521,8 +519,8 @@ def draw_maps(gains: Gains) -> Picture:
         f"{gains.trace.label}: means of static backfill by those of SD-Policy (limit {LIMIT})", fontweight="bold"
     )
     rows = sorted({category.size for category in gains.categories})
-    panels = figure.subplots(1, len(KINDS), sharey=True)
-    for axes, kind in zip(panels, KINDS, strict=True):
+    panels = figure.subplots(1, len(_RATIO_TITLES), sharey=True)
+    for axes, (kind, title) in zip(panels, _RATIO_TITLES.items(), strict=True):
         image = np.full((len(rows), len(HOURS)), np.nan)
         for category in gains.categories:
             row, ratio = rows.index(category.size), getattr(category, kind)
@@ -534,7 +532,7 @@ def draw_maps(gains: Gains) -> Picture:
         axes.imshow(image, cmap="RdBu", norm=TwoSlopeNorm(0.0, -_FOLD, _FOLD), aspect="auto", origin="lower")
         axes.set_xticks(range(len(HOURS)), _HOUR_LABELS, fontsize=8, rotation=30)
         axes.set_yticks(range(len(rows)), [_SIZE_LABELS[size] for size in rows], fontsize=8)
-        axes.set_title(_KIND_TITLES[kind], fontsize=10)
+        axes.set_title(title, fontsize=10)
         axes.set_xlabel("runtime on nodes of its own")
     panels[0].set_ylabel("nodes")
     figure.supxlabel(_MAP_NOTE, fontsize=9, color="#555555")

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich, say
 from scheduler_bridge.policies import describe, names
@@ -73,20 +74,8 @@ def policies(
     load_policies(load)
     infos = [describe(policy) for policy in ([name] if name is not None else names())]
     if as_json:
-        print_json(
-            [
-                {
-                    "name": info.name,
-                    "summary": info.summary,
-                    "description": info.description,
-                    "source": info.source,
-                    "parameters": {key: repr(value) for key, value in info.parameters.items()},
-                    "pass_interval_s": info.pass_interval_s,
-                    "cooldown_s": info.cooldown_s,
-                }
-                for info in infos
-            ]
-        )
+        reprs = ({key: repr(value) for key, value in info.parameters.items()} for info in infos)
+        print_json([structs.replace(info, parameters=shown) for info, shown in zip(infos, reprs, strict=True)])
     elif name is not None:
         say(infos[0].description)
     else:

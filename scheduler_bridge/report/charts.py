@@ -303,12 +303,9 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
             across, values, color=curve.color, marker=curve.marker, ms=4.5, lw=1.3 if curve.hollow else 1.7,
             ls=(0, (3, 2)) if curve.hollow else "-", mfc="white" if curve.hollow else curve.color,
         )  # fmt: skip
-    axes.set_ylim(0, 1.08 * max([1e-9, *(end for curve in curves for end in _ends(curve)), axes.get_ylim()[1] / 1.08]))
+    ends = [high for curve in curves for _, high in (*curve.points, *curve.spread)]
+    axes.set_ylim(0, 1.08 * max([1e-9, *ends, axes.get_ylim()[1] / 1.08]))
     plain(axes, "y")
-
-
-def _ends(curve: Curve) -> list[float]:
-    return [value for _, value in curve.points] + [high for _, high in curve.spread]
 
 
 def name_ends(figure: Figure, named: Mapping[Axes, Sequence[Curve]]) -> None:

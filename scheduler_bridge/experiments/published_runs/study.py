@@ -71,7 +71,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
         comparison = compare(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS, progress=progress)
     inside, means = comparison.within()
     largest = max(abs(cell.error(name) or 0.0) for cell in comparison.compat for name in JUDGED)
-    runs = sum(len(cell.runs) for cell in comparison.compat)
+    runs = _runs(comparison)
     seeds = [key.seed for cell in comparison.compat for key in cell.runs]
     verdict = (
         f"{runs} real runs replayed: {inside} of {means} means are within {LIMIT:g} % of what was measured, "
@@ -297,7 +297,7 @@ def _gains(comparison: Comparison) -> DataTable:
         for name in JUDGED:
             _, ours = cell.means(name)
             _, theirs = published[cell.strategy, cell.share].means(name)
-            row += [ours, 100 * (ours / theirs - 1) if ours is not None and theirs else None]
+            row += [ours, study.change(theirs, ours)]
         rows.append(tuple(row))
     title = "What the correct policies would have done, compared with the published ones, both simulated"
     return DataTable("correct-policies", title, tuple(columns), tuple(rows))
@@ -307,19 +307,15 @@ def _batches(comparison: Comparison) -> DataTable:
     columns = ["policy", "malleable %", "seed", "run", "failed resize"]
     for name in JUDGED:
         columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
-    rows = [row for cell in comparison.compat for row in _batch_rows(cell)]
-    return DataTable("batches", "Every run", tuple(columns), tuple(rows))
-
-
-def _batch_rows(cell: Cell) -> list[tuple[Value, ...]]:
     rows: list[tuple[Value, ...]] = []
-    for key, real, ours, broken in zip(cell.runs, cell.real, cell.ours, cell.broken, strict=True):
-        row: list[Value] = [cell.strategy, cell.share, key.seed, key.number, "yes" if broken else ""]
-        for name in JUDGED:
-            theirs, mine = getattr(real, name), getattr(ours, name)
-            row += [theirs, mine, 100 * (mine / theirs - 1) if theirs and mine is not None else None]
-        rows.append(tuple(row))
-    return rows
+    for cell in comparison.compat:
+        for key, real, ours, broken in zip(cell.runs, cell.real, cell.ours, cell.broken, strict=True):
+            row: list[Value] = [cell.strategy, cell.share, key.seed, key.number, "yes" if broken else ""]
+            for name in JUDGED:
+                theirs, mine = getattr(real, name), getattr(ours, name)
+                row += [theirs, mine, study.change(theirs, mine)]
+            rows.append(tuple(row))
+    return DataTable("batches", "Every run", tuple(columns), tuple(rows))
 
 
 # Figures 9 to 11 and the mean wait: measured, simulated, and what correct policies would have done -------------------

@@ -16,6 +16,7 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import ReplayOptions, SimRecord, replay
 from scheduler_bridge.sim.measures import Times, Window, counted
 from scheduler_bridge.workloads import TraceError, Workload, amdahl_logs_rule, convert, load
+from scheduler_bridge.workloads.generate.draw import Floats
 from scheduler_bridge.workloads.generate.papers import PORTRAITS, top_up_theta, twin
 
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
@@ -134,23 +135,19 @@ def timeline(trace: Trace, points: int = 400) -> list[tuple[float, float, float]
     spans = [span for record in records for span in record.spans()]
     end_s = max(to_s for _, to_s, _ in spans)
     times = np.linspace(0.0, end_s, points)
-    used = _level(times, [(from_s, to_s, nodes) for from_s, to_s, nodes in spans])
+    used = _level(times, spans)
     queue = _level(times, [(r.spec.submit_s, r.start_s, 1.0) for r in records if r.start_s is not None])
     return list(zip(times.tolist(), (100 * used / workload.nodes).tolist(), queue.tolist(), strict=True))
 
 
-def _level(
-    times: np.ndarray[tuple[int, ...], np.dtype[np.float64]], spans: Sequence[tuple[float, float, float]]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _level(times: Floats, spans: Sequence[tuple[float, float, float]]) -> Floats:
     """How much is there at each of the times."""
     table = np.array(spans, dtype=np.float64).reshape(-1, 3)
     moments = np.concatenate((table[:, 0], table[:, 1]))
     changes = np.concatenate((table[:, 2], -table[:, 2]))
     order = np.argsort(moments, kind="stable")
     totals = np.concatenate(([0.0], np.cumsum(changes[order])))
-    level: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = totals[
-        np.searchsorted(moments[order], times, side="right")
-    ]
+    level: Floats = totals[np.searchsorted(moments[order], times, side="right")]
     return level
 
 

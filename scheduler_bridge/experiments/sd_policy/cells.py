@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from msgspec import structs
@@ -18,6 +18,7 @@ from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Measures, ReplayOptions, SimRecord, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, load
+from scheduler_bridge.workloads.generate.draw import Floats
 from scheduler_bridge.workloads.generate.models import cirne
 from scheduler_bridge.workloads.generate.papers import PORTRAITS, twin
 from scheduler_bridge.workloads.swf import SwfOptions
@@ -44,7 +45,6 @@ COLUMNS: Final = (
 MEASURES: Final = COLUMNS[:4]
 """Those of the paper [section 4]."""
 _CACHED: Final = 8
-Floats: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def named(limit: str, model: str = "ideal") -> str:

@@ -193,7 +193,7 @@ def _accuracies(rng: np.random.Generator, scenario: str) -> Floats:
     return result
 
 
-def _learned(accuracy: Floats, users: np.ndarray[tuple[int, ...], np.dtype[np.int64]], *, every_user: bool) -> Floats:
+def _learned(accuracy: Floats, users: Ints, *, every_user: bool) -> Floats:
     """Accuracy by job: after every five jobs of a user, worse ones gain a tenth of what is missing, others a tenth."""
     result = accuracy.copy()
     for user in range(1, PENALTY_USERS + 1, 1 if every_user else 2):

@@ -229,10 +229,8 @@ class Recorder:
                 self._ended(job_id, outcome, reason, at_s)
             case ev.JobInterrupted(job_id=job_id, reason=reason):
                 self._interrupted(job_id, reason, at_s)
-            case ev.GrowCompleted(job_id=job_id, order=order, nodes=nodes):
-                self._resized(job_id, order, nodes, at_s)
-            case ev.ShrinkCompleted(job_id=job_id, order=order, nodes=nodes):
-                self._resized(job_id, order, nodes, at_s)
+            case ev.GrowCompleted() | ev.ShrinkCompleted():
+                self._resized(event.job_id, event.order, event.nodes, at_s)
             case ev.WorkersChanged(job_id=job_id):
                 sharer = self._jobs[job_id]
                 sharer.change(sharer.held, at_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,8 +13,8 @@ import numpy as np
 from scheduler_bridge import policies
 from scheduler_bridge.experiments.real_workloads import cells
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
-from scheduler_bridge.sim import Behaviour, Means, ReplayOptions, SimRecord, parse_cost, replay
-from scheduler_bridge.sim.measures import counted
+from scheduler_bridge.sim import Behaviour, Means, ReplayOptions, parse_cost, replay
+from scheduler_bridge.sim.measures import Times, counted
 from scheduler_bridge.workloads import Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule, amdahl_rule
 from scheduler_bridge.workloads.generate.models import cirne, lublin
@@ -104,12 +104,14 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
     )
     done = replay(workload, policies.get(name, **(WITHOUT[what] if what else {})), options=options)
     measures = done.measures
+    waits_s = Times.of(counted(done.result.records.values(), measures.window)).wait_s
     return {
         "jobs": measures.every.jobs,
         **_means("all", measures.every),
         **_means("rigid", measures.rigid),
         **_means("malleable", measures.malleable),
-        **_waits(counted(done.result.records.values(), measures.window)),
+        "wait_p95_s": float(np.percentile(waits_s, 95)) if waits_s else None,
+        "wait_max_s": max(waits_s, default=None),
         "utilization": 100 * measures.utilization,
         "resizes": (measures.every.grows + measures.every.shrinks) / max(1, measures.every.jobs),
         "fairness": measures.fairness,
@@ -119,13 +121,6 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
 def _means(group: str, means: Means) -> dict[str, float | None]:
     values = (means.mean_turnaround_s, means.mean_wait_s, means.mean_bounded_slowdown)
     return {f"{group}_{name}": value for name, value in zip(MEASURES, values, strict=True)}
-
-
-def _waits(records: Sequence[SimRecord]) -> dict[str, float | None]:
-    waits = [record.wait_s for record in records if record.wait_s is not None]
-    if not waits:
-        return {"wait_p95_s": None, "wait_max_s": None}
-    return {"wait_p95_s": float(np.percentile(waits, 95)), "wait_max_s": max(waits)}
 
 
 # The workloads: logs where they are at hand, twins of other machines, and generators ----------------------------------

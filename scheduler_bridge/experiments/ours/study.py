@@ -265,9 +265,9 @@ LOWER: Final[Mapping[str, str]] = {
 _FEW: Final = 10.0
 
 
-def best(results: Results, workload: Workload, column: str, policies: Sequence[str] = EVERY) -> list[str]:
+def best(results: Results, workload: Workload, column: str) -> list[str]:
     """Policies with the lowest mean, and those of which it is not known that they are higher: best first."""
-    means = {name: mean.value for name in policies if (mean := results.mean(workload, name, column)) is not None}
+    means = {name: mean.value for name in EVERY if (mean := results.mean(workload, name, column)) is not None}
     ranked = sorted(means, key=lambda name: (means[name], name))
     if not ranked:
         return []

@@ -59,9 +59,8 @@ def load(path: Source | Path | str, *, nodes: int | None = None, swf: SwfOptions
         case ".json":
             return _read_json(source, nodes)
         case _:
-            raise TraceError(
-                f"{source}: unknown form", f"known: {FORMS}; it begins with {_beginning(source)!r}", "convert the file"
-            )
+            begin = source.head()[:40].decode("utf-8", "replace")
+            raise TraceError(f"{source}: unknown form", f"known: {FORMS}; it begins with {begin!r}", "convert the file")
 
 
 def _form(source: Source) -> str:
@@ -97,10 +96,6 @@ def _has_known_columns(line: str) -> bool:
     except TraceError:
         return False
     return True
-
-
-def _beginning(source: Source) -> str:
-    return source.head()[:40].decode("utf-8", "replace")
 
 
 def _read_json(source: Source, nodes: int | None) -> Workload:

@@ -18,7 +18,8 @@ with extras_named():
     from ..compare.contender import Config
     from ..compare.engine import OURS, Goal, Quantity, carry_out, draw_bars
     from ..overheads.__main__ import Overheads
-    from ..overheads.catalogue import FUTURES, LOKY, POOL, Case, Measure
+    from ..overheads.catalogue import FUTURES, LOKY, POOL, Case, Measure, hello_of_executor
+    from .contenders import EXECUTORS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,22 +93,6 @@ MEASURES: Final = {
     )
 }
 
-_HELLO: Final = """
-import os, time
-from {module} import {executor}
-
-if __name__ == "__main__":
-    with {executor}({workers}=2) as executor:
-        executor.submit(os.getpid).result()
-        print("at", time.monotonic(), flush=True)
-"""
-_NAMES: Final = {
-    OURS: ("apgas.futures", "MalleableExecutor", "places"),
-    POOL: ("concurrent.futures", "ProcessPoolExecutor", "max_workers"),
-    FUTURES: ("mpi4py.futures", "MPIPoolExecutor", "max_workers"),
-    LOKY: ("joblib.externals.loky", "ProcessPoolExecutor", "max_workers"),
-}
-
 
 def _command(
     rounds: command_line.Rounds = 5,
@@ -149,8 +134,7 @@ class Executors(Overheads):
 
     def hello(self, name: str, measure: Measure) -> list[str]:  # noqa: ARG002 - there is one measure of starts
         """Return the command line whose start is measured; the script is a file, as workers that load it need one."""
-        module, executor, workers = _NAMES[name]
-        return [sys.executable, "-c", _HELLO.format(module=module, executor=executor, workers=workers)]
+        return [sys.executable, "-c", hello_of_executor(*EXECUTORS[name], 2)]
 
     def draw(self, machine: str) -> Figure:
         """Draw the medians of each quantity that more than one has."""

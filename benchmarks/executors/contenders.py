@@ -8,41 +8,22 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from ..compare.contender import Answer, Channel, Command, Config, call_rate, noop, timed
 
-if TYPE_CHECKING:
-    from apgas.futures import MalleableExecutor
-
 _TOGETHER: Final = 8
 """Large arguments that are under way at once."""
-
-
-def _ours(workers: int) -> MalleableExecutor:
-    from apgas.futures import MalleableExecutor
-
-    return MalleableExecutor(places=workers)
-
-
-def _mpi(workers: int) -> Executor:
-    return cast("Executor", import_module("mpi4py.futures").MPIPoolExecutor(max_workers=workers))
-
-
-def _loky(workers: int) -> Executor:
-    return cast("Executor", import_module("joblib.externals.loky").ProcessPoolExecutor(workers))
-
-
-EXECUTORS: Final[Mapping[str, Callable[[int], Executor]]] = {
-    "ours": _ours,
-    "pool": ProcessPoolExecutor,
-    "futures": _mpi,
-    "loky": _loky,
+EXECUTORS: Final = {
+    "ours": ("apgas.futures", "MalleableExecutor", "places"),
+    "pool": ("concurrent.futures", "ProcessPoolExecutor", "max_workers"),
+    "futures": ("mpi4py.futures", "MPIPoolExecutor", "max_workers"),
+    "loky": ("joblib.externals.loky", "ProcessPoolExecutor", "max_workers"),
 }
+"""By contender: the module, the class, and by what name that takes the number of workers."""
 
 
 def durations(count: int, least_s: float, most_s: float) -> list[float]:
@@ -99,7 +80,8 @@ def _large(executor: Executor, command: Command) -> Answer:
 def main(name: str, config: Config) -> None:
     """Serve as an executor whose workers have all been started."""
     channel = Channel()
-    with EXECUTORS[name](config.places) as executor:
+    module, kind, workers = EXECUTORS[name]
+    with getattr(import_module(module), kind)(**{workers: config.places}) as executor:
         for future in [executor.submit(os.getpid) for _ in range(2 * config.places)]:
             future.result()
         asked = {"submit": _submit, "map": _map, "sweep": _sweep, "large": _large}

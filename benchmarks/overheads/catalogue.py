@@ -395,6 +395,20 @@ def contenders_environment(folder: Path) -> Mapping[str, str]:
 
 _SAY: Final = "print('at', time.monotonic(), flush=True)"
 
+
+def hello_of_executor(module: str, kind: str, workers: str, count: int) -> str:
+    """Return the program for an executor of ``concurrent.futures``, whose argument ``workers`` is ``count``."""
+    return f"""
+import os, time
+from {module} import {kind}
+
+if __name__ == "__main__":
+    with {kind}({workers}={count}) as executor:
+        executor.submit(os.getpid).result()
+        {_SAY}
+"""
+
+
 _HELLO: Final = {
     "ours": f"""
 import time
@@ -413,22 +427,8 @@ MPI.COMM_WORLD.Barrier()
 if MPI.COMM_WORLD.rank == 0:
     {_SAY}
 """,
-    "pool": f"""
-import os, time
-from concurrent.futures import ProcessPoolExecutor
-
-with ProcessPoolExecutor(1) as executor:
-    executor.submit(os.getpid).result()
-    {_SAY}
-""",
-    "futures": f"""
-import os, time
-from mpi4py.futures import MPIPoolExecutor
-
-with MPIPoolExecutor(max_workers=1) as executor:
-    executor.submit(os.getpid).result()
-    {_SAY}
-""",
+    "pool": hello_of_executor("concurrent.futures", "ProcessPoolExecutor", "max_workers", 1),
+    "futures": hello_of_executor("mpi4py.futures", "MPIPoolExecutor", "max_workers", 1),
     "ray": f"""
 import os, time
 import ray

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import apgas
 import glb
 from apgas.errors import extras_named
+from apgas.testing.handlers import ReleaseNewest
 
 with extras_named():
     import typer
@@ -78,7 +79,7 @@ class Numbers(RangeBag[Sums, None]):
         partial.found = [mine + its for mine, its in zip(partial.found, sums, strict=True)]
 
 
-class Watch(apgas.MalleableHandler):
+class Watch(ReleaseNewest):
     """Notes how many places compute, and since when. A place that is to leave does not from then on."""
 
     def __init__(self) -> None:
@@ -96,9 +97,6 @@ class Watch(apgas.MalleableHandler):
     def postShrink(self, *_: object) -> None:
         """They have left."""
         self.note()
-
-    def preGrow(self, *_: object) -> None:
-        """Nothing changes yet."""
 
     def postGrow(self, *_: object) -> None:
         """They compute."""

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Final, Literal
 
 import apgas
+from apgas.testing.handlers import ReleaseNewest
 
 from ..compare.contender import (
     WARM_UP,
@@ -147,19 +148,13 @@ LIMIT_S: Final = 40.0
 _LOOK_S: Final = 0.2
 
 
-class _Handler(apgas.MalleableHandler):
-    """Releases the newest places, and says when a resize has been committed."""
+class _Handler(ReleaseNewest):
+    """Says when a resize has been committed."""
 
     def __init__(self) -> None:
         self.committed = threading.Event()
         self.at_s = 0.0
         self.added: list[apgas.Place] = []
-
-    def preGrow(self, nb_places: int) -> None:
-        pass
-
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
-        return apgas.places()[-nb_places:]
 
     def postGrow(
         self,

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 
 import apgas
 import glb
+from apgas.testing.handlers import ReleaseNewest
 from glb import search
 
 from ..bc import command as bc
@@ -98,7 +99,7 @@ class Kill:
     tasks: int = 0
 
 
-class Hunter(logging.Handler, apgas.MalleableHandler):
+class Hunter(logging.Handler, ReleaseNewest):
     """Kills one place or two at once, now and then, but never place 0, and listens for what is done about it.
 
     Args:
@@ -138,17 +139,6 @@ class Hunter(logging.Handler, apgas.MalleableHandler):
             kill = partial(self._kill, [place.id for place in leavers], "leaver")
             threading.Timer(self._rng.uniform(0, 0.02), kill).start()
         return leavers
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
-        """Nothing is to be done after a shrink."""
-
-    def preGrow(self, nb_places: int) -> None:
-        """Nothing is to be done before a grow."""
-
-    def postGrow(
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        """Nothing is to be done after a grow."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note that what dead places had to do is done again."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apgas
+import glb
+from apgas.testing.handlers import ReleaseNewest
 
 from .errors import BadUsage, first_cause, room_for_compiled, show_error
 from .jit import has_numba
@@ -30,12 +32,10 @@ from .measurement import (
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from glb import Result
-
     from .cli import Benchmark, CommonOptions
 
 
-R = TypeVar("R", bound="Result")
+R = TypeVar("R", bound=glb.Result)
 
 CALL_S: Final = 0.02
 """Longest time that a call of ``process`` may stand for when the rate is limited: longer ones come in bursts."""
@@ -76,8 +76,6 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
 
 
 def _trace(path: Path) -> None:
-    import apgas
-
     try:
         apgas.trace(path)
     except apgas.UsageError as error:
@@ -102,10 +100,9 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
 
 
 def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
-    import apgas
-
     born_ago_s, began_s = age_s(), time.monotonic()
-    _slow_down(options.added_s)
+    if (added_s := options.added_s) is not None:
+        glb.set_user_handler(SlowResizes(*added_s))
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
@@ -144,13 +141,6 @@ def age_s() -> float | None:
         return None
 
 
-def _slow_down(added_s: tuple[float, float] | None) -> None:
-    if added_s is not None:
-        import glb
-
-        glb.set_user_handler(SlowResizes(*added_s))
-
-
 def _label(benchmark: Benchmark[R]) -> str:
     return ", ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
 
@@ -160,8 +150,6 @@ def _warm_up(warm_up: Callable[[], object]) -> list[str]:
 
     Place 0 goes first, so that the kernel is compiled once and the others load it.
     """
-    import apgas
-
     first = _prepare(warm_up)
     with apgas.finish():
         others = [apgas.async_at(place, _prepare, warm_up) for place in apgas.places() if place != apgas.here()]
@@ -169,8 +157,7 @@ def _warm_up(warm_up: Callable[[], object]) -> list[str]:
 
 
 def _prepare(warm_up: Callable[[], object]) -> str:
-    import glb  # noqa: F401 - so that no place imports it while orders wait
-
+    """Make this place ready, which has loaded the balancer with this module: none does so while orders wait."""
     warm_up()
     return machine_id()
 
@@ -181,8 +168,6 @@ def _begin(warm_up: Callable[[], object], orders: str, hosts: tuple[str, ...]) -
     The balancer calls this on each place before it works there; on place 0 it has registered its handler by then, so no
     order is refused for being early, and everything is warm already, so the computation begins next.
     """
-    import apgas
-
     warm_up()
     if orders and apgas.here().id == 0:
         apgas.schedule_orders(orders, hosts=hosts)
@@ -208,9 +193,6 @@ def _compute(
     benchmark: Benchmark[R], options: CommonOptions, measurement: Measurement, warm_up: Callable[[], object]
 ) -> R:
     """Compute once, note the numbers in ``measurement``, and return the result."""
-    import apgas
-    import glb
-
     bag = benchmark.make_bag(options.rate)
     total = len(bag) if benchmark.static and isinstance(bag, Sized) else None
     with Progress(_label(benchmark), benchmark.unit, total, options.quiet) as progress:
@@ -267,7 +249,7 @@ def _verify(
 # Resizes that take longer than they do, as on a system where processes start and end more slowly ---------------------
 
 
-class SlowResizes(apgas.MalleableHandler):
+class SlowResizes(ReleaseNewest):
     """Adds seconds to every resize, in which the computation goes on.
 
     Before a grow it does at its old size; after a shrink without the leavers, whose nodes are still held.
@@ -284,11 +266,6 @@ class SlowResizes(apgas.MalleableHandler):
     def preGrow(self, nb_places: int) -> None:  # noqa: ARG002 - however many
         """Keep the newcomers waiting."""
         time.sleep(self._grow_s)
-
-    def postGrow(
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        """They are here."""
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: ARG002 - the balancer chooses
         """Leave the choice to the balancer."""

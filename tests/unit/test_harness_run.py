@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import apgas
 from benchmarks.harness import app, run
 from benchmarks.harness.cli import CommonOptions
 from benchmarks.harness.errors import BadUsage
@@ -60,6 +61,7 @@ class FakeRuntime:
             places=lambda: list(self.members),
             place=lambda number: self.members[number],
             here=lambda: self.members[0],
+            Sizing=apgas.Sizing,
             finish=nullcontext,
             async_at=self.async_at,
             schedule_orders=lambda orders, hosts: self.calls.append(f"orders {orders} on {hosts}"),
@@ -121,8 +123,8 @@ class FakeRuntime:
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
     fake = FakeRuntime()
-    monkeypatch.setitem(sys.modules, "apgas", fake.apgas())
-    monkeypatch.setitem(sys.modules, "glb", fake.glb())
+    monkeypatch.setattr(run, "apgas", fake.apgas())
+    monkeypatch.setattr(run, "glb", fake.glb())
     return fake
 
 
@@ -271,7 +273,7 @@ def test_one_wrong_repetition_is_enough(runtime: FakeRuntime, tmp_path: Path) ->
         runtime.lost = next(outcomes)
         return honest(*arguments)
 
-    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]  # a stand-in
+    run.glb.compute = sometimes  # type: ignore[attr-defined]  # a stand-in
     assert run.run_benchmark(build(SAMPLES, 1), options) == 1
     assert read(path)["verified"] is False
     assert len(read(path)["runs_s"]) == 3
@@ -302,7 +304,7 @@ def test_repetitions_that_differ_are_wrong_whatever_the_benchmark_finds(runtime:
         runtime.lost = next(outcomes)
         return honest(*arguments)
 
-    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]  # a stand-in
+    run.glb.compute = sometimes  # type: ignore[attr-defined]  # a stand-in
     assert run.run_benchmark(replace(build(SAMPLES, 1), verify=lambda _: (True, "it")), options) == 1
     assert read(path)["verified"] is False
 

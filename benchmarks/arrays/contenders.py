@@ -12,6 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+import apgas
+
 from ..compare.contender import Answer, Channel, Command, echo_rate, same
 
 EXAMPLES: Final = Path(__file__).parents[2] / "docs" / "examples"
@@ -28,15 +32,11 @@ _LOOK_S: Final = 0.05
 
 def ours() -> None:
     """Serve, as a program of places."""
-    import apgas
-
     channel = Channel()
     apgas.run(_serve, channel)
 
 
 def _serve(channel: Channel) -> None:
-    import apgas
-
     other = apgas.places()[-1]
     channel.serve(
         {
@@ -51,8 +51,6 @@ def _serve(channel: Channel) -> None:
 
 def _steps(command: Command) -> Answer:
     """Run an example that is not resized; functions are found by name on all places, and constants with them."""
-    import apgas
-
     apgas.gather(_prepare, command)
     return {"per_s": _steps_per_s(command, "", _no_barrier, "")}
 
@@ -63,7 +61,6 @@ def _prepare(command: Command) -> None:
 
 def _move(command: Command) -> Answer:
     """Spread an array over twice as many places, from the first half of them: bytes that move each second."""
-    import apgas
     from apgas import arrays
     from apgas.arrays import layout
     from apgas.arrays.spread import spread_of_program
@@ -82,8 +79,6 @@ def _move(command: Command) -> Answer:
 
 def _have_memory(size: int, rest_s: float) -> None:
     """Let the system have so much memory to give, and rest: a virtual machine's host may take it back meanwhile."""
-    import numpy as np
-
     np.empty(size, np.uint8)[:: mmap.PAGESIZE] = 1
     time.sleep(rest_s)
 
@@ -102,8 +97,6 @@ def _bare_move(command: Command) -> Answer:
     begin, end = (context.Barrier(2 * pairs + 1, timeout=_BARE_S) for _ in range(2))
 
     def send(shared: mmap.mmap, full: Any, free: Any) -> None:
-        import numpy as np
-
         rows, room = np.ones(count * portion, np.uint8), np.frombuffer(shared, np.uint8)
         begin.wait()
         for i in range(count):
@@ -114,8 +107,6 @@ def _bare_move(command: Command) -> Answer:
         end.wait()
 
     def take(shared: mmap.mmap, full: Any, free: Any) -> None:
-        import numpy as np
-
         _have_memory(count * portion, command["rest_s"])
         room = np.frombuffer(shared, np.uint8)
         begin.wait()
@@ -147,7 +138,6 @@ def _background(command: Command, *, during: bool) -> Answer:
 
     The array and the steps are the same in both cases, and the mean is taken over as many steps, at least.
     """
-    import apgas
     from apgas import arrays
     from apgas.arrays.spread import spread_of_program
 
@@ -225,8 +215,6 @@ def dask() -> None:
 
 def _dask_steps(distributed: Any, workers: int, command: Command) -> Answer:
     """Run Jacobi as Dask's users write it: a function of blocks with the rows of their neighbours, in each step."""
-    import numpy as np
-
     arrays, constants = import_module("dask.array"), command["constants"]
     height, width, steps = (int(constants[name]) for name in ("HEIGHT", "WIDTH", "STEPS"))
     began_s = time.perf_counter()
@@ -244,8 +232,6 @@ def _dask_steps(distributed: Any, workers: int, command: Command) -> Answer:
 
 def _relaxed(rows: Any, block_info: Any) -> Any:
     """One step of a chunk that comes with the rows of its neighbours, as far as there are any."""
-    import numpy as np
-
     at, chunks = block_info[0]["chunk-location"][0], block_info[0]["num-chunks"][0]
     above = np.ones((int(at == 0), rows.shape[1]))
     below = np.zeros((int(at == chunks - 1), rows.shape[1]))

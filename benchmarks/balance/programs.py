@@ -12,6 +12,8 @@ from multiprocessing import Pipe, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+import apgas
+
 from ..compare.contender import Answer, Channel, Command
 from ..levelbag import Count
 from ..uts.problems import run_kernel, warm_up
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from ctypes import CDLL
     from multiprocessing.connection import Connection
 
-    import apgas
-    from apgas import ResizeRecord
     from glb import Bag, Config, Outcome
 
 _AFTERMATH_S: Final = 0.05
@@ -98,8 +98,6 @@ def _library(lanes: int) -> CDLL:
 
 def balanced(channel: Channel) -> None:
     """Serve as the balancer, on place 0."""
-    import apgas
-
     apgas.run(_serve, channel)
 
 
@@ -122,7 +120,6 @@ def _run(depth: int, config: Config) -> Outcome[Count]:
 
 def _compute(command: Command) -> Answer:
     """Compute once; ``tail_s``: from the last task anywhere to the return."""
-    import apgas
     import glb
 
     workers = int(command["workers"])
@@ -139,8 +136,6 @@ def _compute(command: Command) -> Answer:
 
 
 def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
-    import apgas
-
     from .bags import take_stamps
 
     return apgas.at(place, take_stamps)
@@ -148,7 +143,6 @@ def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
 
 def _paced(command: Command) -> Answer:
     """Let places leave and join while all are held to a rate; return what the others did meanwhile."""
-    import apgas
     import glb
 
     places = apgas.places()
@@ -169,7 +163,7 @@ def _paced(command: Command) -> Answer:
     return {"grow": share["grow"] / share["quiet"], "shrink": share["shrink"] / share["quiet"], "quiet": share["quiet"]}
 
 
-def resize_spans(zero_s: float, records: Sequence[ResizeRecord]) -> dict[str, list[tuple[float, float]]]:
+def resize_spans(zero_s: float, records: Sequence[apgas.ResizeRecord]) -> dict[str, list[tuple[float, float]]]:
     """Return begin and end of all grows, of all shrinks, and of the quiet times between two resizes.
 
     Args:
@@ -189,7 +183,6 @@ def resize_spans(zero_s: float, records: Sequence[ResizeRecord]) -> dict[str, li
 
 def _naps(command: Command) -> Answer:
     """Take naps, which places may leave or join; ``greedy``: the time beside that of greedy list scheduling."""
-    import apgas
     import glb
 
     from . import bags
@@ -212,8 +205,6 @@ def _naps(command: Command) -> Answer:
 
 def _begin(orders: str, began_s: list[float], done: int, _places: int, _workers: int) -> None:
     """Start the clock of the orders when the first progress is seen."""
-    import apgas
-
     if done and not began_s:
         began_s.append(time.monotonic())
         apgas.schedule_orders(orders)

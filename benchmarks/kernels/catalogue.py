@@ -15,19 +15,22 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
+from ..bc.bag import BLOCK_SOURCES, Solver
+from ..bc.graph import GRAPH500, Graph, rmat, rmat_edges
 from ..compare.engine import OURS, Goal, Quantity
 from ..nqueens.bag import known_solutions
+from ..nqueens.kernel import run_kernel
+from ..pi.bag import count_span, load_kernel
 from ..uts.tree import Tree, last_word, law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..bc.graph import Graph
     from ..uts.bag import UtsBag
 
     Edges = NDArray[Any]
-
-    import numpy as np
 
 
 # What is measured: contenders that do a measured amount of work in one thread, and what a measure asks of them -------
@@ -163,8 +166,6 @@ def _nodes_in_c(lanes: int, setting: Setting) -> Work:
 
 def expand(library: ctypes.CDLL, lanes: int, bag: UtsBag, tree: Tree) -> tuple[int, int]:
     """Expand what the bag holds by the C program, in as many lanes as it was compiled for; return nodes and hashes."""
-    import numpy as np
-
     queue, branching = bag.queue, law(tree)
     levels, ours, fields = queue.data.shape
     capacity = max(ours, 2 * lanes)  # its lanes are not ours, and a level takes on two vectors at most
@@ -243,8 +244,6 @@ def _boards(solutions: int, size: int) -> Mapping[str, float]:
 
 
 def _ours_nqueens(setting: Setting) -> Work:
-    from ..nqueens.kernel import run_kernel
-
     size = _BOARDS[setting.quick]
     return lambda: _boards(run_kernel(size), size)
 
@@ -307,10 +306,6 @@ _FEW: Final = 32
 @lru_cache(maxsize=1)
 def undirected(scale: int) -> tuple[int, Edges]:
     """Return the number of vertices and the edges, of shape (n, 2), without loops and doubles; smaller end first."""
-    import numpy as np
-
-    from ..bc.graph import GRAPH500, rmat_edges
-
     vertices = 1 << scale
     number = np.argsort(np.random.Philox(key=_SEED + 1).random_raw(vertices))
     tails, heads = (number[ends] for ends in rmat_edges(scale, _SEED, per_vertex=_EDGES_PER_VERTEX, bounds=GRAPH500))
@@ -321,8 +316,6 @@ def undirected(scale: int) -> tuple[int, Edges]:
 
 @lru_cache(maxsize=1)
 def _graph(scale: int) -> Graph:
-    from ..bc.graph import Graph
-
     vertices, edges = undirected(scale)
     low, high = edges.T
     return Graph.from_edges(vertices, low, high, directed=False)
@@ -330,8 +323,6 @@ def _graph(scale: int) -> Graph:
 
 def _spread(scale: int, count: int) -> list[int]:
     """Return sources that have edges, spread over the graph's own order of vertices."""
-    import numpy as np
-
     _, edges = undirected(scale)
     busy = np.unique(edges)
     chosen: list[int] = busy[np.linspace(0, len(busy) - 1, count).astype(int)].tolist()
@@ -339,22 +330,16 @@ def _spread(scale: int, count: int) -> list[int]:
 
 
 def _directed(scale: int) -> Graph:
-    from ..bc.graph import rmat
-
     return rmat(scale, _SEED)
 
 
 def _blocks(graph: Graph) -> list[int]:
     """Return the first sources of blocks in the middle of equal shares; those at the ends are unlike the others."""
-    from ..bc.bag import BLOCK_SOURCES
-
     count, whole = _BLOCKS[graph.directed], len(graph.sources()) // BLOCK_SOURCES
     return [BLOCK_SOURCES * (whole * (2 * block + 1) // (2 * count)) for block in range(count)]
 
 
 def _ours_bc(graph_of: Callable[[int], Graph], scales: Mapping[bool, int], setting: Setting) -> Work:
-    from ..bc.bag import BLOCK_SOURCES, Solver
-
     graph = graph_of(scales[setting.quick])
     solver, starts = Solver(graph), _blocks(graph)
 
@@ -369,10 +354,6 @@ def _ours_bc(graph_of: Callable[[int], Graph], scales: Mapping[bool, int], setti
 
 def _same_sources(graph: Graph) -> NDArray[np.uint32]:
     """Return the sources that we take."""
-    import numpy as np
-
-    from ..bc.bag import BLOCK_SOURCES
-
     return np.concatenate([graph.sources()[start : start + BLOCK_SOURCES] for start in _blocks(graph)])
 
 
@@ -385,8 +366,6 @@ def _textbook_in_c(setting: Setting) -> Work:
 
 def add_dependencies(library: ctypes.CDLL, graph: Graph, sources: NDArray[np.uint32]) -> NDArray[np.float64]:
     """Return the sums of the dependencies on ``sources``, by the C program."""
-    import numpy as np
-
     scores = np.zeros(graph.vertices)
     starts, heads, chosen, sums = (
         ctypes.c_void_p(array.ctypes.data) for array in (graph.out.starts, graph.out.neighbours, sources, scores)
@@ -398,8 +377,6 @@ def add_dependencies(library: ctypes.CDLL, graph: Graph, sources: NDArray[np.uin
 
 
 def _igraph_directed(setting: Setting) -> Work:
-    import numpy as np
-
     package = _package("igraph")
     graph = _directed(_DIRECTED_SCALES[setting.quick])
     tails = np.repeat(np.arange(graph.vertices), np.diff(graph.out.starts))
@@ -429,8 +406,6 @@ def _done(_scores: object, sources: Sized) -> Mapping[str, float]:
 
 
 def _networkit(setting: Setting) -> Work:
-    import numpy as np
-
     package = _package("networkit")
     package.setNumberOfThreads(1)
     package.setSeed(_SEED, False)
@@ -489,8 +464,6 @@ _NUMPY: Final = "numpy"
 
 
 def _ours_pi(setting: Setting) -> Work:
-    from ..pi.bag import count_span, load_kernel
-
     samples = _SAMPLES[setting.quick]
     load_kernel()
 
@@ -502,8 +475,6 @@ def _ours_pi(setting: Setting) -> Work:
 
 
 def _of_numpy(generator: str, setting: Setting) -> Work:
-    import numpy as np
-
     samples = _NUMPY_SAMPLES[setting.quick]
     make = getattr(np.random, generator)
 
@@ -516,8 +487,6 @@ def _of_numpy(generator: str, setting: Setting) -> Work:
 
 def count_hits(generator: np.random.Generator, samples: int) -> int:
     """Return how many of ``samples`` points, a multiple of the chunk, are hits; no array is allocated on the way."""
-    import numpy as np
-
     x, y = np.empty(_CHUNK), np.empty(_CHUNK)
     hits = 0
     for _ in range(samples // _CHUNK):

@@ -6,7 +6,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 PLAIN_EVERY_S: Final = 2.0
 LIVE_EVERY_S: Final = 0.2
@@ -51,11 +54,15 @@ class Progress:
         self._clock = clock
         self._began_s = self._shown_s = clock()
         self._seen: deque[tuple[float, int]] = deque([(self._began_s, 0)])
-        self._live: _LiveLine | None = None
+        self._live: Live | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and self._stream.isatty():
-            self._live = _LiveLine(self._stream)
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(file=self._stream), auto_refresh=False, transient=True)
+            self._live.start()
         self._began_s = self._clock()
         self._seen = deque([(self._began_s, 0)])
         # a short run needs no plain line; the live one shows at once
@@ -64,7 +71,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self._live.close()
+            self._live.stop()
             self._live = None
 
     def update(self, done: int, places: int, workers: int) -> None:
@@ -79,7 +86,9 @@ class Progress:
         before_s, before = self._seen[0]
         line = self.line(done, places, workers, now - self._began_s, (done - before) / (now - before_s))
         if self._live is not None:
-            self._live.show(line)
+            from rich.text import Text
+
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
         else:
             self._stream.write(line + "\n")
             self._stream.flush()
@@ -96,22 +105,3 @@ class Progress:
             left_s = max(0.0, (self._total - done) / rate)
             parts.append(f"{100 * done / self._total:.0f} %, {left_s:.0f} s left")
         return " · ".join(parts)
-
-
-class _LiveLine:
-    """A line on a terminal that is written over."""
-
-    def __init__(self, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        self._text = Text
-        self._live = Live(console=Console(file=stream), auto_refresh=False, transient=True)
-        self._live.start()
-
-    def show(self, line: str) -> None:
-        self._live.update(self._text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
-
-    def close(self) -> None:
-        self._live.stop()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,10 +18,6 @@ from ..levelbag import GIFT_TASKS, LevelQueue
 from . import kernel
 from .bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
 from .tree import Law, ShapedTree, law, root_hash
-
-if TYPE_CHECKING:
-    pass
-
 
 _KNOWN_NODES = {
     (2000, 0.124875, 8, 42): 4112897,
@@ -57,12 +53,24 @@ class BinomialTree:
 
     def known_nodes(self) -> int | None:
         """Return the number of nodes if it is recorded, else None."""
-        return _KNOWN_NODES.get((self.root_children, self.probability, self.children, self.seed))
+        return _KNOWN_NODES.get(astuple(self))
 
     def subtree_nodes(self) -> float:
         """Return the mean number of nodes in the subtree of a child of the root."""
         mean_children = self.probability * self.children
         return 1 / (1 - mean_children) if mean_children < 1 else math.inf
+
+
+_STACK: Final = 0
+"""The level of the queue for nodes of a binomial tree, or of the binomial part of one: a stack."""
+
+
+def _search_stack(queue: LevelQueue, threshold: int, children: int, budget: int) -> int:
+    """Count about ``budget`` nodes from the stack on, less than a vector more, or until it is full; return how many."""
+    queue.reserve(int(queue.entries[_STACK]) + kernel.CAPACITY)
+    nodes, left = kernel.expand_binomial(queue.data[_STACK], queue.entries[_STACK], threshold, children, budget)
+    queue.entries[_STACK] = left
+    return nodes
 
 
 class BinomialBag(NodeBag[BinomialTree]):
@@ -79,31 +87,24 @@ class BinomialBag(NodeBag[BinomialTree]):
     def of_tree(cls, tree: BinomialTree, gift_tasks: int = GIFT_TASKS) -> BinomialBag:
         """Return the bag that holds the whole tree."""
         bag = cls(tree, count=1, gift_tasks=gift_tasks)
-        bag.queue.append(0, cls._row(tree.root(), tree.root_children))
+        bag.queue.append(_STACK, cls._row(tree.root(), tree.root_children))
         bag.work = bag.count
         return bag
 
     def process(self, n: int) -> bool:
         """Count about ``n`` nodes, less than a vector more; return whether tasks remain."""
-        queue = self.queue
         budget = min(n, MOST_NODES)
-        while budget > 0 and queue.entries[0]:
-            queue.reserve(int(queue.entries[0]) + kernel.CAPACITY)
-            nodes, left = kernel.expand_binomial(
-                queue.data[0], queue.entries[0], self._threshold, self._problem.children, budget
-            )
-            queue.entries[0] = left
+        while budget > 0 and not self.is_empty():
+            nodes = _search_stack(self.queue, self._threshold, self._problem.children, budget)
             budget -= nodes
             self.count += nodes
             self.work += nodes
-        return bool(queue.entries[0])
+        return not self.is_empty()
 
 
 # Hybrid trees: geometric above, binomial below a level, so that deep subtrees hang from a broad top ------------------
 
 _KNOWN_HYBRID: Final = {("linear", 16, 1, 6, 0.234375, 4): 4132453}
-_STACK: Final = 0
-"""The level of the queue for nodes of the binomial part, a stack."""
 _ROOM: Final = 1024
 """Entries that the floor gets before the search goes on below it."""
 _FLOOR: Final = 2
@@ -160,8 +161,7 @@ class HybridTree:
 
     def known_nodes(self) -> int | None:
         """Return the number of nodes if it is recorded, else None."""
-        parameters = (self.shape, self.depth, self.seed, self.branching, self.probability, self.children)
-        return _KNOWN_HYBRID.get(parameters)
+        return _KNOWN_HYBRID.get(astuple(self))
 
 
 @lru_cache(maxsize=8)
@@ -199,20 +199,14 @@ class HybridBag(NodeBag[HybridTree]):
         """Count about ``n`` nodes, less than two vectors more; return whether tasks remain."""
         budget = min(n, MOST_NODES)
         while budget > 0 and not self.is_empty():
-            nodes = self._search_below(budget) if self.queue.entries[_STACK] else self._search_above(budget)
+            if self.queue.entries[_STACK]:
+                nodes = _search_stack(self.queue, self._threshold, self._problem.children, budget)
+            else:
+                nodes = self._search_above(budget)
             budget -= nodes
             self.count += nodes
             self.work += nodes
         return not self.is_empty()
-
-    def _search_below(self, budget: int) -> int:
-        queue = self.queue
-        queue.reserve(int(queue.entries[_STACK]) + kernel.CAPACITY)
-        nodes, left = kernel.expand_binomial(
-            queue.data[_STACK], queue.entries[_STACK], self._threshold, self._problem.children, budget
-        )
-        queue.entries[_STACK] = left
-        return nodes
 
     def _search_above(self, budget: int) -> int:
         queue, laws = self.queue, self._law

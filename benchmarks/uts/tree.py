@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -104,7 +104,7 @@ class Tree:
         """Return the number of nodes if it is recorded, else None."""
         if (self.seed, self.branching) == (SEED, BRANCHING) and self.depth < len(_KNOWN_NODES):
             return _KNOWN_NODES[self.depth]
-        return _KNOWN_SAMPLES.get((self.depth, self.seed, self.branching))
+        return _KNOWN_SAMPLES.get(astuple(self))
 
 
 def last_word(digest: bytes) -> int:
@@ -256,4 +256,4 @@ class ShapedTree:
 
     def known_nodes(self) -> int | None:
         """Return the number of nodes if it is recorded, else None."""
-        return _KNOWN_SHAPED.get((self.shape, self.depth, self.seed, self.branching))
+        return _KNOWN_SHAPED.get(astuple(self))

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glb.errors import LedgerError
 from glb.statistics import Statistics
 
 
-@dataclass(slots=True)
-class Count:
+class Count(NamedTuple):
     """Bags and tasks that crossed from place to place, at the sender and at the receiver."""
 
     sent: int = 0
@@ -34,12 +33,9 @@ class Count:
         """Return those in ``statistics``."""
         return cls(statistics.sent, statistics.received, statistics.tasks_sent, statistics.tasks_received)
 
-    def add(self, other: Count) -> None:
-        """Count ``other`` in."""
-        self.sent += other.sent
-        self.received += other.received
-        self.tasks_sent += other.tasks_sent
-        self.tasks_received += other.tasks_received
+    def together(self, *others: Count) -> Count:
+        """Return these and ``others``, added up."""
+        return Count(*map(sum, zip(self, *others, strict=True)))
 
 
 class Ledger:
@@ -53,7 +49,7 @@ class Ledger:
 
     def dealt(self, tasks: int) -> None:
         """Place 0 has sent one of the first bags."""
-        self._settled.add(Count(sent=1, tasks_sent=tasks))
+        self._settled = self._settled.together(Count(sent=1, tasks_sent=tasks))
 
     def joined(self, places: Iterable[int]) -> None:
         """These places take part from now on.
@@ -84,7 +80,7 @@ class Ledger:
             raise LedgerError(f"place {twice[0]} hands in a result, but it takes no part: it would count twice")
         for place in once:
             del self._present[place]
-        self._settled.add(Count.of(statistics))
+        self._settled = self._settled.together(Count.of(statistics))
 
     def wave(self, counts: Mapping[int, Statistics]) -> None:
         """Take what the present places say they have counted since they joined, and compare with the wave before.
@@ -103,7 +99,7 @@ class Ledger:
         for place, statistics in counts.items():
             if place in self._present:
                 self._present[place] = Count.of(statistics)
-        total = self._total()
+        total = self._settled.together(*self._present.values())
         if self._before.received > total.sent:
             raise LedgerError(
                 f"{self._before.received} bags were received from other places, but only {total.sent} were sent"
@@ -151,10 +147,3 @@ class Ledger:
                 f"and held bags: it had received {count.received} and sent {count.sent} when it was last counted"
             )
         return "lost: " + "; ".join(parts)
-
-    def _total(self) -> Count:
-        total = Count()
-        total.add(self._settled)
-        for count in self._present.values():
-            total.add(count)
-        return total

@@ -173,19 +173,15 @@ class Idleness:
         now: Present time in s.
 
     Attributes:
+        wanted: How many workers there are to be.
         busy: The slots that have a worker.
     """
 
     def __init__(self, workers: int, now: float) -> None:
-        self._wanted = workers
+        self.wanted = workers
         self._since: dict[int, float] = dict.fromkeys(range(workers), now)
         self.busy: set[int] = set()
         self._stealing = False
-
-    @property
-    def wanted(self) -> int:
-        """How many workers there are to be."""
-        return self._wanted
 
     def open_s(self, now: float) -> float:
         """Return the seconds of the stretches that have not ended, together."""
@@ -207,12 +203,12 @@ class Idleness:
     def ends(self, slot: int, now: float) -> None:
         """The worker in ``slot`` ends."""
         self.busy.discard(slot)
-        if slot < self._wanted:
+        if slot < self.wanted:
             self._since[slot] = now
 
     def want(self, workers: int, now: float) -> list[Stretch]:
         """There are to be ``workers`` workers."""
-        self._wanted = workers
+        self.wanted = workers
         closed = [slot for slot in self._since if slot >= workers]
         stretches = [stretch for slot in closed for stretch in self._end(slot, now)]
         for slot in range(workers):

@@ -130,7 +130,7 @@ def _set(cores: tuple[int, ...]) -> None:
 def waited_s() -> float:
     """Return for how long this thread was ready to run, and had no core; 0 where the system does not say so."""
     try:
-        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+        return int(_SCHEDULED.read_bytes().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
 

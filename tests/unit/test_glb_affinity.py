@@ -153,5 +153,5 @@ def test_a_thread_knows_how_long_it_has_waited_for_a_core() -> None:
 
 
 def test_a_system_that_counts_no_waiting_counts_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affinity, "Path", lambda _: Path("/nowhere"))
+    monkeypatch.setattr(affinity, "_SCHEDULED", Path("/nowhere"))
     assert affinity.waited_s() == 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import threading
 import time
 import traceback
@@ -12,9 +11,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-import cloudpickle
-
 import apgas
+from apgas.runtime import serialization
 from glb import affinity, messages
 from glb.bag import Bag, Result
 from glb.config import Config, PlaceResult, Setup
@@ -409,7 +407,7 @@ class Sender(Generic[R]):
         Returns:
             Its bytes, if it was given to whom it was meant for.
         """
-        size_bytes = _size_bytes(give.bag)
+        size_bytes = sum(map(len, serialization.dumps(give.bag)))
         try:
             apgas.async_at(self._places[give.to], messages.receive, self._number, give.bag, give.nonce)
         except apgas.PlaceGoneError:
@@ -432,7 +430,7 @@ class Sender(Generic[R]):
     def save(self, backup: Backup[R]) -> None:
         """Send a backup to place 0, and with it the bags that are given away."""
         for gift in backup.gifts:
-            apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=sum(map(len, gift.bag.data)))
+            apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=gift.bag.size_bytes)
         if self._here.id == 0:
             messages.keep(self._number, backup)
         else:
@@ -449,17 +447,6 @@ class Sender(Generic[R]):
     def fail(self, reason: str) -> None:
         """Report to place 0 that the computation has failed here."""
         apgas.immediate(apgas.place(0), messages.failed, self._number, reason)
-
-
-def _size_bytes(bag: object) -> int:
-    """Return the bytes that ``bag`` takes on the way; classes of the main program count with their code."""
-    buffers: list[pickle.PickleBuffer] = []
-    try:
-        body = pickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        buffers.clear()
-        body = cloudpickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
-    return len(body) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 # A worker: processes a bag, and attends to its place between two calls -----------------------------------------------

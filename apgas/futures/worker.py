@@ -210,13 +210,10 @@ class Worker:
         if results:
             with suppress(SlowPeerError):  # they have to go, even to a place that takes nothing for a minute
                 self._driver.transport.throttle(0)
-            self._tell(took, [_ready(*result) for result in results], seconds)
+            self.tell(took, [_ready(*result) for result in results], seconds)
 
-    def tell_began(self, error: bytes | None) -> None:
-        """Tell that this place is ready, or why not."""
-        self._tell(began, error)
-
-    def _tell(self, what: Callable[..., None], *about: Any) -> None:
+    def tell(self, what: Callable[..., None], *about: Any) -> None:
+        """Have place 0 call ``what`` with the executor, this place, and more."""
         driver = self._driver
         driver.immediate(driver.place(0), (what, (self._executor, driver.core.here, *about), {}))
 
@@ -228,7 +225,7 @@ class Worker:
             count = len(self._queue) if everything else (len(self._queue) + 1) // 2
             back = [self._queue.pop()[0] for _ in range(count)]
         self._flush()
-        self._tell(handed_back, back[::-1])
+        self.tell(handed_back, back[::-1])
 
 
 @context.runs("function")
@@ -303,7 +300,7 @@ def begin(executor: int, initializer: Any) -> None:
             _run(function, args, {})
         except BaseException as raised:  # noqa: BLE001 - it travels
             error = dumped(raised, f"in the initializer {_shown(function, (args, {}))}")
-    worker.tell_began(error)
+    worker.tell(began, error)
 
 
 def take(executor: int, items: list[Item]) -> None:

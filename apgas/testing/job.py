@@ -395,15 +395,7 @@ class TestScheduler:
         with self._changed:
             if order in self._held:
                 self._held.remove(order)
-                order.outcome = wire.Outcome(
-                    order=order.number,
-                    kind=order.kind,
-                    outcome="refused",
-                    reason="withdrawn",
-                    nodes=(),
-                    seconds=0.0,
-                    phases={},
-                )
+                order.outcome = wire.Outcome(order.number, order.kind, "refused", reason="withdrawn")
                 self._changed.notify_all()
             else:
                 self._to_job.put(wire.Withdraw(order=order.number))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -175,7 +175,7 @@ class Model:
             messages=self._messages / self.job.places,
             news_s=None if self.job.finish == "none" else news_s(self.job, self.machine),
             home_messages=self._home_messages,
-            spread_s=spread(list(self._first_work.values()), self.job.places)[2],
+            spread_s=spread(self._first_work.values(), self.job.places),
             last_task_s=self._last_task_s,
             finish_s=finish_s,
             total_s=total_s,
@@ -489,12 +489,10 @@ class Computation:
         return self.total_s - self.finish_s
 
 
-def spread(first_work_s: Sequence[float], places: int) -> tuple[float | None, float | None, float | None]:
-    """Return when half, 90 % and 99 % of ``places`` had had work, given when each that ever had first did."""
-    times = sorted(first_work_s)
-    needed = [ceil(share * places) for share in (0.5, 0.9, 0.99)]
-    half, most, all_but = (times[count - 1] if count <= len(times) else None for count in needed)
-    return half, most, all_but
+def spread(first_work_s: Collection[float], places: int) -> float | None:
+    """Return when 99 % of ``places`` had had work, given when each that ever had first did; None if never."""
+    needed = ceil(0.99 * places)
+    return sorted(first_work_s)[needed - 1] if needed <= len(first_work_s) else None
 
 
 # The news of an epoch ------------------------------------------------------------------------------------------------

@@ -116,8 +116,10 @@ def test_progress_is_reported() -> None:
 
 
 def test_spread_counts_places_that_never_worked() -> None:
-    assert spread([3.0, 1.0, 2.0], 4) == (2.0, None, None)
-    assert spread([0.0], 1) == (0.0, 0.0, 0.0)
+    assert spread([3.0, 1.0, 2.0], 4) is None
+    assert spread([3.0, 1.0, 2.0], 3) == 3.0
+    assert spread([9.0, *range(99)], 100) == 97.0
+    assert spread([0.0], 1) == 0.0
 
 
 def test_numbers_of_places() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from apgas.errors import extras_named
 
@@ -97,7 +97,7 @@ class Survival(Comparison):
     @property
     def complete(self) -> bool:
         """Whether every result is exact, and no job has failed."""
-        return self.ended and not self.failures and all(run["exact"] for run in self._runs(self.names))
+        return self.ended and not self.failures and all(run["exact"] for run in self._all("runs", self.names))
 
     def measure(self, stage: Stage) -> None:
         """Run one job after another, each until it has lost enough places."""
@@ -121,11 +121,8 @@ class Survival(Comparison):
                     continue
             self.jobs.setdefault(name, []).append(found)
 
-    def _runs(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        return [run for name in names for job in self.jobs.get(name, ()) for run in job["runs"]]
-
-    def _kills(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        return [kill for name in names for job in self.jobs.get(name, ()) for kill in job["kills"]]
+    def _all(self, kind: Literal["runs", "kills"], names: Sequence[str]) -> list[dict[str, Any]]:
+        return [each for name in names for job in self.jobs.get(name, ()) for each in job[kind]]
 
     def sheets(self) -> Sequence[Sheet]:
         """Return one table: a row for each benchmark, and one for all."""
@@ -136,7 +133,7 @@ class Survival(Comparison):
         return [Sheet(heads, "l" + "r" * (len(heads) - 1), [rows, whole] if whole else [rows])]
 
     def _row(self, title: str, names: Sequence[str]) -> list[str]:
-        runs, kills = self._runs(names), self._kills(names)
+        runs, kills = self._all("runs", names), self._all("kills", names)
         what = [kill["what"] for kill in kills]
         recovered = sorted(kill["recovered_s"] for kill in kills if kill["recovered_s"] is not None)
         times = [statistics.median(recovered), percentile(recovered, 0.95), recovered[-1]] if recovered else []
@@ -157,7 +154,7 @@ class Survival(Comparison):
 
     def remarks(self) -> Sequence[str]:
         """Return how to read the table, whether the goals were reached, and what failed."""
-        runs, kills = self._runs(self.names), self._kills(self.names)
+        runs, kills = self._all("runs", self.names), self._all("kills", self.names)
         recovered = [kill["recovered_s"] for kill in kills if kill["recovered_s"] is not None]
         longest = max(recovered, default=0.0)
         wrong = [run for run in runs if not run["exact"]]

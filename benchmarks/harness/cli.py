@@ -18,10 +18,10 @@ import typer.main
 from .errors import BadUsage
 from .options import (
     check_efficiency,
+    check_orders,
     check_scheduler_loss,
     check_transport,
     parse_hosts,
-    parse_orders,
     parse_slow_resizes,
 )
 
@@ -156,7 +156,7 @@ class CommonOptions:
         _ = self.places_go_to, self.added_s
         check_efficiency(self.target_efficiency, self.max_nodes)
         check_transport(self.transport)
-        parse_orders(self.orders)
+        check_orders(self.orders)
         check_scheduler_loss(self.on_scheduler_loss)
 
 

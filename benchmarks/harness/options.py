@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
+
+from apgas.errors import UsageError
 
 from .errors import BadUsage
 
 TRANSPORTS = ("tcp", "mpi")
-_ORDER = re.compile(r"(?P<at>[^:]+):(?P<change>[+-]|workers=)(?P<count>[0-9]+)")
 
 
-def parse_orders(text: str) -> list[tuple[float, str, int]]:
-    """Parse ``"1.5:+2,3:workers=1"`` into ``[(1.5, "+", 2), (3.0, "workers=", 1)]``: seconds, what, how many.
+def check_orders(text: str) -> None:
+    """Refuse what is no schedule of resizes, like ``"1.5:+2,3:workers=1"``; none is one, too.
 
     Raises:
         BadUsage: An item is not of the form SECONDS:+N, SECONDS:-N or SECONDS:workers=N with SECONDS >= 0 and N >= 1.
     """
-    if not text.strip():
-        return []
-    return [_parse_order(item.strip(), text) for item in text.split(",")]
+    from apgas.runtime.resizing import parse_orders
 
-
-def _parse_order(item: str, text: str) -> tuple[float, str, int]:
-    remedy = 'write orders as SECONDS:+N, SECONDS:-N or SECONDS:workers=N, joined by commas, like --orders "1:+2,8:-3"'
-    culprit = f'--orders "{text}"'
-    match = _ORDER.fullmatch(item)
-    if match is None:
-        raise BadUsage(culprit, f'"{item}" is not of the form SECONDS:+N, SECONDS:-N or SECONDS:workers=N', remedy)
     try:
-        at_s = float(match["at"])
-    except ValueError:
-        raise BadUsage(culprit, f'"{match["at"]}" in "{item}" is not a number of seconds', remedy) from None
-    if not math.isfinite(at_s) or at_s < 0:
-        raise BadUsage(culprit, f'"{item}" falls due at {at_s:g} s, which never comes', remedy)
-    count = int(match["count"])
-    if count == 0:
-        what = "leaves no worker" if match["change"] == "workers=" else "resizes by no node"
-        raise BadUsage(culprit, f'"{item}" {what}', remedy)
-    return at_s, match["change"], count
+        for item in text.split(",") if text.strip() else ():
+            parse_orders(item)  # one by one, for the runtime passes over items that are empty
+    except UsageError as error:
+        raise BadUsage(
+            f'--orders "{text}"',
+            str(error),
+            'write orders as SECONDS:+N, SECONDS:-N or SECONDS:workers=N, joined by commas, like --orders "1:+2,8:-3"',
+        ) from None
 
 
 def check_transport(text: str) -> None:
@@ -58,19 +47,16 @@ def check_scheduler_loss(text: str) -> None:
     Raises:
         BadUsage: It is neither.
     """
-    kind, _, seconds = text.partition(":")
-    if text == "end":
-        return
+    from apgas.malleability.communicator import OnLoss
+
     try:
-        fits = kind == "reconnect" and math.isfinite(float(seconds)) and float(seconds) > 0
-    except ValueError:
-        fits = False
-    if not fits:
+        OnLoss.parse(text)
+    except UsageError:
         raise BadUsage(
             f"--on-scheduler-loss {text}",
             "a job that loses its scheduler either ends or tries to reconnect for some seconds",
             "give end or reconnect:SECONDS, like reconnect:30",
-        )
+        ) from None
 
 
 def check_efficiency(target: float | None, max_nodes: int | None) -> None:

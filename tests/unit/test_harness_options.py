@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.harness.cli import CommonOptions, parse
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import parse_count, parse_hosts, parse_orders, parse_slow_resizes
+from benchmarks.harness.options import check_orders, parse_count, parse_hosts, parse_slow_resizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,9 +105,11 @@ def test_scale_of_the_graph_is_bounded(scale: int) -> None:
 
 
 def test_orders_are_seconds_and_nodes() -> None:
-    assert parse_orders("") == []
-    assert parse_orders("1.5:+2, 3:-1,0:+10") == [(1.5, "+", 2), (3.0, "-", 1), (0.0, "+", 10)]
-    assert parse_orders("2:workers=4") == [(2.0, "workers=", 4)]
+    for text in ("", "1.5:+2, 3:-1,0:+10", "2:workers=4"):
+        check_orders(text)
+    for text in ("2:workers=0", "2:workers=-1", "1:+2,,3:-1", "1:+", ":+1"):
+        with pytest.raises(BadUsage, match="--orders"):
+            check_orders(text)
 
 
 def test_resizes_are_slowed_down_by_two_numbers_of_seconds() -> None:

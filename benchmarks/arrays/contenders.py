@@ -16,7 +16,7 @@ import numpy as np
 
 import apgas
 
-from ..compare.contender import Answer, Channel, Command, echo_rate, same
+from ..compare.contender import Answer, Channel, Command, echo_rate, orders, same
 
 EXAMPLES: Final = Path(__file__).parents[2] / "docs" / "examples"
 _WARM_STEPS: Final = 20
@@ -27,7 +27,7 @@ _BARE_S: Final = 300.0
 """How long bare processes wait for one another at most."""
 _DASK_STEPS: Final = 5
 _LOOK_S: Final = 0.05
-"""Ranks without a command sleep for so long; a receive that blocks would take a core from the other contender."""
+"""Ranks without a command sleep for so long."""
 
 
 def ours() -> None:
@@ -190,12 +190,7 @@ def rigid() -> None:
         for rank in range(1, comm.size):
             comm.send(None, rank)
         return
-    while True:
-        while not comm.Iprobe(0):
-            time.sleep(_LOOK_S)
-        command = comm.recv(source=0)
-        if command is None:
-            return
+    for command in orders(comm, _LOOK_S):
         _steps_per_s(command, "_rigid", comm.Barrier)
 
 

@@ -11,10 +11,9 @@ import os
 import select
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 # The conversation: commands in, answers out --------------------------------------------------------------------------
@@ -89,6 +88,19 @@ def memory() -> dict[str, float]:
         if name in ("Rss", "Pss"):
             found[f"{name.lower()}_bytes"] = 1024.0 * int(rest.split()[0])
     return found
+
+
+def orders(world: Any, look_s: float) -> Iterator[Any]:
+    """Yield what rank 0 of a communicator sends, until that is None.
+
+    Looks every ``look_s``, and sleeps: a receive that blocks would take a core from the other contenders.
+    """
+    while True:
+        while not world.iprobe(source=0):
+            time.sleep(look_s)
+        if (order := world.recv(source=0)) is None:
+            return
+        yield order
 
 
 # Timing, alike for all contenders ------------------------------------------------------------------------------------
@@ -199,7 +211,7 @@ class Ends:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for handle in self._handles:
             os.close(handle)
 

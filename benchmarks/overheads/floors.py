@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..compare.contender import Answer, Channel, Command, Config, Ends, call_times, memory_with_numpy, pin
+from ..compare.contender import Answer, Channel, Command, Config, Ends, call_times, memory_with_numpy, orders, pin
 
 if TYPE_CHECKING:
     import socket
@@ -170,7 +170,8 @@ def mpi(config: Config, channel: Channel) -> None:
     library = import_module("mpi4py.MPI")
     world = library.COMM_WORLD
     if world.rank:
-        _follow(world)
+        for _ in orders(world, POLL_S):
+            world.send(memory_with_numpy(), dest=0)
         return
     channel.serve({"resize": partial(_spawn, library), "memory": partial(_memory_of_mpi, world)})
     for rank in range(1, world.size):
@@ -195,13 +196,3 @@ def _memory_of_mpi(world: Any, command: Command) -> Answer:
     world.send(command, dest=1)
     answer: dict[str, float] = world.recv(source=1)
     return answer
-
-
-def _follow(world: Any) -> None:
-    """Do what rank 0 says; waits asleep, for a blocking receive of MPI keeps a core busy."""
-    while True:
-        while not world.iprobe(source=0):
-            time.sleep(POLL_S)
-        if world.recv(source=0) is None:
-            return
-        world.send(memory_with_numpy(), dest=0)

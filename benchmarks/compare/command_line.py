@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, NoReturn, Self, TextIO, TypeAlias, cast
+from typing import Annotated, Any, NoReturn, Self, TypeAlias, cast
 
 import typer
 
@@ -106,16 +105,13 @@ class RunProgress:
     Args:
         steps: Steps of the whole run, to estimate the time left.
         quiet: Whether to show nothing.
-        stream: Where to; standard error by default.
         clock: Seconds since any moment.
     """
 
-    def __init__(
-        self, steps: int, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, steps: int, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._steps = steps
         self._quiet = quiet
-        self._stream = stream or sys.stderr
+        self._stream = sys.stderr
         self._clock = clock
         self._began_s = clock()
         self._name = ""
@@ -132,7 +128,7 @@ class RunProgress:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -280,13 +280,13 @@ def spoken(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def show_measurement(measurement: Measurement, path: Path | None, stream: TextIO | None = None) -> None:
+def show_measurement(measurement: Measurement, path: Path | None) -> None:
     """Write the table, and where the JSON result is, to standard output."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     table = Table(show_header=False, title=headline(measurement), title_justify="left", title_style="bold")
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")

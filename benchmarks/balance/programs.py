@@ -16,8 +16,10 @@ import apgas
 
 from ..compare.contender import Answer, Channel, Command
 from ..levelbag import Count
-from ..uts.problems import run_kernel, warm_up
+from ..uts.bag import UtsBag
+from ..uts.problems import bag_of, run_kernel, warm_up
 from ..uts.tree import Tree
+from . import bags
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -78,7 +80,6 @@ def _twin_in_c(command: Command) -> Answer:
 
 def _in_c(lanes: int, depth: int) -> dict[str, float]:
     from ..kernels.catalogue import expand
-    from ..uts.bag import UtsBag
 
     library, tree = _library(lanes), Tree(depth)
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
@@ -108,10 +109,7 @@ def _serve(channel: Channel) -> None:
 def _run(depth: int, config: Config) -> Outcome[Count]:
     import glb
 
-    from ..uts.problems import bag_of
-    from .bags import StampedBag
-
-    outcome = glb.compute(cast("Bag[Count]", StampedBag(bag_of(Tree(depth)))), Count, config)
+    outcome = glb.compute(cast("Bag[Count]", bags.StampedBag(bag_of(Tree(depth)))), Count, config)
     expected = Tree(depth).known_nodes()
     if expected is not None and outcome.result.value != expected:
         raise ValueError(f"{outcome.result.value} nodes were found, not {expected}")
@@ -125,7 +123,7 @@ def _compute(command: Command) -> Answer:
     workers = int(command["workers"])
     outcome = _run(command["depth"], glb.Config(workers=workers, warm_up=warm_up))
     returned_s = time.monotonic()
-    last_s = max(at_s for place in apgas.places() for at_s, _ in _stamps(place))
+    last_s = max(at_s for place in apgas.places() for at_s, _ in apgas.at(place, bags.take_stamps))
     everybody_s = outcome.seconds * workers * len(apgas.places())
     return {
         "tasks": outcome.statistics.tasks,
@@ -133,12 +131,6 @@ def _compute(command: Command) -> Answer:
         "tail_s": returned_s - last_s,
         "starving": (outcome.statistics.stealing_s + outcome.statistics.starving_s) / everybody_s,
     }
-
-
-def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
-    from .bags import take_stamps
-
-    return apgas.at(place, take_stamps)
 
 
 def _paced(command: Command) -> Answer:
@@ -155,7 +147,7 @@ def _paced(command: Command) -> Answer:
     apgas.drain_orders()
     records = [record for record in apgas.resizes()[before:] if record.outcome == "done"]
     others = [place for place in places if place in apgas.places()]
-    done = [_stamps(place) for place in others]
+    done = [apgas.at(place, bags.take_stamps) for place in others]
     spans = resize_spans(began_s[0], records)
     share = {
         kind: sum(share_done(stamps, chosen, rate) for stamps in done) / len(done) for kind, chosen in spans.items()
@@ -184,8 +176,6 @@ def resize_spans(zero_s: float, records: Sequence[apgas.ResizeRecord]) -> dict[s
 def _naps(command: Command) -> Answer:
     """Take naps, which places may leave or join; ``greedy``: the time beside that of greedy list scheduling."""
     import glb
-
-    from . import bags
 
     lasting = bags.durations(command["count"], command["mean"] * command["nap_s"], command["variance"])
     places, before, order = len(apgas.places()), len(apgas.resizes()), command["order"]

@@ -16,7 +16,7 @@ from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..harness.measurement import WholeFile
 from .bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
-from .graph import Generated, Graph, Instance, keep
+from .graph import MAX_SCALE, Generated, Graph, Instance, keep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,8 +120,6 @@ def command(
 
 
 def _generated(scale: int, seed: int) -> tuple[Instance, dict[str, object]]:
-    from .graph import MAX_SCALE
-
     if not 1 <= scale <= MAX_SCALE:
         raise BadUsage(
             f"--scale {scale}", f"a graph has 2^1 to 2^{MAX_SCALE} vertices", f"give a scale from 1 to {MAX_SCALE}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated, Final
 
 from apgas.errors import extras_named
@@ -31,6 +32,8 @@ with extras_named():
     from .emulated import Scaling
 
 _MOST_NODES: Final = 64
+_ELSEWHERE: Final = {"model": ".sweep", "per-place": ".per_place", "balance": "..balance.__main__"}
+"""The commands of other modules, which are loaded when they are asked for."""
 
 
 def main(arguments: list[str]) -> int:
@@ -39,18 +42,9 @@ def main(arguments: list[str]) -> int:
     Returns:
         The exit code: 0 measured, 1 a benchmark failed or was wrong, 2 bad usage, 128 + N ended by signal N.
     """
-    if arguments[:1] == ["model"]:
-        from . import sweep
-
-        return sweep.main(arguments[1:])
-    if arguments[:1] == ["per-place"]:
-        from . import per_place
-
-        return per_place.main(arguments[1:])
-    if arguments[:1] == ["balance"]:
-        from ..balance import __main__ as balance
-
-        return balance.main(arguments[1:])
+    if arguments and (module := _ELSEWHERE.get(arguments[0])) is not None:
+        code: int = import_module(module, __package__).main(arguments[1:])
+        return code
     if arguments[:1] == ["cores"]:
         return command_line.main(f"python -m {__package__} cores", _cores, arguments[1:])
     return command_line.main(f"python -m {__package__}", _command, arguments)

@@ -338,15 +338,11 @@ def kinds(folder: Path, after: int, messages: int) -> list[Kind]:
 
 
 def _logged(folder: Path, after: int) -> Counter[type]:
-    store = Store(folder, read_only=True)
-    try:
+    counts: Counter[type] = Counter()
+    with contextlib.closing(Store(folder, read_only=True)) as store:
         era = store.last_era()
-        rows = store.rows(era.number, after) if era is not None else ()
-        counts: Counter[type] = Counter()
-        for _, row in rows:
+        for _, row in store.rows(era.number, after) if era is not None else ():
             entry, _ = decode(row)
             counts.update(map(type, entry.events))
             counts[ev.JobSubmitted] += sum(fact.admitted for fact in entry.facts if isinstance(fact, Requested))
-        return counts
-    finally:
-        store.close()
+    return counts

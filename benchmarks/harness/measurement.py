@@ -14,13 +14,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from apgas.provenance import commit, cpu_model, version
-from glb.statistics import SUMMARY_HEADS, Statistics, summary_finding, summary_rows
+from glb.statistics import SUMMARY_HEADS, summary_finding, summary_rows
 
 from .errors import BadUsage
 from .progress import scaled
 
 if TYPE_CHECKING:
     from apgas import ResizeRecord
+    from glb import Outcome
 
     from .cli import Benchmark
 
@@ -45,13 +46,8 @@ class Measurement:
         resizes: What became of each order.
         startup: Seconds of the start on place 0: ``runtime_s`` from the making of its process to the program,
             ``balancer_s`` from there to the first computation; empty where the system does not say.
-        counts: What each place did in the last computation.
-        nodes: The node of each of these places.
-        total: The sums over them.
-        node_s: Node-seconds that the job held in the last computation.
-        held: Since when in it, in seconds, how many nodes.
-        looks: When in it, in seconds, a job that sizes itself had how many nodes, with which efficiency, and by how
-            many it wanted to change.
+        outcome: That of the last computation; there once one has ended.
+        nodes: The node of each place that took part in it.
         provenance: See ``gather_provenance``.
         notes: More lines for the table, name and text.
     """
@@ -66,12 +62,8 @@ class Measurement:
     runs_s: list[float] = field(default_factory=list)
     resizes: Sequence[ResizeRecord] = ()
     startup: Mapping[str, float] = field(default_factory=dict)
-    counts: Mapping[int, Statistics] = field(default_factory=dict)
+    outcome: Outcome[Any] = field(init=False, repr=False)
     nodes: Mapping[int, str] = field(default_factory=dict)
-    total: Statistics = field(default_factory=Statistics)
-    node_s: float = 0.0
-    held: Sequence[tuple[float, int]] = ()
-    looks: Sequence[tuple[float, int, float, int]] = ()
     provenance: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[tuple[str, str]] = ()
 
@@ -83,12 +75,12 @@ class Measurement:
     @property
     def rate(self) -> float:
         """Tasks per second."""
-        return self.total.tasks / self.seconds if self.seconds > 0 else 0.0
+        return self.outcome.statistics.tasks / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def steals(self) -> int:
         """Bags that moved from one place to another, for want of work there, in the last computation."""
-        return self.total.steals_won + self.total.lifeline_deals
+        return self.outcome.statistics.steals_won + self.outcome.statistics.lifeline_deals
 
     def carried_out(self, kind: str) -> int:
         """Return the number of orders of this kind, "grow" or "shrink", that were carried out."""
@@ -96,6 +88,7 @@ class Measurement:
 
     def as_json(self) -> dict[str, object]:
         """Return the content of the JSON file."""
+        outcome = self.outcome
         return {
             "benchmark": self.benchmark.name,
             "parameters": dict(self.benchmark.parameters),
@@ -109,18 +102,18 @@ class Measurement:
             "grows": self.carried_out("grow"),
             "shrinks": self.carried_out("shrink"),
             "resizes": [{name: getattr(resize, name) for name in _RESIZE} for resize in self.resizes],
-            "tasks": self.total.tasks,
+            "tasks": outcome.statistics.tasks,
             "unit": self.benchmark.unit,
             "steals": self.steals,
             "startup": dict(self.startup),
-            "statistics": asdict(self.total),
+            "statistics": asdict(outcome.statistics),
             "places": [
                 {"place": place, "node": self.nodes[place], **asdict(counts)}
-                for place, counts in sorted(self.counts.items())
+                for place, counts in sorted(outcome.places.items())
             ],
-            "node_seconds": self.node_s,
-            "held": [list(pair) for pair in self.held],
-            "looks": [list(look) for look in self.looks],
+            "node_seconds": outcome.node_s,
+            "held": [list(pair) for pair in outcome.held],
+            "looks": [[look.at_s, look.nodes, look.efficiency, look.wanted] for look in outcome.looks],
             "provenance": dict(self.provenance),
         }
 
@@ -301,9 +294,10 @@ def show_statistics(measurement: Measurement, stream: TextIO | None = None) -> N
     """Write what each place did in the last computation, and a sentence on it, to standard output."""
     from ..compare.display import Sheet, show_sheets
 
-    *places, total = summary_rows(measurement.counts, measurement.total)
+    counts = measurement.outcome.places, measurement.outcome.statistics
+    *places, total = summary_rows(*counts)
     sheet = Sheet(SUMMARY_HEADS, "r" * len(SUMMARY_HEADS), [places, [total]])
-    show_sheets("What the places did", [sheet], [summary_finding(measurement.counts, measurement.total)], stream)
+    show_sheets("What the places did", [sheet], [summary_finding(*counts)], stream)
 
 
 def table_rows(measurement: Measurement) -> list[tuple[str, str]]:
@@ -320,8 +314,8 @@ def table_rows(measurement: Measurement) -> list[tuple[str, str]]:
         ("rate", f"{scaled(measurement.rate)} {measurement.benchmark.unit}/s{rule}"),
         ("steals", f"{measurement.steals:,}"),
     ]
-    if measurement.looks:
-        lines.append(("sizes itself", _sizing_line(measurement)))
+    if measurement.outcome.looks:
+        lines.append(("sizes itself", _sizing_line(measurement.outcome)))
     return lines + [("resize", _resize_line(record)) for record in measurement.resizes] + list(measurement.notes)
 
 
@@ -335,10 +329,10 @@ def _verdict(measurement: Measurement) -> str:
             return measurement.checked_against
 
 
-def _sizing_line(measurement: Measurement) -> str:
-    sizes = [nodes for _, nodes in measurement.held]
-    busy = sum(nodes * share for _, nodes, share, _ in measurement.looks) / sum(n for _, n, _, _ in measurement.looks)
-    return f"{measurement.node_s:.1f} node-seconds on {min(sizes)} to {max(sizes)} nodes, {busy:.0%} busy"
+def _sizing_line(outcome: Outcome[Any]) -> str:
+    sizes = [nodes for _, nodes in outcome.held]
+    busy = sum(look.nodes * look.efficiency for look in outcome.looks) / sum(look.nodes for look in outcome.looks)
+    return f"{outcome.node_s:.1f} node-seconds on {min(sizes)} to {max(sizes)} nodes, {busy:.0%} busy"
 
 
 def _resize_line(record: ResizeRecord) -> str:

@@ -212,9 +212,7 @@ def _compute(
         )
         outcome = glb.compute(bag, benchmark.make_result, config)
     measurement.runs_s.append(outcome.seconds)
-    measurement.counts, measurement.total = outcome.places, outcome.statistics
-    measurement.node_s, measurement.held = outcome.node_s, outcome.held
-    measurement.looks = [(look.at_s, look.nodes, look.efficiency, look.wanted) for look in outcome.looks]
+    measurement.outcome = outcome
     measurement.nodes = {number: apgas.place(number).node for number in outcome.places}
     return outcome.result
 

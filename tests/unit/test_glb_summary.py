@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import glb
 from benchmarks.harness.measurement import Measurement, show_statistics
+from benchmarks.levelbag import Count
 from benchmarks.uts.command import benchmark_of
 from benchmarks.uts.tree import Tree
 from glb import Statistics
@@ -72,7 +73,8 @@ def test_the_outcome_and_the_benchmarks_show_the_same() -> None:
     said = summary_text({0: BUSY, 1: IDLE}, total)
     assert outcome.summary() == said
     stream = io.StringIO()
-    measurement = Measurement(benchmark_of(Tree(5)), 1, 2, counts={0: BUSY, 1: IDLE}, total=total)
+    measurement = Measurement(benchmark_of(Tree(5)), 1, 2)
+    measurement.outcome = glb.Outcome(Count(), 10.0, total, {0: BUSY, 1: IDLE}, 1)
     show_statistics(measurement, stream)
     for line in summary_rows({0: BUSY, 1: IDLE}, total):
         for cell in line:

@@ -111,9 +111,7 @@ class Computation(Generic[R]):
             served = {place for place, _ in parts}
             self._deal(parts)
         if self.setup.config.static:
-            for place in self.members:
-                if place not in served:
-                    apgas.immediate(place, messages.begin, self.setup.number)
+            self._tell([place for place in self.members if place not in served], messages.begin)
 
     def _parts(self, bag: Bag[R]) -> list[tuple[apgas.Place, Bag[R]]]:
         """Return who gets which of the first bags."""
@@ -180,8 +178,7 @@ class Computation(Generic[R]):
             self.reasons.append(reason)
         if not self.aborted.is_set():
             self.aborted.set()
-            for place in self.members:
-                apgas.immediate(place, messages.aborted, self.setup.number)
+            self._tell(self.members, messages.aborted)
 
     def notice_losses(self) -> None:
         """If a member has died, stop, unless that is survived: no result can be right any more. Never blocks."""
@@ -196,8 +193,7 @@ class Computation(Generic[R]):
         # those that have handed in have forgotten it already
         with self._driver.lock:
             others = set(self._driver.core.membership.staying_ids).difference(places_in(self._rows))
-        for place in sorted(others):
-            apgas.immediate(place, messages.forget, self.setup.number)
+        self._tell(sorted(others), messages.forget)
 
     # losses that the computation survives ---------------------------------------------------------------------------
 
@@ -340,6 +336,11 @@ class Computation(Generic[R]):
             return everywhere_alive(places, fn, *args)
         return {place.id: value for place, value in zip(places, everywhere(places, fn, *args), strict=True)}
 
+    def _tell(self, places: Iterable[apgas.Place | int], message: Callable[[int], None]) -> None:
+        """Send each of ``places`` a message, uncounted; never blocks."""
+        for place in places:
+            apgas.immediate(place, message, self.setup.number)
+
     def _joined(self, places: Iterable[apgas.Place]) -> None:
         for place in places:
             if self._keeper is None:
@@ -406,9 +407,7 @@ class Computation(Generic[R]):
             self._fold(report)
         self.share_cores()
         if self.aborted.is_set():
-            # they do not hear of it as members any more
-            for place in leavers:
-                apgas.immediate(place, messages.aborted, self.setup.number)
+            self._tell(leavers, messages.aborted)  # they do not hear of it as members any more
 
     def admit(self, newcomers: Sequence[apgas.Place]) -> None:
         """Let newcomers take part, unless they do so already."""
@@ -420,8 +419,7 @@ class Computation(Generic[R]):
         self._compare(self._announce(old))
         self.share_cores()
         if self.aborted.is_set():
-            for place in new:
-                apgas.immediate(place, messages.aborted, self.setup.number)
+            self._tell(new, messages.aborted)
 
     def readmit(self, places: Sequence[apgas.Place]) -> None:
         """Take back places that were evacuated, because they stay after all."""
@@ -438,8 +436,7 @@ class Computation(Generic[R]):
         self._joined(known)
         self._compare(self._announce(old))
         self.share_cores()
-        for place in known:
-            apgas.immediate(place, messages.begin, self.setup.number)
+        self._tell(known, messages.begin)
 
     def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
         self.members = sorted([*old, *new])
@@ -452,8 +449,7 @@ class Computation(Generic[R]):
             self._announce(new)
         self._joined(new)
         # not before: one that has work gives some to those that join with it
-        for place in new:
-            apgas.immediate(place, messages.begin, self.setup.number)
+        self._tell(new, messages.begin)
 
     # workers --------------------------------------------------------------------------------------------------------
 

@@ -75,10 +75,9 @@ def _four(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, 
 
 def _every(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
     """A machine under every policy that there is, as it is by default."""
-    names = policies.names()
     return tuple(
         Case(generator, name, malleable=0.6, most_s=most_s, cores_per_node=cores_per_node if name == "sd-policy" else 1)
-        for name in names
+        for name in policies.names()
     )
 
 

@@ -763,22 +763,22 @@ def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]
 
 
 def _parse_item(item: str) -> tuple[float, RecordKind, int]:
-    when, colon, change = item.partition(":")
+    when, _, change = item.partition(":")
     what, equals, number = change.partition("=")
-    if equals and what.strip() == "workers":
-        at_s, _, workers = _parse_item(f"{when}:+{number.strip()}")
-        return at_s, "workers", workers
+    workers = bool(equals) and what.strip() == "workers"
+    wanted = number.strip() if workers else change.strip()
     try:
-        at_s, count = float(when), int(change)
+        at_s, count = float(when), int(wanted)
     except ValueError:
         at_s, count = math.nan, 0
-    if not colon or not math.isfinite(at_s) or change.strip()[:1] not in ("+", "-"):
+    if not math.isfinite(at_s) or (wanted[:1] in ("+", "-")) == workers:
         raise UsageError(f"order {item!r}: expected SECONDS:+N, SECONDS:-N or SECONDS:workers=N, for example 1.5:+2")
     if at_s < 0:
         raise UsageError(f"order {item!r}: the time must not be negative")
     if count == 0:
-        raise UsageError(f"order {item!r}: an order changes the number of places by at least 1")
-    return at_s, "grow" if count > 0 else "shrink", abs(count)
+        least = "a place has at least 1 worker" if workers else "an order changes the number of places by at least 1"
+        raise UsageError(f"order {item!r}: {least}")
+    return at_s, "workers" if workers else "grow" if count > 0 else "shrink", abs(count)
 
 
 # Orders for another number of workers: the handler alone carries them out --------------------------------------------

@@ -476,8 +476,7 @@ def _parts(
     own_copy: bool,
 ) -> dict[int, Part]:
     owners = list(ranges_of(layout))
-    sends: dict[int, list[tuple[int, dict[int, Ranges]]]] = {place: [] for place in owners}
-    awaited: Counter[int] = Counter()
+    sends: dict[int, dict[int, list[tuple[int, Ranges]]]] = {place: {} for place in owners}
     for number, arg in enumerate(args):
         moves: Iterable[layouts.Move] = ()
         if isinstance(arg, Halo):
@@ -485,8 +484,9 @@ def _parts(
         elif isinstance(arg, Whole):
             moves = layouts.everywhere(arg.array.layout, owners)
         for source, targets in by_route(moves).items():
-            sends.setdefault(source, []).append((number, targets))
-            awaited.update(iter(targets))
+            for target, ranges in targets.items():
+                sends.setdefault(source, {}).setdefault(target, []).append((number, ranges))
+    awaited = Counter(target for targets in sends.values() for target in targets)
     operands = [_operand(arg) for arg in args]
     # this place runs the function later, when variables may have changed that other places have a copy of
     own_fn = by_value(fn)() if own_copy else fn

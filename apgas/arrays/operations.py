@@ -60,6 +60,8 @@ T = TypeVar("T")
 Ranges: TypeAlias = list[Range]
 Parts: TypeAlias = list[tuple[int, Rows]]
 """Rows, each with its index in the whole array."""
+Rowset: TypeAlias = Sequence[tuple[int, Parts]]
+"""What one place sends another for an operation: of each argument, by its number, the rows."""
 
 _MOST_PLANS: Final = 32
 """How many parts a place keeps: loops have a few, and what a part refers to may be gone."""
@@ -118,15 +120,15 @@ class Part(NamedTuple):
     Attributes:
         fn: The function.
         operands: Its arguments, None for those that each operation gives anew.
-        sends: The numbers of arguments of which others need rows, and which rows are for which place.
-        awaited: How many messages with rows it gets.
+        sends: For each place that needs rows the numbers of the arguments, and which of their rows.
+        awaited: How many places send it rows.
         reducing: How places reduce among themselves what is returned, if they do.
         places: All that have part in them.
     """
 
     fn: Callable[..., Any]
     operands: Sequence[Operand | None]
-    sends: Sequence[tuple[int, Mapping[int, Ranges]]]
+    sends: Mapping[int, Sequence[tuple[int, Ranges]]]
     awaited: int
     reducing: Reducing | None
     places: Sequence[int]
@@ -208,7 +210,7 @@ class _OwnScope:
             raise BaseExceptionGroup(f"{len(errors)} error(s) of what a function on blocks has spawned", errors)
 
 
-_Step: TypeAlias = Begin[Start] | Run[Start, tuple[int, Parts]] | Skip
+_Step: TypeAlias = Begin[Start] | Run[Start, Rowset] | Skip
 
 
 class _Worker:
@@ -219,7 +221,7 @@ class _Worker:
     """
 
     def __init__(self) -> None:
-        self.turns: Turns[Start, tuple[int, Parts]] = Turns()
+        self.turns: Turns[Start, Rowset] = Turns()
         self.parts: dict[int, Part] = {}
         self.thread = 0
         self._early: dict[int, list[Start]] = {}
@@ -315,14 +317,15 @@ class _Worker:
 
     def _send(self, operation: int, part: Part) -> None:
         """Rows are copied, for functions may write to them while they are under way."""
-        for number, targets in part.sends:
-            copies: dict[tuple[Range, ...], Parts] = {}
-            operand = _operand(part, number)
-            for target, ranges in targets.items():
-                if (same := tuple(ranges)) not in copies:
-                    copies[same] = [(first, rows.copy()) for first, rows in operand.parts(ranges)]
-                required_driver().transport.throttle(target)
-                immediate(target, _come, operation, number, copies[same])
+        copies: dict[tuple[int, tuple[Range, ...]], Parts] = {}
+        for target, wanted in part.sends.items():
+            rows = []
+            for number, ranges in wanted:
+                if (same := (number, tuple(ranges))) not in copies:
+                    copies[same] = [(first, found.copy()) for first, found in _operand(part, number).parts(ranges)]
+                rows.append((number, copies[same]))
+            required_driver().transport.throttle(target)
+            immediate(target, _come, operation, rows)
 
     def _forget(self, oldest: int) -> None:
         """(locked) No value of an operation before this one will be needed."""
@@ -349,10 +352,11 @@ class _Worker:
         assert returned is not None, "an operation runs when it has what it needs"
         return deepcopy(self._reducing[operation].reduce(returned))
 
-    def _run(self, start: Start, rows: Sequence[tuple[int, Parts]]) -> _Reply:
+    def _run(self, start: Start, come: Sequence[Rowset]) -> _Reply:
         part = _part(start)
-        for number, parts in rows:
-            _operand(part, number).take(parts)
+        for rows in come:
+            for number, parts in rows:
+                _operand(part, number).take(parts)
         values = [self._reduced(each.operation) if isinstance(each, Awaited) else each for each in start.given]
         arguments = [*zip(part.operands, values, strict=True)]
         for operand, given in arguments:
@@ -419,10 +423,10 @@ def _begin(start: Iterable[Any], *, stay: bool = False) -> None:
     worker.notify(partial(worker.start, Start(*start)), stay=stay)
 
 
-def _come(operation: int, number: int, parts: Parts) -> None:
-    """(io thread) Rows have come."""
+def _come(operation: int, rows: Rowset) -> None:
+    """(io thread) Rows have come, of one or more arguments."""
     worker = _worker.get()
-    worker.notify(partial(worker.turns.come, operation, (number, parts)))
+    worker.notify(partial(worker.turns.come, operation, rows))
 
 
 def _share(operation: int, number: int, values: Sequence[list[Any]]) -> None:

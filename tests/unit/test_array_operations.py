@@ -602,7 +602,7 @@ def test_a_function_on_blocks_does_not_use_arrays_itself(apgas_job: MakeJob) -> 
 
 def test_an_operation_waits_for_its_part_which_another_one_brings() -> None:
     worker = _Worker()
-    part = Part(add, (), (), 0, None, (0, 1))
+    part = Part(add, (), {}, 0, None, (0, 1))
     worker.start(Start(4, 3, 7, (1,), False, 0))
     worker.turns.skip(3, -1)
     assert worker.turns.step() == Skip(3)

@@ -135,7 +135,7 @@ _SIDE: Final = 16
 ARRAY_PROGRAMS: Final = {
     "jacobi": ArrayProgram({"HEIGHT": 480, "WIDTH": 200, "STEPS": 300}, 480),
     "conjugate_gradient": ArrayProgram(
-        {"SIDE": _SIDE, "ROWS": _SIDE**3, "REACH": _SIDE**2 + _SIDE + 1, "STEPS": 100}, _SIDE**3, functions=3
+        {"SIDE": _SIDE, "ROWS": _SIDE**3, "REACH": _SIDE**2 + _SIDE + 1, "STEPS": 100}, _SIDE**3, functions=2
     ),
     "k_means": ArrayProgram({"POINTS": 4800, "STEPS": 200}, 4800),
     "n_body": ArrayProgram({"BODIES": 240, "STEPS": 300}, 240),
@@ -167,11 +167,12 @@ class Slowed:
         """Run a function of the example, slowly."""
         arrays.update_blocks(partial(_slowly, self._name, fn.__name__, self._row_s), *args)
 
-    def reduce_blocks(self, fn: Callable[..., object], *args: object) -> object:
+    def reduce_blocks(self, fn: Callable[..., object], *args: object, wait: bool = True) -> object:
         """Run a function of the example, slowly, and reduce what it returns."""
-        if fn.__name__ == "<lambda>":  # it prepares the loop
-            return arrays.reduce_blocks(fn, *args)
-        return arrays.reduce_blocks(partial(_slowly, self._name, fn.__name__, self._row_s), *args)
+        slow = fn.__name__ != "<lambda>"  # which prepares the loop
+        return arrays.reduce_blocks(
+            partial(_slowly, self._name, fn.__name__, self._row_s) if slow else fn, *args, wait=wait
+        )
 
 
 def _slowly(name: str, fn: str, row_s: float, block: Any, *args: object) -> object:

@@ -12,7 +12,8 @@ import select
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
@@ -101,6 +102,19 @@ def orders(world: Any, look_s: float) -> Iterator[Any]:
         if (order := world.recv(source=0)) is None:
             return
         yield order
+
+
+@contextmanager
+def dask_cluster(workers: int) -> Iterator[tuple[Any, Any]]:
+    """Worker processes of Dask on this machine, a thread each, and a client of theirs."""
+    distributed = import_module("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield cluster, client
 
 
 # Timing, alike for all contenders ------------------------------------------------------------------------------------

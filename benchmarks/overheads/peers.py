@@ -22,6 +22,7 @@ from ..compare.contender import (
     Handlers,
     call_rate,
     call_times,
+    dask_cluster,
     echo_rate,
     memory_with_numpy,
     noop,
@@ -111,13 +112,7 @@ def futures(config: Config, channel: Channel) -> None:
 
 def dask(config: Config, channel: Channel) -> None:
     """Serve as Dask distributed: a local cluster of worker processes."""
-    distributed = import_module("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=workers(config), threads_per_worker=1, dashboard_address=None, memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with dask_cluster(workers(config)) as (cluster, client):
         # a worker would keep the result of an equal call and not run it again
         submit = partial(client.submit, pure=False)
         peer = Peer(submit, lambda future: future.result(), client.gather)

@@ -405,7 +405,7 @@ def _command(
     sizes: Annotated[
         str, typer.Option(help="Fixed sizes; the largest one bounds the job that sizes itself.")
     ] = "2,4,6,8",
-    work_s: Annotated[float, typer.Option("--work", min=1, help="Node-seconds of each program.")] = 140.0,
+    work_s: Annotated[float, typer.Option("--work", min=1, help="Node-seconds of each program.")] = 280.0,
     at_once: Annotated[int, typer.Option(min=1, help="How many programs run at once.")] = 2,
     target: Annotated[float, typer.Option("--target-efficiency", help="What jobs hold.")] = 0.9,
     json: command_line.Json = None,

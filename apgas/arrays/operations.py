@@ -329,7 +329,7 @@ class _Worker:
 
     def _forget(self, oldest: int) -> None:
         """(locked) No value of an operation before this one will be needed."""
-        if self._reducing:
+        if self._returned:
             self.turns.forget(oldest)
             for kept in (self._returned, self._reducing):
                 for operation in [each for each in kept if each < oldest]:

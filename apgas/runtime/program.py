@@ -572,7 +572,7 @@ class Interrupts:
         self._signalled_s = -math.inf
         self._put_off = False
         self._end = on_ignored
-        self._alarm = Alarm(self._on_ignored) if process.mpi_plane() is not None else Reminder()
+        self._alarm = Alarm(self._on_ignored) if process.mpi_plane() is not None else Reminder(self._interrupt)
         self._let_go = process.handle_signals(self._interrupt)
 
     def restore_handlers(self) -> None:

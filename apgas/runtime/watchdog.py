@@ -29,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Final
 
 ENV_PMI: Final = "PMI_FD"
@@ -242,9 +243,14 @@ class Reminder(_Wakeup):
 
     A signal that arrives in the moment in which the main thread is about to wait for a lock does not wake it: Python
     has noted the signal, but the thread looks only when something ends its wait. A second signal does that.
+
+    Args:
+        handler: What takes signals, and says so (``heard``). Another handler, which a program has installed, or a
+            notebook for each cell, does not say so: while there is one, nothing is raised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._handler = handler
         signals, to = os.pipe()
         threading.Thread(target=self._remind, args=(signals,), name="apgas-reminder", daemon=True).start()
         super().__init__(to)
@@ -257,7 +263,9 @@ class Reminder(_Wakeup):
         number = _HEARD
         while True:
             if not patience.poll(REMIND_S * 1000 if number else None):
-                signal.pthread_kill(main, number)
+                if signal.getsignal(number) == self._handler:
+                    signal.pthread_kill(main, number)
+                number = _HEARD  # C writes it again if it has been raised
             elif not (words := os.read(signals, 4096)):
                 break
             else:

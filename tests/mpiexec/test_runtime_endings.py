@@ -318,3 +318,11 @@ def test_a_signal_is_taken_that_arrived_just_before_the_main_thread_began_to_wai
     with start_job([*MPICH.start(places), PROGRAMS / "interrupted.py", "wakes_nobody"]) as job:
         done = ended(job, leftovers)
     assert (done.rc, done.err) == (143, "apgas: terminated; the job ends\n")
+
+
+def test_a_handler_of_the_program_is_called_once_for_a_signal(leftovers: Leftovers) -> None:
+    with start_job([*MPICH.start(0), PROGRAMS / "interrupted.py", "hears_by_itself"]) as job:
+        job.expect("waiting")
+        job.process.terminate()
+        done = ended(job, leftovers)
+    assert done.out.splitlines()[-1] == "heard 1", done

@@ -9,7 +9,7 @@ import threading
 import time
 
 import apgas
-from apgas.runtime import driver, process
+from apgas.runtime import driver, process, watchdog
 
 
 def wait() -> None:
@@ -61,6 +61,19 @@ def wakes_nobody() -> None:
     wait()
 
 
+def hears_by_itself() -> None:
+    """Has a handler of its own, which is called once for each signal."""
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+    print("waiting", flush=True)
+    until = time.monotonic() + 30
+    while not heard and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(5 * watchdog.REMIND_S)
+    print("heard", len(heard), flush=True)
+    os._exit(0)
+
+
 def is_ahead() -> None:
     """Is interrupted while no other place has begun."""
     wait()
@@ -72,7 +85,16 @@ def begin_late(start: process.Start) -> driver.Driver:
     return build(start)
 
 
-MAINS = (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up, in_the_middle, wakes_nobody, is_ahead)
+MAINS = (
+    ends,
+    cleans_up_and_exits,
+    goes_on_and_fails,
+    fails_to_clean_up,
+    in_the_middle,
+    wakes_nobody,
+    hears_by_itself,
+    is_ahead,
+)
 
 if __name__ == "__main__":
     if sys.argv[1] == is_ahead.__name__ and os.environ["PMI_RANK"] != "0":

@@ -27,6 +27,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -177,7 +178,8 @@ class _Wakeup:
         before = signal.set_wakeup_fd(to, warn_on_full_buffer=False)
         if before >= 0:
             signal.set_wakeup_fd(before)  # an event loop, which needs it
-        os.register_at_fork(after_in_child=self._forget)
+        forget = weakref.WeakMethod(self._forget)  # what is registered stays for good, and would keep the program
+        os.register_at_fork(after_in_child=lambda: (call := forget()) and call())
 
     def heard(self) -> None:
         """Python has taken a signal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from types import BuiltinFunctionType
@@ -25,6 +25,7 @@ from apgas.arrays.operations import (
     Reducing,
     Reduction,
     by_value,
+    in_order,
     operations,
     reduced,
 )
@@ -378,7 +379,8 @@ def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], A
     """
     spread = spread_of_program()
     if not wait and not spread.copied:
-        return Reduction.of(spread.update(lambda: _started(fn, args, wanted=False, op=op)[0]))
+        operation = spread.update(lambda: _started(fn, args, wanted=False, op=op)[0])
+        return Reduction(operation.reduced, operation)
     value = reduced(op, map_blocks(fn, *args))
     return value if wait else Reduction(lambda: value)
 
@@ -432,8 +434,7 @@ def update_blocks(fn: Callable[..., object], *args: Any) -> None:
 def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
     operation, layout = _started(fn, args, wanted=True)
     operation.wait()
-    results: dict[int, Iterator[T]] = {}
-    return [next(results.setdefault(place, iter(operation.values(place)))) for place, _, _ in layout.blocks()]
+    return in_order((place for place, _, _ in layout.blocks()), operation.values())
 
 
 def _started(

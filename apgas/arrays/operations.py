@@ -12,8 +12,8 @@ So places wait for their neighbours, and for place 0 only if that does. Rows may
 until then, for k' may still read and write the same arrays.
 
 An operation may need a value that an earlier one, q, has returned and that is reduced over all places (``Reduction``).
-If q is still open, and is of the same places, they send one another what q has returned there (``Gather``), and k waits
-for that as it does for rows. Otherwise place 0 waits for q, and sends the value with Start.
+If q is still open, and is of the same places, they send one another what q has returned there (``AllGather``), and k
+waits for that as it does for rows. Otherwise place 0 waits for q, and sends the value with Start.
 
 *It ends.* Every living place says Done of every operation exactly once, by induction over its operations in their
 order. k begins there, for k' is over. It sends before it waits. If rows do not come, then their sender has failed
@@ -46,7 +46,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 
 from apgas.arrays.block import Range, Rows
-from apgas.arrays.turns import Begin, Gather, Run, Share, Skip, Turns
+from apgas.arrays.turns import AllGather, Begin, Run, Share, Skip, Turns
 from apgas.core.identity import Place
 from apgas.core.messages import FinishId
 from apgas.errors import ApgasError, CancelledError, DeadPlaceError, PlaceGoneError, UsageError
@@ -101,8 +101,7 @@ class Reducing(NamedTuple):
 
     def reduce(self, values: Mapping[int, Iterable[Any]]) -> Any:
         """The value of those of each place, in the order of its blocks."""
-        of_place = {place: iter(each) for place, each in values.items()}
-        return reduced(self.op, [next(of_place[place]) for place in self.owners])
+        return reduced(self.op, in_order(self.owners, values))
 
 
 class Awaited(NamedTuple):
@@ -225,7 +224,7 @@ class _Worker:
         self.parts: dict[int, Part] = {}
         self.thread = 0
         self._early: dict[int, list[Start]] = {}
-        self._returned: dict[int, Gather[list[Any]]] = {}
+        self._returned: dict[int, AllGather[list[Any]]] = {}
         self._reducing: dict[int, Reducing] = {}
         self._lock = threading.Lock()
         self._busy = False
@@ -256,6 +255,11 @@ class _Worker:
             self.parts[start.plan] = part
         for each in (start, *self._early.pop(start.plan, ())):
             self.turns.start(each.operation, each.before, each._replace(part=part))
+
+    def forget_plan(self, plan: int) -> None:
+        """(locked) No operation of a plan will come any more."""
+        self.parts.pop(plan, None)
+        self._early.pop(plan, None)
 
     def _work(self, step: _Step | None) -> None:
         escaped: BaseException | None = None
@@ -335,11 +339,11 @@ class _Worker:
                 for operation in [each for each in kept if each < oldest]:
                     del kept[operation]
 
-    def gather(self, operation: int, change: Callable[[Gather[list[Any]]], Sequence[Share[list[Any]]]]) -> None:
+    def gather(self, operation: int, change: Callable[[AllGather[list[Any]]], Sequence[Share[list[Any]]]]) -> None:
         """Something is known of what an operation has returned: others may have to know it, too."""
 
         def note() -> None:
-            gather = self._returned.setdefault(operation, Gather())
+            gather = self._returned.setdefault(operation, AllGather())
             for to, number, values in change(gather):
                 immediate(to, _share, operation, number, values)
             if gather.all() is not None:
@@ -442,7 +446,8 @@ def _skip(operation: int, before: int) -> None:
 
 def _forget(plan: int) -> None:
     """(io thread) No operation of this plan will come any more."""
-    _worker.get().parts.pop(plan, None)
+    worker = _worker.get()
+    worker.notify(partial(worker.forget_plan, plan))
 
 
 def _say_done(news: Sequence[tuple[Any, ...]]) -> None:
@@ -506,12 +511,12 @@ class Operation:
         self.wait()
         reducing = next(iter(self.plan.parts.values())).reducing
         assert reducing is not None, "who asks for it has said how"
-        return reducing.reduce({place: self.values(place) for place in self.plan.parts})
+        return reducing.reduce(self.values())
 
-    def values(self, place: int) -> Iterable[Any]:
-        """What a place has returned for its blocks, if that was wanted."""
-        values = self.replies[place].values
-        return repeat(None) if values is None else values
+    def values(self) -> dict[int, Iterable[Any]]:
+        """What each place has returned for its blocks, if that was wanted."""
+        found = {place: reply.values for place, reply in self.replies.items()}
+        return {place: repeat(None) if values is None else values for place, values in found.items()}
 
 
 class Reduction:
@@ -534,11 +539,6 @@ class Reduction:
     def __init__(self, value: Callable[[], Any], operation: Operation | None = None) -> None:
         self._value = value
         self._operation = operation
-
-    @classmethod
-    def of(cls, operation: Operation) -> Reduction:
-        """That of an operation whose parts say how to reduce."""
-        return cls(operation.reduced, operation)
 
     def __reduce__(self) -> str:
         raise TypeError("a reduction stays on place 0: give it to a function on blocks as an argument of its own")
@@ -686,13 +686,14 @@ class Operations:
 
     def _send(self, operation: Operation, place: int, start: Start, scope: Scope, *, light: bool) -> None:
         plan = operation.plan
-        first = place not in plan.known
+        with self._lock:  # the place may turn out just now not to have the part
+            first = place not in plan.known
+            relies = light and not first
+            (operation.relying if relies else plan.known).add(place)
         try:
-            if light and place in plan.known:
-                operation.relying.add(place)
+            if relies:
                 immediate(place, _begin, tuple(start))  # what is made of plain types is pickled faster
                 return
-            plan.known.add(place)
             call: serialization.Call = (_begin, (start._replace(part=plan.parts[place]),), {})
             begun = self._driver.spawn(scope, self._driver.place(place), call, to_caller=True)
         except Exception as error:  # noqa: BLE001 - what cannot be sent fails the operation, which has begun elsewhere
@@ -785,6 +786,12 @@ operations: Final = PlaceState(Operations)
 
 def _argument(reduction: Reduction, claimed: Mapping[Reduction, Operation]) -> Any:
     return Awaited(claimed[reduction].number) if reduction in claimed else reduction.result()
+
+
+def in_order(owners: Iterable[int], values: Mapping[int, Iterable[T]]) -> list[T]:
+    """The values of the places, which are in the order of their own blocks, in that of all blocks."""
+    of_place = {place: iter(each) for place, each in values.items()}
+    return [next(of_place[place]) for place in owners]
 
 
 def reduced(op: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:

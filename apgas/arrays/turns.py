@@ -117,7 +117,7 @@ class Share(NamedTuple, Generic[V]):
     values: Sequence[V]
 
 
-class Gather(Generic[V]):
+class AllGather(Generic[V]):
     """Brings the values of n members to all of them, with log2(n) messages from each (Bruck et al., 1997).
 
     The i-th member gets to know the values of the members i, i + 1, i + 2 and so on, modulo n. In round r it knows

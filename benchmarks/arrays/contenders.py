@@ -16,7 +16,7 @@ import numpy as np
 
 import apgas
 
-from ..compare.contender import Answer, Channel, Command, dask_cluster, echo_rate, orders, same
+from ..compare.contender import Answer, Channel, Command, commands, dask_cluster, echo_rate, same
 
 EXAMPLES: Final = Path(__file__).parents[2] / "docs" / "examples"
 _WARM_STEPS: Final = 20
@@ -190,7 +190,7 @@ def rigid() -> None:
         for rank in range(1, comm.size):
             comm.send(None, rank)
         return
-    for command in orders(comm, _LOOK_S):
+    for command in commands(comm, _LOOK_S):
         _steps_per_s(command, "_rigid", comm.Barrier)
 
 

@@ -91,7 +91,7 @@ def memory() -> dict[str, float]:
     return found
 
 
-def orders(world: Any, look_s: float) -> Iterator[Any]:
+def commands(world: Any, look_s: float) -> Iterator[Any]:
     """Yield what rank 0 of a communicator sends, until that is None.
 
     Looks every ``look_s``, and sleeps: a receive that blocks would take a core from the other contenders.
@@ -99,9 +99,9 @@ def orders(world: Any, look_s: float) -> Iterator[Any]:
     while True:
         while not world.iprobe(source=0):
             time.sleep(look_s)
-        if (order := world.recv(source=0)) is None:
+        if (command := world.recv(source=0)) is None:
             return
-        yield order
+        yield command
 
 
 @contextmanager

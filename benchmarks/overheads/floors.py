@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..compare.contender import Answer, Channel, Command, Config, Ends, call_times, memory_with_numpy, orders, pin
+from ..compare.contender import Answer, Channel, Command, Config, Ends, call_times, commands, memory_with_numpy, pin
 
 if TYPE_CHECKING:
     import socket
@@ -170,7 +170,7 @@ def mpi(config: Config, channel: Channel) -> None:
     library = import_module("mpi4py.MPI")
     world = library.COMM_WORLD
     if world.rank:
-        for _ in orders(world, POLL_S):
+        for _ in commands(world, POLL_S):
             world.send(memory_with_numpy(), dest=0)
         return
     channel.serve({"resize": partial(_spawn, library), "memory": partial(_memory_of_mpi, world)})

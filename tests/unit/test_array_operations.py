@@ -19,7 +19,7 @@ import apgas
 from apgas import arrays
 from apgas.arrays.operations import Operation, Part, Start, _Worker, _worker, operations, simple
 from apgas.arrays.spread import Spread, spread_of_program
-from apgas.arrays.turns import Begin, Gather, Run, Share, Skip, Turns
+from apgas.arrays.turns import AllGather, Begin, Run, Share, Skip, Turns
 from apgas.errors import CancelledError, DeadPlaceError, UsageError
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -55,7 +55,9 @@ class Simulated:
         self.failed: set[int] = set()
         self.last: dict[int, int] = {}
         self.needs: dict[int, tuple[int, ...]] = {}
-        self.gathers: dict[int, defaultdict[int, Gather[Any]]] = {place: defaultdict(Gather) for place in self.places}
+        self.gathers: dict[int, defaultdict[int, AllGather[Any]]] = {
+            place: defaultdict(AllGather) for place in self.places
+        }
 
     def send(self, to: int, act: Callable[[], None]) -> None:
         self.mail.append((to, act))
@@ -105,7 +107,7 @@ class Simulated:
         self.said[place].append(number)
         self.send(-1, partial(self.done, number, place))
 
-    def share(self, place: int, number: int, change: Callable[[Gather[Any]], list[Share[Any]]]) -> None:
+    def share(self, place: int, number: int, change: Callable[[AllGather[Any]], list[Share[Any]]]) -> None:
         """(a place) Something is known of the values of an operation."""
         for to, round_, values in change(self.gathers[place][number]):
             self.send(to, partial(self.share, to, number, methodcaller("come", round_, values)))
@@ -172,7 +174,7 @@ def test_every_place_says_once_of_each_operation_that_it_is_over(seed: int) -> N
 def test_all_get_the_values_of_all_with_few_messages(seed: int) -> None:
     rng = random.Random(seed)
     members = rng.sample(range(100), rng.randint(1, 20))
-    gathers: dict[int, Gather[int]] = {member: Gather() for member in members}
+    gathers: dict[int, AllGather[int]] = {member: AllGather() for member in members}
     sent: Counter[int] = Counter()
     beginning, mail = [*members], list[tuple[int, Share[int]]]()
     while beginning or mail:

@@ -12,13 +12,13 @@ import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Self
+from types import TracebackType
+from typing import Final, Literal, Protocol, Self
 
 import msgspec
 
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.control.submission import log_error
-from scheduler_bridge.daemon.daemon import Daemon
 from scheduler_bridge.daemon.listener import Counted, Listener
 from scheduler_bridge.daemon.requests import JobRequest, SubmitError, Submitted
 from scheduler_bridge.printable import one_line
@@ -47,6 +47,25 @@ class AdminConfig:
     line_bytes: int = 4096
 
 
+class Administered(Protocol):
+    """What administrators may ask of a daemon."""
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; raises ``SubmitError``."""
+
+    def add_nodes(self, names: tuple[str, ...]) -> None:
+        """Add nodes; raises ``DaemonError``."""
+
+    def request_stop(self) -> None:
+        """Begin to end."""
+
+    async def durable(self) -> str:
+        """Wait until the log has all so far; return why it has not, empty if it has."""
+
+    def retract(self, reply: Submitted) -> None:
+        """Undo what was taken but could not be written."""
+
+
 class AdminServer:
     """Takes the lines; an async context manager, to be entered where the daemon serves.
 
@@ -58,7 +77,7 @@ class AdminServer:
         DaemonError: On entering: the port is not to be had, or there is no such folder.
     """
 
-    def __init__(self, daemon: Daemon, config: AdminConfig) -> None:
+    def __init__(self, daemon: Administered, config: AdminConfig) -> None:
         self._daemon = daemon
         self._config = config
         self._log = Counted(_logger)
@@ -78,7 +97,9 @@ class AdminServer:
             ) from None
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self._listener.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

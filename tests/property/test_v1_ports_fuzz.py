@@ -130,7 +130,7 @@ class Administered:
 def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     scripts = tmp_path_factory.mktemp("scripts")
     (scripts / "good.sh").write_text("#NODES 1\n")
-    daemon: Any = Administered()
+    daemon = Administered()
     ready: queue.SimpleQueue[Target] = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(daemon, scripts, ready)))
     thread.start()
@@ -145,7 +145,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     thread.join()
 
 
-async def _serve(daemon: Any, scripts: Path, ready: queue.SimpleQueue[Target]) -> None:
+async def _serve(daemon: Administered, scripts: Path, ready: queue.SimpleQueue[Target]) -> None:
     done, loop = asyncio.Event(), asyncio.get_running_loop()
     async with AdminServer(daemon, AdminConfig(port=0, scripts=scripts)) as server:
         ready.put((server.port, lambda: loop.call_soon_threadsafe(done.set)))

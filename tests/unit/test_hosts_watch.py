@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from support import PATIENCE_S
@@ -75,7 +74,7 @@ def looker(up: Path, needed: Sequence[Path] = ()) -> Looker:
 def test_hosts_that_stop_to_answer_are_lost_and_come_back(up: Path) -> None:
     async def play() -> list[str]:
         daemon = Daemon()
-        async with Watch(cast(Any, daemon), lambda node: Host(node, node), looker(up), RULES):
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES):
             (up / "b").unlink()
             await daemon.until("lose b")
             (up / "b").touch()
@@ -94,7 +93,7 @@ def test_a_host_that_failed_before_is_lost_after_the_rest_of_the_failures(up: Pa
         daemon = Daemon()
         daemon.stands["b"] = Standing.AILING
         (up / "b").unlink()
-        async with Watch(cast(Any, daemon), lambda node: Host(node, node), looker(up), RULES, ["b"]):
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES, ["b"]):
             await daemon.until("lose b")
         return daemon.calls
 
@@ -107,7 +106,7 @@ def test_a_node_that_is_away_is_not_looked_at(up: Path) -> None:
         daemon.stands["a"] = Standing.AWAY
         (up / "a").unlink()
         (up / "b").unlink()
-        async with Watch(cast(Any, daemon), lambda node: Host(node, node), looker(up), RULES):
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES):
             await daemon.until("lose b")
         return daemon.calls
 
@@ -119,7 +118,7 @@ def test_a_node_that_has_left_is_not_looked_at_until_it_comes_back(up: Path) -> 
 
     async def play() -> list[str]:
         daemon = Daemon()
-        async with Watch(cast(Any, daemon), lambda node: Host(node, node), looker(up), RULES, forget=forgotten.append):
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES, forget=forgotten.append):
             (up / "b").unlink()
             await daemon.until("lose b")
             daemon.nodes, daemon.stands["b"] = ["a"], Standing.GONE
@@ -154,7 +153,7 @@ def test_nothing_follows_where_nobody_can_say_how_a_host_is() -> None:
     async def play() -> list[str]:
         daemon = Daemon()
         daemon.stands["a"] = Standing.AILING
-        async with Watch(cast(Any, daemon), lambda node: Host(node, node), Unsure(), RULES):
+        async with Watch(daemon, lambda node: Host(node, node), Unsure(), RULES):
             await daemon.until("lose b")
         return daemon.calls
 
@@ -178,7 +177,7 @@ def test_hosts_that_are_looked_at_together_are_looked_at_at_once() -> None:
     async def play() -> list[str]:
         daemon = Daemon()
         rules = Rules(every_s=600.0, failures=1, together=True)
-        async with Watch(cast(Any, daemon), lambda node: Host(node, node), Together(), rules):
+        async with Watch(daemon, lambda node: Host(node, node), Together(), rules):
             await daemon.until("lose a")
             await daemon.until("lose b")
         return daemon.calls
@@ -196,7 +195,7 @@ def test_an_error_of_a_look_is_not_swallowed(up: Path) -> None:
             asked.set()
             raise RuntimeError(f"what is {node}?")
 
-        async with asyncio.timeout(PATIENCE_S), Watch(cast(Any, daemon), broken, looker(up), RULES):
+        async with asyncio.timeout(PATIENCE_S), Watch(daemon, broken, looker(up), RULES):
             await asked.wait()
 
     with pytest.raises(ExceptionGroup) as caught:

@@ -14,12 +14,27 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol, Self, assert_never
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
-from scheduler_bridge.daemon import Daemon
-from scheduler_bridge.daemon.jobs.health import Health, Standing
+from scheduler_bridge.daemon import Standing
 from scheduler_bridge.jobrunner.processes import signal_group
 from scheduler_bridge.printable import one_line
 
 _logger = logging.getLogger(__name__)
+
+
+class Wards(Protocol):
+    """The nodes' health in the scheduler: takes them out of service, and puts them back."""
+
+    def standing(self, node: str) -> Standing:
+        """How a node stands."""
+
+    def suspect(self, node: str, reason: str) -> None:
+        """Give it no further jobs."""
+
+    def lose(self, node: str, reason: str, *, spare: bool) -> None:
+        """Take it out of service, and end its jobs."""
+
+    def regain(self, node: str) -> None:
+        """Put it back into service."""
 
 
 class Looks(Protocol):
@@ -30,6 +45,21 @@ class Looks(Protocol):
 
     def stop(self) -> None:
         """Wait for no answer any more: there are no further looks."""
+
+
+class Watched(Protocol):
+    """Whose nodes are looked at."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes; another object when one has left."""
+
+    @property
+    def health(self) -> Wards:
+        """What takes them out of service."""
+
+    async def changed(self) -> None:
+        """Wait for the next event."""
 
 
 class Watch:
@@ -46,7 +76,7 @@ class Watch:
 
     def __init__(
         self,
-        daemon: Daemon,
+        daemon: Watched,
         known: Callable[[str], Host],
         looker: Looks,
         rules: Rules,
@@ -82,7 +112,7 @@ class Watch:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 nodes = self._daemon.nodes
-                if nodes is seen and len(nodes) == count:  # as after most events: it is another object if one has left
+                if nodes is seen and len(nodes) == count:  # as after most events
                     await self._daemon.changed()
                     continue
                 seen, count = nodes, len(nodes)
@@ -134,7 +164,7 @@ class Watch:
         _logger.warning("host %s: %s%s", node, _WORDS[action], f": {complaint}" if complaint else "")
 
 
-def withdraw(health: Health, complaints: Mapping[str, str]) -> None:
+def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
     """Give nodes no further jobs that did not answer when a job of theirs had failed."""
     for node, complaint in complaints.items():
         if health.standing(node) is Standing.SERVING:

@@ -447,11 +447,11 @@ class Store:
         """
         query = """
             SELECT (SELECT coalesce(sum(max(1, coalesce(json_array_length(value, '$.array'), 0))), 0)
-                    FROM entries, json_each(facts) WHERE seq BETWEEN ?1 AND ?2 AND value->>'type' = 'requested'),
-                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE seq BETWEEN ?1 AND ?2)"""
+                    FROM entries, json_each(facts) WHERE seq BETWEEN ? AND ? AND value->>'type' = 'requested'),
+                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE seq BETWEEN ? AND ?)"""
         stored = self._era(era)
-        last = stored.last_seq if stored.ended else self.last_seq()
-        jobs, seconds = self._ask(query, stored.first_seq, last)[0]
+        span = (stored.first_seq, stored.last_seq if stored.ended else self.last_seq())
+        jobs, seconds = self._ask(query, *span, *span)[0]
         return int(jobs), float(seconds)
 
     def last_seq(self) -> int:

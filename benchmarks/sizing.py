@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
@@ -49,6 +49,8 @@ _PROGRAM: Final = "python -m benchmarks.sizing"
 _NAP_S: Final = 0.02
 _START_S: Final = 300.0
 """A run that lasts so much longer than its node-seconds is given up."""
+_LOADING_S: Final = 8.0
+"""While the runs at fixed sizes load, which takes all cores of a small machine, no run sizes itself beside them."""
 GOAL: Final = (1.05, 1.1, 2)
 """Node-seconds and seconds beside the best fixed size, and changes of direction: at most."""
 
@@ -309,6 +311,7 @@ class Stage:
         self._sizes = sizes
         self._running: list[subprocess.Popen[str]] = []
         self._starting = threading.Lock()
+        self._sizing = threading.Lock()
         self._over = False
         self._env = environment(folder)
         self._env["PYTHONPATH"] += f"{os.pathsep}{EXAMPLES}"
@@ -356,8 +359,12 @@ class Stage:
             RuntimeError: One of the runs fails, or does not end.
         """
         with ThreadPoolExecutor(len(self._sizes)) as pool:
-            fixed = list(pool.map(lambda size: self.run(name, size, fixed=True), self._sizes))
-        sized = self.run(name, max(1, self._sizes[-1] // 2), fixed=False)
+            with self._sizing:
+                runs = [pool.submit(self.run, name, size, fixed=True) for size in self._sizes]
+                wait(runs, _LOADING_S)
+            fixed = [run.result() for run in runs]
+        with self._sizing:
+            sized = self.run(name, max(1, self._sizes[-1] // 2), fixed=False)
         return Found(name, dict(zip(self._sizes, fixed, strict=True)), sized, self._target)
 
 

@@ -12,7 +12,7 @@ Embedded in an asyncio program::
 
 From a program without asyncio (every method may be called from any thread)::
 
-    with Daemon.start_in_thread(config) as daemon:             # DaemonThread: the same methods, blocking
+    with DaemonThread(config) as daemon:                       # the same methods, blocking
         job_id = daemon.submit(JobRequest(...))                # SubmitError says what is wrong with a request
         daemon.snapshot(); daemon.resize(job_id, -1); daemon.cancel(job_id); daemon.idle(timeout_s=60); daemon.record()
         daemon.note(text); daemon.note_result(job_id, {...})   # remarks and results for the record

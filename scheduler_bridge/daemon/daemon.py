@@ -83,18 +83,6 @@ class Daemon:
         self._restored: Restored | None = None
         self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
 
-    @staticmethod
-    def start_in_thread(
-        config: DaemonConfig, *, executor: ExecutorMaker = Executor, beside: Beside = nullcontext
-    ) -> DaemonThread:
-        """Run a daemon in a thread of its own; returns when it serves. For the arguments see ``DaemonThread``.
-
-        Raises:
-            DaemonError: It cannot start.
-            UnknownPolicyError: There is no such policy.
-        """
-        return DaemonThread(config, executor=executor, beside=beside)
-
     async def __aenter__(self) -> Self:
         policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)

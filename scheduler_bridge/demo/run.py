@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, Snapshot
+from scheduler_bridge.daemon import DaemonConfig, DaemonThread, JobRequest, Snapshot
 from scheduler_bridge.daemon.daemon import drive
 from scheduler_bridge.daemon.trial import children_cpu_s, result_of
 from scheduler_bridge.demo.batch import Drawn
@@ -60,7 +60,7 @@ def run_batch(
         nodes=setting.nodes, policy=policy, state_dir=folder, walltime_grace_s=HANG_S, resize_deadline_s=HANG_S
     )
     cpu_s = children_cpu_s()
-    with Daemon.start_in_thread(config) as daemon:
+    with DaemonThread(config) as daemon:
         due = [(drawn.spec.submit_s, request(drawn, setting, folder)) for drawn in batch]
         submitted = dict(zip(drive(daemon, due, show), batch, strict=True))
         results = {job_id: result_of(folder / f"{drawn.spec.name}.json") for job_id, drawn in submitted.items()}

@@ -49,7 +49,7 @@ def folder() -> Iterator[Path]:
 def daemon(folder: Path) -> Iterator[DaemonThread]:
     doors = (f"unix:{folder}/door",)
     config = DaemonConfig(nodes=("n1", "n2"), state_dir=folder / "state", doors=doors, grace_s=0.1)
-    with Daemon.start_in_thread(config) as made:
+    with DaemonThread(config) as made:
         yield made
     assert not (folder / "door").exists()
 
@@ -88,7 +88,7 @@ def test_a_door_that_cannot_be_opened_is_named(folder: Path) -> None:
     for name, why in (("file", "it is there already"), ("none/door", "No such file or directory")):
         door = f"unix:{folder}/{name}"
         config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=(door,))
-        with pytest.raises(DaemonError, match=f"cannot listen at {door}: {why}"), Daemon.start_in_thread(config):
+        with pytest.raises(DaemonError, match=f"cannot listen at {door}: {why}"), DaemonThread(config):
             pass
     for door in ("tcp:127.0.0.1:0", "unix:", "pipe:x", "folder"):
         with pytest.raises(DaemonError, match="is not a door"):
@@ -100,10 +100,10 @@ def test_a_socket_that_a_killed_scheduler_left_is_replaced(folder: Path) -> None
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder / "door"))
     config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=(f"unix:{folder}/door",))
-    with Daemon.start_in_thread(config) as daemon:
+    with DaemonThread(config) as daemon:
         assert at(daemon.doors[0]).snapshot().jobs == ()
         again = DaemonConfig(nodes=("n1",), state_dir=folder / "other", doors=config.doors)
-        with pytest.raises(DaemonError, match="it is there already"), Daemon.start_in_thread(again):
+        with pytest.raises(DaemonError, match="it is there already"), DaemonThread(again):
             pass
         assert at(daemon.doors[0]).snapshot().jobs == ()
 
@@ -114,7 +114,7 @@ def test_a_socket_whose_owner_is_busy_is_left_alone(folder: Path) -> None:
         busy.bind(str(folder / "door"))
         busy.listen(0)
         caller.connect(str(folder / "door"))  # the queue of callers is full: another one would wait
-        with pytest.raises(DaemonError, match="it is there already"), Daemon.start_in_thread(config):
+        with pytest.raises(DaemonError, match="it is there already"), DaemonThread(config):
             pass
     assert (folder / "door").exists()
 
@@ -125,7 +125,7 @@ def test_a_door_that_fails_leaves_no_socket(folder: Path, monkeypatch: pytest.Mo
 
     config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=(f"unix:{folder}/door",))
     monkeypatch.setattr(Path, "chmod", refuse)
-    with pytest.raises(DaemonError, match="not permitted"), Daemon.start_in_thread(config):
+    with pytest.raises(DaemonError, match="not permitted"), DaemonThread(config):
         pass
     assert not (folder / "door").exists()
 

@@ -12,7 +12,7 @@ from support import PATIENCE_S
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonThread
+from scheduler_bridge.daemon import DaemonConfig, DaemonThread
 
 DEEP = "[" * 100_000 + "]" * 100_000
 DIGITS = "9" * 5000
@@ -24,7 +24,7 @@ JOB = '"name":"a","command":["true"]'
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonThread]:
     config = DaemonConfig(nodes=("n1", "n2"), state_dir=tmp_path_factory.mktemp("hostile") / "state")
-    with Daemon.start_in_thread(config) as made:
+    with DaemonThread(config) as made:
         yield made
 
 

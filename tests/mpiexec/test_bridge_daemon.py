@@ -18,7 +18,7 @@ from support.daemons import (
     until,
 )
 
-from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, JobRequest, SubmitError
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread, JobRequest, SubmitError
 from scheduler_bridge.record import decode_record
 
 FAKE = str(Path(__file__).with_name("fake_job.py"))
@@ -258,7 +258,7 @@ def test_bad_requests_are_refused(config: DaemonConfig, tmp_path: Path) -> None:
 
 
 def test_a_thread_serves_programs_without_asyncio(config: DaemonConfig) -> None:
-    with Daemon.start_in_thread(config) as daemon:
+    with DaemonThread(config) as daemon:
         job_id = daemon.submit(rigid(2, "/bin/echo", "hello"))
         assert daemon.ended(job_id, timeout_s=PATIENCE_S).job(job_id).state == "completed"
         assert daemon.output(job_id).read_text() == "hello\nhello\n"

@@ -13,7 +13,7 @@ from support.daemons import perform, replace_request, rigid, until
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.core.events import JobSubmitted
-from scheduler_bridge.daemon import Daemon, DaemonConfig, SubmitError
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonThread, SubmitError
 from scheduler_bridge.daemon.requests import ChangeNode, Hold, JobRequest, LimitUsers, Prioritise
 from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
@@ -180,7 +180,7 @@ def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixt
         printed = capsys.readouterr()
         return printed.err if code else printed.out
 
-    with Daemon.start_in_thread(config) as daemon:
+    with DaemonThread(config) as daemon:
         blocker = daemon.submit(rigid(3, "/bin/sleep", "1000"))
         assert "n4" in said("nodes", "--add", "n4")
         held_node_s = daemon.snapshot().held_node_s
@@ -235,7 +235,7 @@ def test_output_goes_where_it_is_wanted(
         'command = ["sh", "-c", "echo $MALLEABLE_ARRAY_INDEX in $PWD; echo wrong >&2"]\nlaunch = "direct"\n'
         'array = "3,7"\ncwd = "results"\noutput = "{index}-{job}.out"\nuser = "anna"\n'
     )
-    with Daemon.start_in_thread(config) as daemon:
+    with DaemonThread(config) as daemon:
         monkeypatch.chdir(tmp_path)
         assert run(["submit", "--state", str(config.state_dir), str(file)]) == 0
         words = ("--output", "{job}.out", "--errors", f"{folder}/e", "--cwd", str(folder), "--resilient")

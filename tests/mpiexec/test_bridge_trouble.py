@@ -23,7 +23,7 @@ from support.daemons import (
     until,
 )
 
-from scheduler_bridge.daemon import ControlClient, Daemon, DaemonConfig, DaemonError, JobRequest
+from scheduler_bridge.daemon import ControlClient, Daemon, DaemonConfig, DaemonError, DaemonThread, JobRequest
 from scheduler_bridge.daemon.jobs import executor
 from scheduler_bridge.daemon.requests import Hold, Reserve, SubmitError
 from scheduler_bridge.daemon.storage.log_entries import Entry, Requested, encode
@@ -362,7 +362,7 @@ def test_job_numbers_go_on_in_a_used_folder(config: DaemonConfig) -> None:
 
 def test_a_thread_reports_why_it_cannot_start(config: DaemonConfig, tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match="no MPI launcher"):
-        Daemon.start_in_thread(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"))
+        DaemonThread(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"))
 
 
 def test_leaked_shared_memory_is_removed_only_if_nobody_maps_it(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.daemon import Daemon, DaemonConfig
+from scheduler_bridge.daemon import DaemonConfig
 from scheduler_bridge.daemon.daemon import DaemonThread
 
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaemonThread]:
     monkeypatch.setenv("MALLEABLE_STATE", str(tmp_path / "state"))
-    with Daemon.start_in_thread(DaemonConfig(("a", "b", "c", "d"), state_dir=tmp_path / "state")) as thread:
+    with DaemonThread(DaemonConfig(("a", "b", "c", "d"), state_dir=tmp_path / "state")) as thread:
         yield thread
 
 

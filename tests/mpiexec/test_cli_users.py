@@ -11,13 +11,13 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon import DaemonConfig, DaemonThread, JobRequest
 from scheduler_bridge.daemon.storage.restore import restore
 from scheduler_bridge.daemon.storage.store import Store
 
 
 def batch(folder: Path, **walltimes_s: float) -> None:
-    with Daemon.start_in_thread(DaemonConfig(("a", "b"), state_dir=folder)) as daemon:
+    with DaemonThread(DaemonConfig(("a", "b"), state_dir=folder)) as daemon:
         for user, walltime_s in walltimes_s.items():
             daemon.submit(JobRequest(name="j", command=("true",), launch="direct", user=user, walltime_s=walltime_s))
         daemon.idle(timeout_s=PATIENCE_S)

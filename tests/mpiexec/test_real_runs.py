@@ -63,10 +63,10 @@ def test_jobs_that_a_killed_experiment_left_are_ended(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from scheduler_bridge.experiments.real_runs.campaign import alone_in, scratch_in, state_of
-from scheduler_bridge.daemon import (Daemon, DaemonConfig, JobRequest)
+from scheduler_bridge.daemon import (DaemonThread, DaemonConfig, JobRequest)
 folder = Path({str(tmp_path)!r})
 with alone_in(folder), scratch_in(folder, 1) as scratch:
-    with Daemon.start_in_thread(DaemonConfig(nodes=("node1",), state_dir=state_of(scratch))) as daemon:
+    with DaemonThread(DaemonConfig(nodes=("node1",), state_dir=state_of(scratch))) as daemon:
         command = (sys.executable, "-c", "import os; print(os.getpid(), flush=True); import time; time.sleep(600)")
         job = daemon.submit(JobRequest(name="long", command=command, walltime_s=900, launch="direct"))
         output = daemon.output(job)

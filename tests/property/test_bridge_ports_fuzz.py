@@ -16,7 +16,6 @@ from support.strangers import converse
 from scheduler_bridge.daemon import (
     ControlClient,
     ControlError,
-    Daemon,
     DaemonConfig,
     DaemonThread,
     JobRequest,
@@ -69,7 +68,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonThread]:
     folder = tmp_path_factory.mktemp("ports")
     doors = (f"unix:{folder}/door",)
     config = DaemonConfig(nodes=("n1", "n2"), state_dir=folder / "state", doors=doors, limits=LIMITS)
-    with Daemon.start_in_thread(config) as made:
+    with DaemonThread(config) as made:
         yield made
 
 
@@ -145,7 +144,7 @@ def test_other_users_are_sent_away(daemon: DaemonThread, monkeypatch: pytest.Mon
 def test_a_full_queue_takes_no_more(tmp_path: Path) -> None:
     config = DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state", limits=Limits(open_jobs=2), grace_s=0.1)
     job = JobRequest(name="job", command=("/bin/sleep", "1000"), launch="direct")
-    with Daemon.start_in_thread(config) as daemon:
+    with DaemonThread(config) as daemon:
         assert [daemon.submit(job) for _ in range(2)] == [1, 2]
         with pytest.raises(SubmitError, match="2 jobs wait or run"):
             daemon.submit(job)

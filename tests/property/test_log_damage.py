@@ -21,7 +21,7 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, JobRequest
+from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread, JobRequest
 from scheduler_bridge.daemon.storage import chain, restore
 from scheduler_bridge.daemon.storage.chain import MARK
 from scheduler_bridge.daemon.storage.journal import Journal
@@ -325,7 +325,7 @@ def test_a_daemon_that_refuses_a_log_leaves_all_that_could_be_salvaged(tmp_path:
     shutil.copytree(folder, tmp_path / "other")
     for _ in range(2):
         with pytest.raises(DaemonError, match=r"row .* is missing"):
-            Daemon.start_in_thread(config(folder))
+            DaemonThread(config(folder))
         assert contents(folder) == before
     assert salvage(folder)[2:] == salvage(tmp_path / "other")[2:]
 

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
 from scheduler_bridge.backends.hosts.hosts import fewest_cores
-from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread
+from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError, result_of, run_benchmark
 from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, program
@@ -397,12 +397,12 @@ class Site:
             DaemonError: It cannot start.
         """
         if self.hosts is None:
-            with Daemon.start_in_thread(structs.replace(config, nodes=numbered_nodes(nodes))) as daemon:
+            with DaemonThread(structs.replace(config, nodes=numbered_nodes(nodes))) as daemon:
                 yield daemon
             return
         with (
             on_hosts(structs.replace(config, nodes=self.hosts.names()), self.hosts) as (there, backend),
-            Daemon.start_in_thread(there, executor=backend.executor, beside=backend.watch) as daemon,
+            DaemonThread(there, executor=backend.executor, beside=backend.watch) as daemon,
         ):
             yield daemon
 

@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias, TypeVar, assert_never
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -251,14 +252,14 @@ class Daemon:
             raise DaemonError("the daemon was never started")
         return self._restored.log_state.recorder.record()
 
-    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+    def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Let another policy decide from now on.
 
         Raises:
             UnknownPolicyError: There is none of this name.
             ValueError: A parameter is wrong.
         """
-        self._serving().submissions.use(policy, parameters)
+        self._serving().submissions.use(policy, parameters or {})
 
     def manage(self, request: Manage) -> str:
         """Carry out what an operator wants; say what was done.
@@ -443,7 +444,18 @@ class Daemon:
 # For programs without asyncio: a daemon in a thread of its own -------------------------------------------------------
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 Beside: TypeAlias = Callable[[Daemon], AbstractAsyncContextManager[object]]
+
+
+def _blocking(method: Callable[Concatenate[Daemon, _P], _T]) -> Callable[Concatenate[DaemonThread, _P], _T]:
+    """Return a method of ``DaemonThread`` that calls this one in its thread, and returns when the log has all of it."""
+
+    @wraps(method)
+    def blocking(thread: DaemonThread, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return thread.call(lambda daemon: method(daemon, *args, **kwargs))
+
+    return blocking
 
 
 class DaemonThread:
@@ -499,71 +511,26 @@ class DaemonThread:
 
         return self._await(submitted, None)
 
-    def cancel(self, job_id: int) -> None:
-        """End a job, waiting or running.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It has ended.
-        """
-        self._call(lambda daemon: daemon.cancel(job_id))
-
-    def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Let another policy decide from now on.
-
-        Raises:
-            UnknownPolicyError: There is none of this name.
-            ValueError: A parameter is wrong.
-        """
-        self._call(lambda daemon: daemon.use(policy, dict(parameters or {})))
-
-    def explain(self, job_id: int) -> Explanation:
-        """Say why a job is where it is, and how that came about.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
-        return self._call(lambda daemon: daemon.explain(job_id))
-
-    def resize(self, job_id: int, delta: int) -> int:
-        """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It cannot be resized so now.
-        """
-        return self._call(lambda daemon: daemon.resize(job_id, delta))
+    cancel = _blocking(Daemon.cancel)
+    use = _blocking(Daemon.use)
+    explain = _blocking(Daemon.explain)
+    resize = _blocking(Daemon.resize)
+    snapshot = _blocking(Daemon.snapshot)
+    note = _blocking(Daemon.note)
+    note_result = _blocking(Daemon.note_result)
+    output = _blocking(Daemon.output)
+    errors = _blocking(Daemon.errors)
 
     @property
     def doors(self) -> tuple[Door, ...]:
         """Where users can come in, beside the control socket."""
-        return self._call(lambda daemon: tuple(daemon.doors))
-
-    def snapshot(self) -> Snapshot:
-        """Return nodes and jobs at this moment."""
-        return self._call(lambda daemon: daemon.snapshot())
+        return self.call(lambda daemon: tuple(daemon.doors))
 
     def record(self) -> RunRecord:
         """Return the record of the run so far; also after the end."""
         if self._daemon is not None and not self._thread.is_alive():
             return self._daemon.record()
-        return self._call(lambda daemon: daemon.record())
-
-    def note(self, text: str) -> None:
-        """Add a remark that belongs on every picture of this run."""
-        self._call(lambda daemon: daemon.note(text))
-
-    def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
-        """Add the JSON document that a job wrote to the record."""
-        self._call(lambda daemon: daemon.note_result(job_id, result))
-
-    def output(self, job_id: int) -> Path:
-        """Return the file with a job's standard output."""
-        return self._call(lambda daemon: daemon.output(job_id))
-
-    def errors(self, job_id: int) -> Path:
-        """Return the file with a job's standard error."""
-        return self._call(lambda daemon: daemon.errors(job_id))
+        return self.call(lambda daemon: daemon.record())
 
     def idle(self, timeout_s: float | None = None) -> None:
         """Wait until no job waits or runs.
@@ -611,7 +578,9 @@ class DaemonThread:
             self._serving.set_result(None)
             await daemon.stopping()
 
-    def _call(self, ask: Callable[[Daemon], _T]) -> _T:
+    def call(self, ask: Callable[[Daemon], _T]) -> _T:
+        """Return what ``ask`` returns in the daemon's thread, when the log has all that it led to."""
+
         async def asked(daemon: Daemon) -> _T:
             result = ask(daemon)
             await daemon.durable()

@@ -53,6 +53,9 @@ class ControlError(HintedError):
 class ControlClient:
     """Talks to a daemon.
 
+    Every method raises ``ControlError`` if there is no daemon or no answer, or if what is asked for cannot be done:
+    there is no such job or policy, a value is wrong, or the daemon does not end in time.
+
     Args:
         where: The daemon's state folder, or one of its doors.
         timeout_s: Time for one answer.
@@ -67,7 +70,6 @@ class ControlClient:
 
         Raises:
             SubmitError: The daemon does not take it.
-            ControlError: No daemon, or no answer.
         """
         return self._ask(Submit(job=job), Submitted).job
 
@@ -76,80 +78,43 @@ class ControlClient:
 
         Raises:
             SubmitError: The daemon does not take them.
-            ControlError: No daemon, or no answer.
         """
         return list(self._ask(Submit(job=job, array=tuple(numbers)), Submitted).jobs)
 
     def snapshot(self) -> Snapshot:
-        """Return what runs and waits.
-
-        Raises:
-            ControlError: No daemon, or no answer.
-        """
+        """Return what runs and waits."""
         return self._ask(Status(), Snapshot)
 
     def cancel(self, job_id: int) -> None:
-        """End a job, waiting or running.
-
-        Raises:
-            ControlError: No such job, no daemon, or no answer.
-        """
+        """End a job, waiting or running."""
         self._ask(Cancel(job=job_id), Done)
 
     def resize(self, job_id: int, delta: int) -> str:
-        """Have a malleable job grow (positive ``delta``) or shrink; return the order that it gets.
-
-        Raises:
-            ControlError: It cannot be resized so, no such job, no daemon, or no answer.
-        """
+        """Have a malleable job grow (positive ``delta``) or shrink; return the order that it gets."""
         return self._ask(Resize(job=job_id, delta=delta), Done).text
 
     def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Let another policy decide from now on.
-
-        Raises:
-            ControlError: No such policy, a wrong parameter, no daemon, or no answer.
-        """
+        """Let another policy decide from now on."""
         self.manage(Use(policy=policy, parameters=dict(parameters or {})))
 
     def manage(self, request: Manage) -> str:
-        """Have something done that only a scheduler can do; return what was done.
-
-        Raises:
-            ControlError: It cannot be done, no daemon, or no answer.
-        """
+        """Have something done that only a scheduler can do; return what was done."""
         return self._ask(request, Done).text
 
     def reserve(self, request: Reserve) -> ReservationStatus:
-        """Have nodes kept for a time to come.
-
-        Raises:
-            ControlError: That cannot be, no daemon, or no answer.
-        """
+        """Have nodes kept for a time to come."""
         return self._ask(request, Kept).reservation
 
     def explain(self, job_id: int) -> Explanation:
-        """Return why a job is where it is, and how that came about.
-
-        Raises:
-            ControlError: No such job, no daemon, or no answer.
-        """
+        """Return why a job is where it is, and how that came about."""
         return self._ask(Explain(job=job_id), Explained).explanation
 
     def record(self) -> RunRecord:
-        """Return the record of the run so far.
-
-        Raises:
-            ControlError: No daemon, or no answer.
-        """
+        """Return the record of the run so far."""
         return decode_record(bytes(self._ask(GetRecord(), Recorded).record))
 
     def shutdown(self, *, keep_jobs: bool = False) -> None:
-        """End the daemon and, unless ``keep_jobs``, all jobs; returns when its folder is free for another one.
-
-        Raises:
-            ControlError: No daemon, no answer, it cannot leave its jobs, or it has not ended in time.
-        """
+        """End the daemon and, unless ``keep_jobs``, all jobs; returns when its folder is free for another one."""
         held = self._lock()
         self._ask(Shutdown(keep_jobs=keep_jobs), Done)
         until_s = time.monotonic() + self._timeout_s

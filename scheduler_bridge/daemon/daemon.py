@@ -232,7 +232,7 @@ class Daemon:
         """
         driver = self._serving()
         name = driver.submissions.reserve(request)
-        return next(kept for kept in driver.reservations() if kept.name == name)
+        return next(kept for kept in driver.core.advance() if kept.name == name)
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about.

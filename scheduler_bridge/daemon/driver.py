@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
-from scheduler_bridge.core import UP, Explanation, JobState, ReservationStatus
+from scheduler_bridge.core import UP, Explanation, JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import (
     Effect,
@@ -138,12 +138,7 @@ class Driver:
         return max(self._log_state.at_s, self._loop.time() - self._origin_s)
 
     def resize(self, job_id: int, delta: int) -> int:
-        """Have a malleable job grow or shrink as if it had asked for it; return the change that is ordered.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It cannot be resized so now.
-        """
+        """Have a malleable job resized as if it had asked for it; see ``Daemon.resize``."""
         self.submissions.require_open(job_id)
         if not self._log_state.jobs[job_id].admitted:
             raise ValueError(f"job {job_id} is not resized: it waits")
@@ -158,11 +153,7 @@ class Driver:
         return None if facts is None else Standing(facts.request.user, facts.held_by)
 
     def explain(self, job_id: int) -> Explanation:
-        """Say why a job is where it is, and how that came about.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
+        """See ``Daemon.explain``."""
         found = self.submissions.explain(job_id)
         lent = [f"{node}: {self._lent[node]}" for node in found.nodes if node in self._lent]
         return msgspec.structs.replace(found, now_s=self.now_s(), text="; ".join((found.text, *lent)))
@@ -193,10 +184,6 @@ class Driver:
         )
         self._timed("picture", perf_counter() - began_s)
         return seen
-
-    def reservations(self) -> tuple[ReservationStatus, ...]:
-        """The advance reservations that are not over, the next one first."""
-        return self.core.advance()
 
     async def durable(self) -> str:
         """Wait until the log has everything so far on disk; return why it has not, empty if it has."""

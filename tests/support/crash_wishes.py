@@ -50,7 +50,7 @@ def _request(world: World) -> JobRequest:
     if draw() < 0.5:
         wishes |= {"job_class": "malleable", "min_nodes": low, "max_nodes": high}
     request = JobRequest(name=f"j{world.submitted}", command=(sys.executable,), nodes=wanted, **wishes)
-    kept = world.driver.reservations()
+    kept = world.driver.core.advance()
     if kept and draw() < 0.5 and low <= len(kept[0].nodes) and wanted <= len(kept[0].nodes):
         return msgspec.structs.replace(request, reservation=kept[0].name)
     return request
@@ -93,7 +93,7 @@ def hold(world: World, job_id: int) -> None:
 
 def reserve(world: World) -> None:
     """Keep nodes from now on or later, or keep them no longer; where too many are in use it is refused."""
-    kept = world.driver.reservations()
+    kept = world.driver.core.advance()
     if kept and world.rng.random() < 0.5:
         world.driver.submissions.unreserve(kept[-1].name)
         return
@@ -143,5 +143,5 @@ def relent(world: World) -> None:
     for job_id, job in list(world.log_state.jobs.items()):
         if job.held_by is not None:
             world.driver.submissions.hold(job_id, held=False)
-    for kept in world.driver.reservations():
+    for kept in world.driver.core.advance():
         world.driver.submissions.unreserve(kept.name)

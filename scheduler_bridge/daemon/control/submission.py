@@ -68,11 +68,7 @@ class Submissions:
         self._closing = True
 
     def submit(self, request: JobRequest, array: Sequence[int] = ()) -> list[int]:
-        """Queue a job, or one for each number of ``array``, in one decision; return their ids.
-
-        Raises:
-            SubmitError: It cannot run here, or the array is too long; then no job is queued.
-        """
+        """Queue jobs in one decision; see ``Daemon.submit_array``."""
         if self._closing:
             raise SubmitError("the scheduler is ending")
         self._check_log()
@@ -164,11 +160,7 @@ class Submissions:
             )
 
     def reserve(self, request: Reserve) -> str:
-        """Keep nodes for a later time; return the reservation's name.
-
-        Raises:
-            ValueError: That cannot be.
-        """
+        """Keep nodes for a later time, as ``Daemon.reserve`` does; return the reservation's name."""
         self._check_log()
         for text in (request.name, *request.users):
             if not text.isprintable():
@@ -296,12 +288,7 @@ class Submissions:
         return job
 
     def cancel(self, job_id: int) -> None:
-        """End a job, waiting or running.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It has ended.
-        """
+        """See ``Daemon.cancel``."""
         self.require_open(job_id)
         self._handle(*self.cancelled(job_id))
 
@@ -327,11 +314,7 @@ class Submissions:
         return {job_id: self._why_kept(self._log_state.jobs[job_id], counts) for job_id in self._log_state.kept}
 
     def explain(self, job_id: int) -> Explanation:
-        """Say why a job is where it is, and how that came about, at the time of the last decision.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
+        """Explain a job, at the time of the last decision; see ``Daemon.explain``."""
         core = self._log_state.core
         if job_id not in self._log_state.kept:
             explanation = core.explanation(job_id)
@@ -369,12 +352,7 @@ class Submissions:
         return {} if self._user_jobs is None else admitted(self._log_state.jobs.values())
 
     def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
-        """Let another policy decide from now on.
-
-        Raises:
-            UnknownPolicyError: There is none of this name.
-            ValueError: A parameter is wrong.
-        """
+        """See ``Daemon.use``."""
         policies.get(policy, **parameters)
         text = f"{policy} decides from {self._now_s():.0f} s on"
         self._handle(ev.WakeUp(), facts=[log_entries.Policy(policy, dict(parameters)), log_entries.Noted(text)])

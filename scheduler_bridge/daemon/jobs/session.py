@@ -288,7 +288,7 @@ def _objection(link: JobLink, message: Said) -> str | None:
     """Say why ``message`` does not fit the state of the job; None if it does."""
     match message:
         case wire.Ready():
-            return _objection_to_ready(link, message)
+            return "a handler is registered once per program" if link.phase != "silent" else _strange(link, message)
         case wire.Disable():
             return None if link.phase == "ready" else "there is no handler to give up"
         case wire.Progress():
@@ -305,19 +305,15 @@ def _objection(link: JobLink, message: Said) -> str | None:
             assert_never(message)
 
 
-def _objection_to_ready(link: JobLink, message: wire.Ready) -> str | None:
-    if link.phase != "silent":
-        return "a handler is registered once per program"
+def _strange(link: JobLink, message: wire.Ready | wire.Lost) -> str | None:
+    """Name a node of ``message`` that is not the job's."""
     strange = [node for node in message.nodes if node not in link.held]
-    if strange:
-        return f"{strange[0]} is not a node of job {link.job_id} ({', '.join(sorted(link.held))})"
-    return None
+    return f"{strange[0]} is not a node of job {link.job_id} ({', '.join(sorted(link.held))})" if strange else None
 
 
 def _objection_to_loss(link: JobLink, message: wire.Lost) -> str | None:
-    strange = [node for node in message.nodes if node not in link.held]
-    if strange:
-        return f"{strange[0]} is not a node of job {link.job_id} ({', '.join(sorted(link.held))})"
+    if (strange := _strange(link, message)) is not None:
+        return strange
     if not message.nodes:
         return "no node is named"
     if len(set(message.nodes)) >= len(link.held):

@@ -227,8 +227,5 @@ def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]
 
 def line_of(text: str, key: str) -> int:
     """Return the line on which ``key`` is set, 1 if it is not found."""
-    form = re.compile(rf"\s*\[?[\"']?{re.escape(key)}[\"']?\s*[=.\]]") if key else None
-    for number, line in enumerate(text.splitlines(), start=1):
-        if form is not None and form.match(line):
-            return number
-    return 1
+    form = re.compile(rf"\s*\[?[\"']?{re.escape(key)}[\"']?\s*[=.\]]")
+    return next((number for number, line in enumerate(text.splitlines(), start=1) if key and form.match(line)), 1)

@@ -52,14 +52,9 @@ def nodes(
 
     Example: malleable nodes --drain node1
     """
-    wishes: list[tuple[NodeChange, list[str] | None]] = [
-        ("add", add),
-        ("resume", resume),
-        ("drain", drain),
-        ("down", down),
-        ("remove", remove),
-    ]
-    for to, names_of in wishes:
+    wishes: dict[NodeChange, list[str] | None]
+    wishes = {"add": add, "resume": resume, "drain": drain, "down": down, "remove": remove}  # done in this order
+    for to, names_of in wishes.items():
         for name in names_of or []:
             client(state).manage(ChangeNode(node=name, to=to))
     snapshot = client(state).snapshot()

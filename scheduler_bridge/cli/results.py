@@ -323,14 +323,10 @@ class Output:
                 "a Parquet file needs them",
                 'pip install "malleable-apgas[sweeps]", or write a .csv',
             )
-        if self.times() is not None and not self.draws:
+        if read_window(self.window) is not None and not self.draws:
             raise CliError(
                 f"--window {self.window}: nothing is drawn", hint="say where to: --gantt FILE.png or --html FILE"
             )
-
-    def times(self) -> tuple[float, float] | None:
-        """From when to when a part of the run is drawn; see ``read_window``."""
-        return read_window(self.window)
 
     def write(self, document: dict[str, object], jobs: Workload, done: Replay, drawn: Drawn | None) -> None:
         """Write the files; each is whole at any time.

@@ -14,7 +14,7 @@ from scheduler_bridge.cli import results
 from scheduler_bridge.cli.common import CliError, say
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
-from scheduler_bridge.cli.results import Output, window_of
+from scheduler_bridge.cli.results import Output, read_window, window_of
 from scheduler_bridge.cli.workload import (
     Conversion,
     MalleableOption,
@@ -55,7 +55,7 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
     with results.progress(count) as show:
         done = setup.replay(progress=show, jobs=parted)
     if output.draws:
-        times = output.times()
+        times = read_window(output.window)
         choose = None if times is None else partial(window_of, asked=times)
         with results.progress(count, "drawing") as show:
             drawn = setup.drawn(done, choose, show)

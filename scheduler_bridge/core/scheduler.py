@@ -65,7 +65,7 @@ class SchedulerCore:
 
     The caller reports what happens as events and carries the effects out. Reports that contradict what the core knows
     change nothing and are kept in ``anomalies``; reports that come too late, about a job that ended meanwhile, change
-    nothing either.
+    nothing either. Whoever asks about a job of which the core does not know gets a ``KeyError``.
 
     Args:
         nodes: All nodes of the cluster, in the order in which they are to be used.
@@ -195,35 +195,19 @@ class SchedulerCore:
         return self._state.queue
 
     def state(self, job_id: int) -> JobState:
-        """Where a job is in its life.
-
-        Raises:
-            KeyError: No such job.
-        """
+        """Where a job is in its life."""
         return self._state.jobs[job_id].state
 
     def nodes_of(self, job_id: int) -> tuple[str, ...]:
-        """The nodes that a job holds, those on order to arrive included.
-
-        Raises:
-            KeyError: No such job.
-        """
+        """The nodes that a job holds, those on order to arrive included."""
         return self._state.pool.name(self._state.jobs[job_id].allocation)
 
     def order(self, job_id: int) -> PendingOrder | None:
-        """The order that a job has not answered yet.
-
-        Raises:
-            KeyError: No such job.
-        """
+        """The order that a job has not answered yet."""
         return self._state.jobs[job_id].order
 
     def ended(self, job_id: int) -> tuple[Outcome, str] | None:
-        """How a job ended and why; None if it has not.
-
-        Raises:
-            KeyError: No such job.
-        """
+        """How a job ended and why; None if it has not."""
         job = self._state.jobs[job_id]
         return (job.outcome, job.reason) if job.outcome is not None else None
 
@@ -379,11 +363,7 @@ class SchedulerCore:
         return snapshot.take(self._state, self._policy, self._now, most_waiting)
 
     def explain(self, job_id: int) -> str:
-        """Why the job waits, or what was last decided about it and why, or how it ended.
-
-        Raises:
-            KeyError: No such job.
-        """
+        """Why the job waits, or what was last decided about it and why, or how it ended."""
         job = self._state.jobs[job_id]
         text = str(job.note)
         if job.state is JobState.QUEUED:
@@ -396,11 +376,7 @@ class SchedulerCore:
         return self._histories.of(job_id)
 
     def explanation(self, job_id: int) -> Explanation:
-        """Why the job is where it is, and how that came about if its history is remembered.
-
-        Raises:
-            KeyError: No such job.
-        """
+        """Why the job is where it is, and how that came about if its history is remembered."""
         return history.explain(self._state, self._policy, self._histories, job_id, self._now)
 
 

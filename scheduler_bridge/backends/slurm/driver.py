@@ -56,7 +56,10 @@ def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class Slurm:
-    """The Slurm of this machine. Its methods may be called from any thread; they block, but never for ever."""
+    """The Slurm of this machine. Its methods may be called from any thread; they block, but never for ever.
+
+    They raise ``SlurmError`` if it refuses or does not answer.
+    """
 
     def __init__(self) -> None:
         self._limits: Limits | None = None
@@ -76,11 +79,7 @@ class Slurm:
             signal_group(asking.pid, signal.SIGKILL)
 
     def limits(self) -> Limits:
-        """Return what it lets a job do; asked once.
-
-        Raises:
-            SlurmError: It does not answer.
-        """
+        """Return what it lets a job do; asked once."""
         if self._limits is None:
             version = reading.read_version(self._call(holdings.VERSION).out)
             self._limits = Limits.of(version, reading.read_configuration(self._call(holdings.CONFIGURATION).out))
@@ -121,11 +120,7 @@ class Slurm:
         return reading.read_minutes(self._call(holdings.show_time_limit(partition)).out)
 
     def run(self, words: holdings.Words) -> None:
-        """Have it do something.
-
-        Raises:
-            SlurmError: It refuses, or does not answer.
-        """
+        """Have it do something."""
         self._call(words)
 
     def submit(self, words: holdings.Words, script: str) -> int:

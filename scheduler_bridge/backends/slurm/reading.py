@@ -1,6 +1,7 @@
 """Reads what Slurm's commands say: ``scontrol``, ``squeue`` and ``salloc``, JSON where they speak it, or text.
 
-Pure functions; what they are tested with was recorded from real ones.
+Pure functions, which raise ``ReadingError`` at what they do not understand; what they are tested with was recorded
+from real ones.
 """
 
 from __future__ import annotations
@@ -95,11 +96,7 @@ class NodeInfo:
 
 
 def job_of_json(text: str) -> JobInfo | None:
-    """Read ``scontrol show job N --json``; None: there is no such job.
-
-    Raises:
-        ReadingError: It is something else.
-    """
+    """Read ``scontrol show job N --json``; None: there is no such job."""
     try:
         jobs = msgspec.json.decode(text)["jobs"]
         if not jobs:
@@ -136,11 +133,7 @@ def _moment(value: Any) -> float | None:
 
 
 def job_of_text(text: str) -> JobInfo:
-    """Read ``scontrol show job N``.
-
-    Raises:
-        ReadingError: It is something else.
-    """
+    """Read ``scontrol show job N``."""
     fields = {name: value.strip() for line in text.splitlines() for name, value in _FIELD.findall(line)}
     try:
         return JobInfo(
@@ -189,11 +182,7 @@ def _date(text: str) -> float | None:
 
 
 def read_steps(text: str) -> tuple[Step, ...]:
-    """Read ``squeue --steps -h -o "%i|%N|%j"``.
-
-    Raises:
-        ReadingError: It is something else.
-    """
+    """Read ``squeue --steps -h -o "%i|%N|%j"``."""
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):
         number, bar, rest = line.partition("|")
@@ -206,11 +195,7 @@ def read_steps(text: str) -> tuple[Step, ...]:
 
 
 def read_jobs(text: str) -> tuple[JobInfo, ...]:
-    """Read ``squeue -h -o "%i|%T|%N|%S|%r"``.
-
-    Raises:
-        ReadingError: It is something else.
-    """
+    """Read ``squeue -h -o "%i|%T|%N|%S|%r"``."""
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):
         try:
@@ -223,11 +208,7 @@ def read_jobs(text: str) -> tuple[JobInfo, ...]:
 
 
 def read_nodes(text: str) -> tuple[NodeInfo, ...]:
-    """Read ``sinfo -h -N -o "%N|%T|%E"``; a node in several partitions is listed several times by Slurm, and once here.
-
-    Raises:
-        ReadingError: It is something else.
-    """
+    """Read ``sinfo -h -N -o "%N|%T|%E"``; one of several partitions is named several times there."""
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, _, rest = line.partition("|")
@@ -240,11 +221,7 @@ def read_nodes(text: str) -> tuple[NodeInfo, ...]:
 
 
 def read_minutes(text: str) -> int | None:
-    """Read ``sinfo -h -o %l``: ``30:00``, ``12:00:00``, ``1-00:00:00``; None: any time, or nothing is said.
-
-    Raises:
-        ReadingError: It is something else.
-    """
+    """Read ``sinfo -h -o %l``: ``30:00``, ``12:00:00``, ``1-00:00:00``; None: any time, or nothing is said."""
     first = next(iter(text.split()), "infinite")
     if first in ("infinite", "n/a"):
         return None

@@ -144,6 +144,8 @@ class Store:
     Until then its files stay as they are: to close a database that may be written folds its write-ahead log into it,
     and of a log that is damaged less could be salvaged afterwards.
 
+    What writes raises ``StoreError`` if that cannot be done, what reads ``DaemonError`` if the database is damaged.
+
     Args:
         folder: The state folder; a database is made if there is none. None: it is in memory, and ends with this object.
         read_only: Only look; there must be a database then.
@@ -275,9 +277,6 @@ class Store:
         """Add rows, numbered from ``first_seq``; when this returns they outlast everything but the disk itself.
 
         Ids below ``next_job`` are not given to other jobs, whether or not the rows could be added.
-
-        Raises:
-            StoreError: They could not be added.
         """
         next_job = max(next_job, self._marking.now.next_job)
         last = self._chained_to(era, first_seq - 1)
@@ -304,22 +303,14 @@ class Store:
         return seed(era) if seq < self._era(era).first_seq else self._digest_of(seq) or b""
 
     def begin_era(self, era: Era) -> int:
-        """Add an era; return its number.
-
-        Raises:
-            StoreError: It could not be added.
-        """
+        """Add an era; return its number."""
         number = len(self.eras()) + 1
         self._write_era(StoredEra(number, era, 0, self.last_seq() + 1))
         self._tip = (number, self.last_seq(), seed(number))
         return number
 
     def rewrite_era(self, number: int, era: Era) -> None:
-        """Replace what is said about an era: the machine has another boot.
-
-        Raises:
-            StoreError: It could not be replaced.
-        """
+        """Replace what is said about an era: the machine has another boot."""
         self._write_era(replace(self._era(number), era=era))
 
     def end_era(self, number: int, next_job: int, use: dict[str, list[float]] | None = None) -> None:
@@ -329,9 +320,6 @@ class Store:
             number: The era.
             next_job: Least id of a job of the next one.
             use: The used parts of the walltimes of each user's last jobs.
-
-        Raises:
-            StoreError: It could not be noted.
         """
         stored, last = self._era(number), self.last_seq()
         era = msgspec.structs.replace(stored.era, use_at_end=use) if use else stored.era
@@ -353,11 +341,7 @@ class Store:
         self._marking.move(sync=True, era=written.number, revision=written.revision, next_job=next_job, **new)
 
     def take_over(self, eras: list[Any], rows: list[Any], snapshots: list[Any]) -> None:
-        """Add what another log has, as it is.
-
-        Raises:
-            StoreError: It could not be added.
-        """
+        """Add what another log has, as it is."""
         self._transact(
             ("INSERT INTO eras VALUES (?, ?, ?, ?, ?, ?, ?, ?)", eras),
             ("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", rows),  # a damaged table may have one twice
@@ -387,11 +371,7 @@ class Store:
         return rows[-1] if rows else None
 
     def eras(self) -> list[StoredEra]:
-        """Return all eras, the first first.
-
-        Raises:
-            DaemonError: The database is damaged.
-        """
+        """Return all eras, the first first."""
         found = []
         for place, (*own, check) in enumerate(self._ask("SELECT * FROM eras ORDER BY era"), start=1):
             if own[0] != place or check != digest(*own):
@@ -440,11 +420,7 @@ class Store:
             self._tip = (era, seq, last)
 
     def extent(self, era: int) -> tuple[int, float]:
-        """Return how many jobs an era had, and its last moment in seconds of its clock.
-
-        Raises:
-            DaemonError: The database is damaged.
-        """
+        """Return how many jobs an era had, and its last moment in seconds of its clock."""
         query = """
             SELECT (SELECT coalesce(sum(max(1, coalesce(json_array_length(value, '$.array'), 0))), 0)
                     FROM entries, json_each(facts) WHERE seq BETWEEN ? AND ? AND value->>'type' = 'requested'),
@@ -455,11 +431,7 @@ class Store:
         return int(jobs), float(seconds)
 
     def last_seq(self) -> int:
-        """Return the number of the last row; 0 if there is none.
-
-        Raises:
-            DaemonError: The database is damaged.
-        """
+        """Return the number of the last row; 0 if there is none."""
         return int(self._ask("SELECT coalesce(max(seq), 0) FROM entries")[0][0])
 
     def snapshot(self, era: int) -> Frozen | None:

@@ -18,17 +18,6 @@ import msgspec
 
 from scheduler_bridge.core import UP, Explanation, JobState
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.core.events import (
-    Effect,
-    KeepNodes,
-    KillJob,
-    NodeLeft,
-    Refuse,
-    RefuseReservation,
-    SendOrder,
-    StartJob,
-    WakeAt,
-)
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.access import Standing
@@ -337,7 +326,7 @@ class Driver:
         then: Callable[[], None] | None = None,
         after: Callable[[], None] | None = None,
         not_before_s: float = 0.0,
-    ) -> list[Effect]:
+    ) -> list[ev.Effect]:
         """Let the core take ``events`` of this instant; what it wants is done, and ``then``, once that is written.
 
         ``after`` is called only if it could be written.
@@ -379,30 +368,30 @@ class Driver:
         self._journal.freeze(VERSION, self._log_state.freeze())
         self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: ev.Effect) -> None:
         match effect:
-            case StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
+            case ev.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
                 self._start(job_id, nodes, core_ids)
-            case SendOrder():
+            case ev.SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
                     what = f"use {effect.count} {'core' if effect.count == 1 else 'cores'} of each node"
                 _logger.info("job %d is ordered to %s", effect.job_id, what)
                 self.job_orders.order(effect)
-            case KillJob(job_id=job_id, reason=reason):
+            case ev.KillJob(job_id=job_id, reason=reason):
                 _logger.info("job %d is ended: %s", job_id, reason)
                 self.executor.end(job_id)
-            case NodeLeft(node=node):
+            case ev.NodeLeft(node=node):
                 _logger.info("node %s has left the cluster", node)
                 self._lent.pop(node, None)
-            case KeepNodes(name=name, nodes=kept):
+            case ev.KeepNodes(name=name, nodes=kept):
                 _logger.info("reservation %s keeps %s", name, ", ".join(kept))
-            case RefuseReservation(name=name, reason=reason):
+            case ev.RefuseReservation(name=name, reason=reason):
                 _logger.info("reservation %s is refused: %s", name, reason)
-            case WakeAt(time_s=time_s):
+            case ev.WakeAt(time_s=time_s):
                 self._wake_at(time_s)
-            case Refuse(job_id=job_id, reason=reason):
+            case ev.Refuse(job_id=job_id, reason=reason):
                 _logger.info("job %d is refused: %s", job_id, reason)
             case _:
                 assert_never(effect)

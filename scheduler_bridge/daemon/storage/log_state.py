@@ -22,7 +22,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import JobState, SchedulerCore, Settings, events, settings_for
+from scheduler_bridge.core import JobState, SchedulerCore, Settings, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.tracked import PendingOrder
 from scheduler_bridge.daemon.admission import Admission, JobFacts, admissions
@@ -94,7 +94,7 @@ class LogState:
         self.policy = log_entries.Policy(era.policy, era.parameters)
         self.configured = log_entries.Configured(era.nodes, era.policy, era.parameters)
 
-    def take(self, entry: Entry) -> list[events.Effect]:
+    def take(self, entry: Entry) -> list[ev.Effect]:
         """Take in what happened; return what the core wants done.
 
         Raises:
@@ -109,7 +109,7 @@ class LogState:
             self._after(fact)
         return effects
 
-    def replay(self, entry: Entry, logged: list[events.Effect]) -> None:
+    def replay(self, entry: Entry, logged: list[ev.Effect]) -> None:
         """Take in an entry of the log.
 
         Raises:
@@ -183,7 +183,7 @@ class LogState:
                 for job_id in range(fact.job_id, fact.job_id + fact.admitted):
                     yield ev.JobSubmitted(self.jobs[job_id].spec)
 
-    def _handle(self, happened: Sequence[ev.Event], at_s: float) -> list[events.Effect]:
+    def _handle(self, happened: Sequence[ev.Event], at_s: float) -> list[ev.Effect]:
         held, size = self.core.held_nodes, self.core.size
         effects = self.core.handle_batch(happened, at_s)
         self.busy_node_s += held * (at_s - self.at_s)
@@ -195,13 +195,13 @@ class LogState:
             self._observe(at_s, event, effects if number == len(ordered) else [])
         submitted = {event.job.job_id for event in happened if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
-            if isinstance(effect, events.StartJob):
+            if isinstance(effect, ev.StartJob):
                 self.jobs[effect.job_id].attempt += 1
-            elif isinstance(effect, events.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
+            elif isinstance(effect, ev.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
                 self._forget(effect.job_id)
         return effects
 
-    def _observe(self, at_s: float, event: ev.Event, effects: Iterable[events.Effect]) -> None:
+    def _observe(self, at_s: float, event: ev.Event, effects: Iterable[ev.Effect]) -> None:
         if isinstance(event, ev.JobEnded):
             # As the core judges: what a job was killed for counts more than its exit status.
             ended = self._judged(event.job_id) or event

@@ -141,18 +141,22 @@ class FieldsOf:
     Attributes:
         struct: Its fields' types say what the options take: flags, numbers, text, or repeated text for a mapping.
         options: The option of each field, as ``typer.Option`` makes it.
+        panel: Their title in the help; None: that of all options.
     """
 
     struct: type[msgspec.Struct]
     options: Mapping[str, OptionInfo]
+    panel: str | None = None
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """The options, as parameters of a function."""
         types = get_type_hints(self.struct)
         for name, option in self.options.items():
             kind, default = _taken_for(types[name])
+            shown = copy(option)
+            shown.rich_help_panel = self.panel
             yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, copy(option)]
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown]
             )
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:

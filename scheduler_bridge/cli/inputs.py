@@ -7,7 +7,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
 
@@ -68,26 +68,20 @@ def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 # Options for how often is decided, and for how long jobs are left alone; else as the policy is meant ------------------
 
-PassIntervalOption = Annotated[
-    float | None,
-    typer.Option(
-        "--pass-interval",
-        min=0,
-        metavar="SECONDS",
-        help="Decide at least this often, besides at events; 0: at events only.",
-        show_default="as the policy is meant",
-    ),
-]
-CooldownOption = Annotated[
-    float | None,
-    typer.Option(
-        "--cooldown",
-        min=0,
-        metavar="SECONDS",
-        help="A job takes no order for this long after a resize.",
-        show_default="as the policy is meant",
-    ),
-]
+PASS_INTERVAL: Final[Any] = typer.Option(
+    "--pass-interval",
+    min=0,
+    metavar="SECONDS",
+    help="Decide at least this often, besides at events; 0: at events only.",
+    show_default="as the policy is meant",
+)
+COOLDOWN: Final[Any] = typer.Option(
+    "--cooldown",
+    min=0,
+    metavar="SECONDS",
+    help="A job takes no order for this long after a resize.",
+    show_default="as the policy is meant",
+)
 
 
 # Times and durations: 18:00, tomorrow's date, 2h; and the scheduler's clock as the user's -----------------------------

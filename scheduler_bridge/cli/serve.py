@@ -41,13 +41,14 @@ from scheduler_bridge.backends.slurm import (
 )
 from scheduler_bridge.cli.common import (
     CliError,
+    FieldsOf,
     LauncherOption,
     StateOption,
     culprit,
     slurm_state_folder,
     state_folder,
 )
-from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, line_of, read_toml
+from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, line_of, read_toml
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.core import COMPILED
 from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
@@ -93,41 +94,24 @@ class NodeOptions:
     ] = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class SchedulingOptions:
-    """How it is decided, and what jobs may take."""
-
-    PANEL: ClassVar = "Scheduling"
-
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable"),
-    ] = None
-    parameters: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
-    ] = None
-    user_nodes: Annotated[
-        int | None,
-        typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
-    ] = None
-    pass_interval_s: PassIntervalOption = None
-    cooldown_s: CooldownOption = None
-    walltime_grace_s: Annotated[
-        float | None,
-        typer.Option(
-            "--walltime-grace",
-            min=0,
-            metavar="SECONDS",
-            help="Jobs are ended so long after their walltime.",
-            show_default="0",
-        ),
-    ] = None
-    resize_deadline_s: Annotated[
-        float | None,
-        typer.Option(
-            "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
-        ),
-    ] = None
+_SCHEDULING: Final = {
+    "policy": typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable"),
+    "parameters": typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy."),
+    "user_nodes": typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
+    "pass_interval_s": PASS_INTERVAL,
+    "cooldown_s": COOLDOWN,
+    "walltime_grace_s": typer.Option(
+        "--walltime-grace",
+        min=0,
+        metavar="SECONDS",
+        help="Jobs are ended so long after their walltime.",
+        show_default="0",
+    ),
+    "resize_deadline_s": typer.Option(
+        "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
+    ),
+}
+"""How it is decided, and what jobs may take: settings of the daemon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +150,7 @@ class AccessOptions:
 
 def serve(
     nodes: NodeOptions,
-    scheduling: SchedulingOptions,
+    scheduling: Annotated[dict[str, Any], FieldsOf(DaemonConfig, _SCHEDULING, "Scheduling")],
     access: AccessOptions,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="A configuration (TOML); options go before it.")
@@ -221,16 +205,17 @@ def serve(
         asyncio.run(_serve(settings, page, lines, place))
 
 
-def _settings(file: ServeFile, scheduling: SchedulingOptions, others: dict[str, Any]) -> dict[str, Any]:
+def _settings(file: ServeFile, scheduling: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of the daemon, by its names for it; options go before the configuration."""
-    asked = {name: value for name, value in {**others, **asdict(scheduling)}.items() if name in _SETTINGS.values()}
+    asked = {name: value for name, value in {**others, **scheduling}.items() if name in _SETTINGS.values()}
     chosen = {
         "policy": "malleable",
         **file.settings,
         **{name: value for name, value in asked.items() if value is not None and value is not False},
     }
-    of_file = file.settings.get("parameters", {}) if scheduling.policy in (None, file.settings.get("policy")) else {}
-    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], scheduling.parameters or [])}
+    same_policy = scheduling.get("policy", file.settings.get("policy")) == file.settings.get("policy")
+    of_file = file.settings.get("parameters", {}) if same_policy else {}
+    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], scheduling.get("parameters", []))}
     chosen["doors"] = tuple(chosen.get("doors", ()))
     return chosen
 

@@ -12,7 +12,7 @@ import typer
 from scheduler_bridge import policies
 from scheduler_bridge.cli import results
 from scheduler_bridge.cli.common import CliError, say
-from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, expect_finite, one_of, read_duration
+from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import Output, read_window, window_of
 from scheduler_bridge.cli.workload import (
@@ -114,8 +114,8 @@ class System:
     ] = "scaled"
     grace_s: Annotated[float, _seconds("--grace", "Jobs are killed so long after their walltime.")] = 0.0
     tick_s: Annotated[float, _seconds("--tick", "The scheduler decides at multiples of this time only.")] = 0.0
-    pass_interval_s: PassIntervalOption = None
-    cooldown_s: CooldownOption = None
+    pass_interval_s: Annotated[float | None, PASS_INTERVAL] = None
+    cooldown_s: Annotated[float | None, COOLDOWN] = None
     moldable: Annotated[
         bool,
         typer.Option("--moldable/--no-moldable", help="Malleable jobs choose their size at the start and keep it."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 
@@ -21,10 +20,11 @@ def write_whole(path: Path | str, content: bytes, mode: int = 0o666) -> None:
         OSError: It cannot be written; ``filename`` is the name that was given.
     """
     try:
-        target = Path(os.path.realpath(path))
-        if _is_special(path):
-            Path(path).write_bytes(content)
+        given = Path(path)  # of a pipe in /dev/fd the real path does not exist
+        if given.exists() and not (given.is_file() or given.is_dir()):
+            given.write_bytes(content)
             return
+        target = Path(os.path.realpath(path))
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             partial.touch(mode)
@@ -43,11 +43,3 @@ def synchronise(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _is_special(path: Path | str) -> bool:
-    try:
-        mode = Path(path).stat().st_mode
-    except FileNotFoundError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Final
 
 import typer
@@ -56,7 +57,8 @@ def queue(
         typer.echo(f"the log cannot be written: {snapshot.log_behind}; no jobs are taken")
     jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
     if jobs:
-        print_rich(Group(*queue_lines(jobs, snapshot.now_s, terminal_width()).all()))
+        lines = queue_lines(jobs, snapshot.now_s, terminal_width())
+        print_rich(Group(lines.head, *chain.from_iterable(lines.jobs)))
     else:
         say("no job waits or runs")
     for kept in snapshot.reservations:
@@ -84,12 +86,6 @@ class QueueLines:
 
     head: Text
     jobs: list[list[Text]]
-
-    def all(self) -> Iterable[Text]:
-        """Every line, from the top."""
-        yield self.head
-        for lines in self.jobs:
-            yield from lines
 
 
 def queue_lines(jobs: Sequence[JobStatus], now_s: float, width: int | None) -> QueueLines:

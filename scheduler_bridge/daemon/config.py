@@ -6,7 +6,6 @@ import math
 import os
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -178,9 +177,7 @@ def numbered_nodes(count: int) -> tuple[str, ...]:
     return tuple(f"node{index}" for index in range(1, count + 1))
 
 
-@cache
-def _types() -> dict[str, Any]:
-    return {field.name: field.type for field in msgspec.structs.fields(DaemonConfig)}
+_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(DaemonConfig)}
 
 
 def convert_setting(name: str, value: object) -> Any:
@@ -189,4 +186,4 @@ def convert_setting(name: str, value: object) -> Any:
     Raises:
         msgspec.ValidationError: It cannot have this value.
     """
-    return msgspec.convert(value, _types()[name], dec_hook=lambda kind, given: kind(given))
+    return msgspec.convert(value, _TYPES[name], dec_hook=lambda kind, given: kind(given))

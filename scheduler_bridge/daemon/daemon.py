@@ -48,7 +48,7 @@ from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.restore import Restored, restore
 from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
-from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, StateFolder
 from scheduler_bridge.daemon.storage.store import Store, StoreError
 from scheduler_bridge.record import RunRecord
 
@@ -59,6 +59,8 @@ _LAST_WORD_S: Final = 0.2
 
 class Daemon:
     """One live scheduler; see the package's documentation for examples.
+
+    Whoever asks about a job that there never was gets a ``KeyError``.
 
     Args:
         config: Settings.
@@ -131,7 +133,7 @@ class Daemon:
         await self._driver.job_orders.server.serve()
         await self._control.serve()
         folder.publish(
-            jobs=self.endpoint, control=str(folder.control_socket), pid=os.getpid(), policy=self.config.policy,
+            jobs=self.endpoint, control=str(folder.path / CONTROL_SOCKET), pid=os.getpid(), policy=self.config.policy,
             nodes=self.config.nodes, started_at=restored.log_state.recorder.record().started_at,
         )  # fmt: skip
 
@@ -201,7 +203,6 @@ class Daemon:
         """End a job, waiting or running.
 
         Raises:
-            KeyError: There never was such a job.
             ValueError: It has ended.
         """
         self._serving().submissions.cancel(job_id)
@@ -219,7 +220,6 @@ class Daemon:
         """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.
 
         Raises:
-            KeyError: There never was such a job.
             ValueError: It cannot be resized so now.
         """
         return self._serving().resize(job_id, delta)
@@ -235,11 +235,7 @@ class Daemon:
         return next(kept for kept in driver.core.advance() if kept.name == name)
 
     def explain(self, job_id: int) -> Explanation:
-        """Say why a job is where it is, and how that came about.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
+        """Say why a job is where it is, and how that came about."""
         return self._serving().explain(job_id)
 
     def snapshot(self) -> Snapshot:
@@ -425,11 +421,7 @@ class Daemon:
             await driver.changed()
 
     async def ended(self, job_id: int) -> Snapshot:
-        """Wait until a job has ended; return the cluster at that moment.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
+        """Wait until a job has ended; return the cluster at that moment."""
         driver = self._serving()
         while driver.is_open(job_id):
             await driver.changed()
@@ -544,7 +536,6 @@ class DaemonThread:
         """Wait until a job has ended; return the cluster at that moment.
 
         Raises:
-            KeyError: There never was such a job.
             TimeoutError: It has not ended after ``timeout_s``.
         """
         return self._await(lambda daemon: daemon.ended(job_id), timeout_s)

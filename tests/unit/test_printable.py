@@ -92,7 +92,7 @@ def test_a_terminal_is_given_nothing_of_it(capsys: pytest.CaptureFixture[str]) -
     job = msgspec.structs.replace(ROW, name=text, user=text, reason=text, progress_unit=text, progress=1.0)
     idle = msgspec.structs.replace(job, progress=None)
     snapshot = Snapshot(now_s=1.0, policy="p", utilization=0.0, nodes=(), jobs=(job, idle))
-    print_rich(Group(*queue_lines([idle], 1.0, None).all(), picture(snapshot, lambda _: True, 80, 50)))
+    print_rich(Group(*queue_lines([idle], 1.0, None).jobs[0], picture(snapshot, lambda _: True, 80, 50)))
     for line in changes(None, snapshot):
         print_rich(Text(line))
     show_explanation(Explanation(1, "a", JobState.QUEUED, 0.0, text, (), None, (), (Moment(0.0, 1, text, ()),)))

@@ -64,11 +64,6 @@ class StateFolder:
                 f"cannot use the state folder {self.path}: {error.strerror}", "choose it with --state"
             ) from None
 
-    @property
-    def control_socket(self) -> Path:
-        """Where users reach the daemon."""
-        return self.path / CONTROL_SOCKET
-
     def output(self, job_id: int) -> Path:
         """Standard output of a job."""
         return self.path / f"job-{job_id}.out"

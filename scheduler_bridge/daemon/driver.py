@@ -208,11 +208,7 @@ class Driver:
         return self._journal.complete
 
     def is_open(self, job_id: int) -> bool:
-        """Whether a job waits or runs.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
+        """Whether a job waits or runs; a ``KeyError`` if there never was such a job."""
         return job_id in self._log_state.jobs or self.core.ended(job_id) is None
 
     async def close(self) -> None:

@@ -33,6 +33,8 @@ from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec,
 class Submissions:
     """Takes what users and operators ask for: checks it, and has the core or the log take it as events and facts.
 
+    What is asked of a job raises ``KeyError`` if there never was one, and ``ValueError`` if it waits or runs no more.
+
     Args:
         log_state: What is known.
         handle: Reports events.
@@ -225,23 +227,13 @@ class Submissions:
             self._handle(submitted, ev.CancelJob(admission.job.spec.job_id, admission.reason))
 
     def hold(self, job_id: int, held: bool, by: HeldBy = "operator") -> None:
-        """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It does not wait.
-        """
+        """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's."""
         job = self._waiting(job_id)
         events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
         self._handle(*events, facts=[log_entries.Held(job_id, held, "operator" if job.held_by == "operator" else by)])
 
     def prioritise(self, job_id: int, priority: int) -> None:
-        """Give a waiting job another priority.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It does not wait.
-        """
+        """Give a waiting job another priority."""
         job = self._waiting(job_id)
         events: list[ev.Event] = []
         if job.admitted:
@@ -299,12 +291,7 @@ class Submissions:
         return [*submitted, ev.CancelJob(job_id)]
 
     def require_open(self, job_id: int) -> None:
-        """See that a job has not ended.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It has.
-        """
+        """See that a job has not ended."""
         if job_id not in self._log_state.jobs and (ended := self._log_state.core.ended(job_id)) is not None:
             raise ValueError(f"job {job_id} has ended already ({ended[0]})")
 

@@ -1,4 +1,4 @@
-"""What people type: numbers, times, names of files, and files in TOML, with errors that say what is wrong with them."""
+"""What people type: numbers, times, names of files, and files in TOML; a ``CliError`` says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ _Name = TypeVar("_Name", bound=str)
 
 
 def one_of(option: str, given: str, noun: str, *known: _Name) -> _Name:
-    """Return ``given``, which is one of those that are known.
-
-    Raises:
-        CliError: It is not.
-    """
+    """Return ``given``, which is one of those that are known."""
     for name in known:
         if name == given:
             return name
@@ -29,11 +25,7 @@ def one_of(option: str, given: str, noun: str, *known: _Name) -> _Name:
 
 
 def expect_finite(*given: tuple[str, float | None]) -> None:
-    """See that the values of options are finite, where they are given.
-
-    Raises:
-        CliError: One is not.
-    """
+    """See that the values of options are finite, where they are given."""
     for option, value in given:
         if value is not None and not math.isfinite(value):
             raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
@@ -43,11 +35,7 @@ _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
 def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Read numbers such as 3,5-7.
-
-    Raises:
-        CliError: They are none.
-    """
+    """Read numbers such as 3,5-7."""
     from scheduler_bridge.daemon.requests import ARRAY_MOST
 
     if text is None:
@@ -91,11 +79,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(min|[smhd])")
 
 
 def read_duration(option: str, text: str) -> float:
-    """Read a duration: 90 (seconds), 45m, 2h, 1h30m, 1d.
-
-    Raises:
-        CliError: It is none.
-    """
+    """Read a duration: 90 (seconds), 45m, 2h, 1h30m, 1d."""
     compact = text.replace(" ", "")
     if re.fullmatch(r"\d+(?:\.\d+)?", compact):
         return float(compact)
@@ -114,9 +98,6 @@ def read_time(option: str, text: str, now: dt.datetime) -> dt.datetime:
         option: For the error.
         text: What was given.
         now: With its time zone, in which a time without one is meant.
-
-    Raises:
-        CliError: It is none, or past.
     """
     if text == "now":
         return now
@@ -166,9 +147,6 @@ def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -
         option: By which it was given.
         path: None: it was not.
         endings: Of which its name has one, as what is written is only read, or shown, by such a name; none: any.
-
-    Raises:
-        CliError: It cannot.
     """
     if path is None:
         return
@@ -199,9 +177,6 @@ def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]
         path: The file.
         what: What it is, for errors: "a job file".
         instead: What to do if it cannot be read.
-
-    Raises:
-        CliError: It cannot be read or is not TOML.
     """
     import tomllib
 

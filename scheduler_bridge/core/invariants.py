@@ -1,4 +1,4 @@
-"""What must hold after every batch of events. A violation is a defect of the core or of a policy."""
+"""What must hold after every batch of events. An ``InvariantError`` shows a defect of the core or of a policy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ _ORDER_OF: Final = {JobState.GROWING: "grow", JobState.SHRINKING: "shrink", JobS
 
 
 def check_touched(state: SchedulerState) -> None:
-    """Check the jobs that the batch changed, and the sums over all. Costs little enough to be always on.
-
-    Raises:
-        InvariantError: Something does not hold.
-    """
+    """Check the jobs that the batch changed, and the sums over all. Costs little enough to be always on."""
     shared = state.sharing.stacks.by_job
     for job in state.touched.values():
         if (found := _contradiction(state, job)) or job.order is not None or job.state in _ORDER_OF:
@@ -35,11 +31,7 @@ def check_touched(state: SchedulerState) -> None:
 
 
 def check_all(state: SchedulerState) -> None:
-    """Check everything, node by node and job by job; for tests.
-
-    Raises:
-        InvariantError: Something does not hold.
-    """
+    """Check everything, node by node and job by job; for tests."""
     for job in state.jobs.values():
         _check_order(job, _contradiction(state, job))
     if found := state.pool.check():

@@ -178,11 +178,7 @@ class SchedulerCore:
         return bool((self._state.pool.rank((node,)) or 0) & self._state.pool.leaving)
 
     def node_state(self, node: str) -> NodeState:
-        """What a node is doing.
-
-        Raises:
-            KeyError: There is no such node.
-        """
+        """What a node is doing; a ``KeyError`` if there is no such node."""
         return self._state.pool.state(node)
 
     def holders(self, node: str) -> list[int]:
@@ -328,11 +324,7 @@ class SchedulerCore:
         return co_scheduling.by_node(self._state, self._state.jobs[job_id])[1]
 
     def check(self) -> None:
-        """Check the whole state, node by node and job by job.
-
-        Raises:
-            InvariantError: Something does not hold.
-        """
+        """Check the whole state, node by node and job by job; an ``InvariantError`` if something does not hold."""
         invariants.check_all(self._state)
 
     def endings(self) -> Iterator[tuple[int, Outcome | None, float | None]]:

@@ -309,11 +309,7 @@ class Allocation:
         _logger.warning("companion job %d has ended and taken %s back: %s", companion, ", ".join(nodes), why)
 
     def check_release(self, count: int) -> None:
-        """See that the ``count`` nodes that came last could be given back.
-
-        Raises:
-            SlurmError: They could not.
-        """
+        """See that the ``count`` nodes that came last could be given back; else a ``SlurmError`` says why not."""
         try:
             self.holdings.check_release(count, self._slurm.limits())
         except HoldingsError as error:

@@ -91,11 +91,7 @@ class Holdings:
         return ending, (keep(self.job, tuple(node for node in self.own if node not in gone)),)
 
     def check_release(self, count: int, limits: Limits) -> None:
-        """See that the ``count`` nodes that came last can be given back: those of companion jobs first.
-
-        Raises:
-            HoldingsError: They cannot.
-        """
+        """See that the ``count`` nodes that came last can be given back, lent ones first; else a ``HoldingsError``."""
         if count > len(self.companions):
             self._check_once(limits)
 

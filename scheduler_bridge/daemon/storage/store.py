@@ -239,21 +239,13 @@ class Store:
             raise self._unusable(error) from None
 
     def check(self) -> None:
-        """See that the database is sound.
-
-        Raises:
-            DaemonError: It is not.
-        """
+        """See that the database is sound; else a ``DaemonError``."""
         found = self._ask("PRAGMA quick_check(1)")[0][0]
         if found != "ok":
             raise self._unusable(sqlite3.DatabaseError(found))
 
     def check_end(self) -> None:
-        """See that the log has all that the mark knows of.
-
-        Raises:
-            DamagedError: It has not.
-        """
+        """See that the log has all that the mark knows of; else a ``DamagedError``."""
         last, mark = self.last_era(), self.mark
         if last is None and (mark is None or mark.era == 0):
             return

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import wraps
@@ -619,18 +620,15 @@ def drive(
         SubmitError: A job cannot run on this cluster.
     """
     ids: dict[int, int] = {}
-    order = sorted(range(len(due)), key=lambda index: due[index][0])
+    left = deque(sorted(enumerate(due), key=lambda item: item[1][0]))
     began_s = time.monotonic()
     while True:
-        while len(ids) < len(order) and due[order[len(ids)]][0] <= time.monotonic() - began_s:
-            index = order[len(ids)]
-            ids[index] = daemon.submit(due[index][1])
+        while left and left[0][1][0] <= time.monotonic() - began_s:
+            index, (_, request) = left.popleft()
+            ids[index] = daemon.submit(request)
         snapshot = daemon.snapshot()
         show(snapshot, daemon.record())
-        if len(ids) == len(order):
-            if all(job.state in ENDED for job in snapshot.jobs):
-                return [ids[index] for index in range(len(due))]
-            wait_s = refresh_s
-        else:
-            wait_s = due[order[len(ids)]][0] - (time.monotonic() - began_s)
+        if not left and all(job.state in ENDED for job in snapshot.jobs):
+            return [ids[index] for index in range(len(due))]
+        wait_s = left[0][1][0] - (time.monotonic() - began_s) if left else refresh_s
         time.sleep(min(refresh_s, max(0.0, wait_s)))

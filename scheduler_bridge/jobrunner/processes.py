@@ -141,10 +141,7 @@ def end_marked(mark: str, patience_s: float) -> list[int]:
 
 def shared_segments(mark: str) -> set[str]:
     """Return the names of MPICH's shared-memory files that processes with ``mark`` have mapped."""
-    found: set[str] = set()
-    for pid in marked_processes(mark):
-        found |= _mapped_segments(pid)
-    return found
+    return set[str]().union(*map(_mapped_segments, marked_processes(mark)))
 
 
 def remove_segments(names: Iterable[str]) -> list[str]:

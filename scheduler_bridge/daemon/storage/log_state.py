@@ -293,24 +293,17 @@ class LogState:
             return None
         return ev.JobEnded(job_id, *ended) if ended is not None else None
 
-    def _change(self, fact: log_entries.Held | log_entries.Prioritised) -> None:
-        job = self.jobs.get(fact.job_id)
-        if job is None:
-            return
-        if isinstance(fact, log_entries.Held):
-            job.held_by = fact.by if fact.held else None
-        else:
-            job.priority = fact.priority
-            self.prioritised = True
-        self._admission_due = True
-
     def _before(self, fact: log_entries.AnyFact, at_s: float) -> None:
         """Take in what the core's decision depends on."""
         match fact:
             case log_entries.Requested():
                 self._request(fact, at_s)
-            case log_entries.Held() | log_entries.Prioritised():
-                self._change(fact)
+            case log_entries.Held() if fact.job_id in self.jobs:
+                self.jobs[fact.job_id].held_by = fact.by if fact.held else None
+                self._admission_due = True
+            case log_entries.Prioritised() if fact.job_id in self.jobs:
+                self.jobs[fact.job_id].priority = fact.priority
+                self.prioritised = self._admission_due = True
             case log_entries.GoesOn():
                 self._going_on.add(fact.job_id)
             case log_entries.Policy():

@@ -228,7 +228,8 @@ class Recorder:
             case ev.JobEnded(job_id=job_id, outcome=outcome, reason=reason):
                 self._ended(job_id, outcome, reason, at_s)
             case ev.JobInterrupted(job_id=job_id, reason=reason):
-                self._interrupted(job_id, reason, at_s)
+                interrupted = self._stopped(job_id, reason, at_s)
+                interrupted.restarts_s = (*interrupted.restarts_s, at_s)
             case ev.GrowCompleted() | ev.ShrinkCompleted():
                 self._resized(event.job_id, event.order, event.nodes, at_s)
             case ev.WorkersChanged(job_id=job_id):
@@ -293,10 +294,6 @@ class Recorder:
         job.reason = reason
         if at_s < self._since_s:
             del self._jobs[job_id]
-
-    def _interrupted(self, job_id: int, reason: str, at_s: float) -> None:
-        job = self._stopped(job_id, reason, at_s)
-        job.restarts_s = (*job.restarts_s, at_s)
 
     def _stopped(self, job_id: int, reason: str, at_s: float) -> JobRecord:
         """Nothing of a job runs any more; an order under way was not carried out."""

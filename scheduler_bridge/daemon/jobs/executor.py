@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -119,6 +119,7 @@ class Executor:
         if request.protocol == "v1" and reach == EMULATED:
             words = ()
         cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
+        names = ",".join(nodes)
         return Launch(
             notes=str(self._folder.runs),
             key=key,
@@ -128,7 +129,7 @@ class Executor:
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
             | {ENV_CORES: str(cores), ENV_CORE_IDS: listed, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
             | {ENV_RESULT: str(self._folder.result(key).absolute())}
-            | _nodes_variable(nodes),
+            | {processes.ENV_NODES: names if len(names) <= MOST_CHARACTERS else ""},  # the system takes no longer one
             mark=mark,
             output=str(output),
             errors=str(errors),
@@ -404,12 +405,6 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         wire.ENV_TOKEN: token,
         processes.ENV_MARK: mark,
     }
-
-
-def _nodes_variable(nodes: Sequence[str]) -> dict[str, str]:
-    """The nodes, for the job and a scheduler that does not know it; the system takes no variable that is longer."""
-    text = ",".join(nodes)
-    return {processes.ENV_NODES: text if len(text) <= MOST_CHARACTERS else ""}
 
 
 def _signal_name(number: int) -> str:

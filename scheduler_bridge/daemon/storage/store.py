@@ -277,9 +277,11 @@ class Store:
         for seq, row in enumerate(rows, start=first_seq):
             chain[seq] = last = link(last, seq, era, row)
             values.append((seq, era, row.at_s, row.events, row.facts, row.effects, last))
-        kept = []
+        kept: list[tuple[str, list[tuple[object, ...]]]] = []
         if frozen is not None:
-            kept.append(_keep(era, frozen, chain.get(frozen.seq) or self._digest_of(frozen.seq) or b""))
+            frozen_at = chain.get(frozen.seq) or self._digest_of(frozen.seq) or b""
+            own = (era, frozen.seq, frozen.version, frozen.state, frozen_at)
+            kept.append(("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", [(*own, digest(*own))]))
         try:
             self._transact(("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values), *kept)
         except StoreError:
@@ -443,11 +445,6 @@ class Store:
         self._marking.close()
         if self._copy is not None:
             self._copy.cleanup()
-
-
-def _keep(era: int, frozen: Frozen, chain: bytes) -> tuple[str, list[tuple[object, ...]]]:
-    values = (era, frozen.seq, frozen.version, frozen.state, chain)
-    return "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", [(*values, digest(*values))]
 
 
 def is_linked(last: bytes, seq: int, era: int, row: Row, check: object) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.core.events import Effect, KeepNodes, NodeLeft, Refuse, SendOrder, StartJob
 from scheduler_bridge.model.allocation import listed
 from scheduler_bridge.record.model import (
     Advance,
@@ -100,7 +99,7 @@ class Recorder:
         self._asked: dict[str, AdvanceReservation] = {}
         self._kept: dict[str, int] = {}
 
-    def observe(self, now: float, event: ev.Event, effects: Iterable[Effect] = ()) -> None:
+    def observe(self, now: float, event: ev.Event, effects: Iterable[ev.Effect] = ()) -> None:
         """Take in ``event``, handled at ``now``, and the ``effects`` that the core answered with."""
         at_s = now - self._origin_s
         self._record.end_s = max(self._record.end_s, at_s)
@@ -108,7 +107,7 @@ class Recorder:
         for effect in effects:
             self._effect(effect, at_s)
 
-    def observe_batch(self, now: float, events: Sequence[ev.Event], effects: Iterable[Effect]) -> None:
+    def observe_batch(self, now: float, events: Sequence[ev.Event], effects: Iterable[ev.Effect]) -> None:
         """Take in all events of one instant, in the order of their handling, and what the core answered to them."""
         for event in events:
             self.observe(now, event)
@@ -344,30 +343,30 @@ class Recorder:
 
     # effects --------------------------------------------------------------------------------------------------------
 
-    def _effect(self, effect: Effect, at_s: float) -> None:
+    def _effect(self, effect: ev.Effect, at_s: float) -> None:
         match effect:
-            case StartJob(job_id=job_id, nodes=nodes, cores=cores, core_ids=core_ids):
+            case ev.StartJob(job_id=job_id, nodes=nodes, cores=cores, core_ids=core_ids):
                 job = self._jobs[job_id]
                 job.promised = dict.fromkeys(nodes, at_s)
                 job.shares = self._shares(nodes, cores)
                 job.is_guest = bool(cores) if job.record.start_s is None else job.is_guest  # else it is started again
                 job.cores = _lists(nodes, core_ids)
-            case SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
+            case ev.SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
                 job = self._jobs[job_id]
                 job.ordered_shares = self._shares(nodes, cores)  # it moves no nodes
                 job.ordered_cores = _lists(nodes, core_ids)
-            case SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
+            case ev.SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(
                     ResizeRecord(order=order, kind=kind, count=count, ordered_s=at_s, nodes=tuple(nodes))
                 )
                 if kind == "grow":
                     watched.promised = dict.fromkeys(nodes, at_s)
-            case NodeLeft(node=node):
+            case ev.NodeLeft(node=node):
                 self._down.setdefault(node, at_s)
-            case KeepNodes(name=name, nodes=nodes):
+            case ev.KeepNodes(name=name, nodes=nodes):
                 self._keep(name, nodes, at_s)
-            case Refuse(job_id=job_id, reason=reason):
+            case ev.Refuse(job_id=job_id, reason=reason):
                 refused = self._jobs.get(job_id)
                 if refused is not None and refused.record.start_s is None:
                     refused.record.state, refused.record.reason = "refused", reason

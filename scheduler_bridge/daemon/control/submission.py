@@ -11,7 +11,6 @@ import msgspec
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.core.events import Refuse, RefuseReservation
 from scheduler_bridge.daemon.admission import Admission, JobFacts, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.orders import Handle
@@ -85,7 +84,7 @@ class Submissions:
         ahead = self._placed(JobFacts(request, spec, priority=request.priority)) if asked.admitted else None
         moves = () if ahead is None else [ev.JobMoved(job_id, ahead) for job_id in ids[: asked.admitted]]
         for effect in self._handle(*moves, facts=[asked]):
-            if isinstance(effect, Refuse) and effect.job_id == first:
+            if isinstance(effect, ev.Refuse) and effect.job_id == first:
                 raise _too_large(spec, effect.reason)
         return ids
 
@@ -174,7 +173,7 @@ class Submissions:
             name, start_s, start_s + request.duration_s, nodes, request.named, request.users, request.jobs
         )
         for effect in self._handle(ev.ReservationMade(wanted)):
-            if isinstance(effect, RefuseReservation) and effect.name == name:
+            if isinstance(effect, ev.RefuseReservation) and effect.name == name:
                 raise ValueError(effect.reason)
         return name
 

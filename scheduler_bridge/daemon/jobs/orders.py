@@ -11,7 +11,6 @@ from typing import Protocol, TypeAlias, assert_never
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.core.events import Effect, Refuse, SendOrder
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.jobs.server import JobServer
@@ -28,7 +27,7 @@ class Handle(Protocol):
 
     def __call__(
         self, *events: ev.Event, facts: Sequence[log_entries.AnyFact] = (), then: Callable[[], None] | None = None
-    ) -> list[Effect]:
+    ) -> list[ev.Effect]:
         """Return what the core wants done; it is done, and ``then``, once the log has it."""
 
 
@@ -108,14 +107,14 @@ class JobOrders:
         link.phase = facts.phase
         self.server.admit(link)
         if order is not None:
-            self.order(SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
+            self.order(ev.SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
 
     def dismiss(self, job_id: int) -> None:
         """The job has ended."""
         self._settle(job_id)
         self.server.dismiss(job_id)
 
-    def order(self, effect: SendOrder) -> None:
+    def order(self, effect: ev.SendOrder) -> None:
         """Give an order, and see to it that it is answered in time."""
         if self.server.link(effect.job_id) is None:  # The job ended while the order was being logged.
             return
@@ -131,7 +130,7 @@ class JobOrders:
 
     # deadlines ------------------------------------------------------------------------------------------------------
 
-    def _after(self, delay_s: float, effect: SendOrder, act: Callable[[SendOrder], None]) -> None:
+    def _after(self, delay_s: float, effect: ev.SendOrder, act: Callable[[ev.SendOrder], None]) -> None:
         self._settle(effect.job_id)
         self._deadlines[effect.job_id] = asyncio.get_running_loop().call_later(delay_s, act, effect)
 
@@ -140,12 +139,12 @@ class JobOrders:
         if timer is not None:
             timer.cancel()
 
-    def _overdue(self, effect: SendOrder) -> None:
+    def _overdue(self, effect: ev.SendOrder) -> None:
         """Too late: take the order back, and give the job a little time to say that it has not carried it out."""
         self.server.withdraw(effect.job_id)
         self._after(self._config.withdraw_s, effect, self._unanswered)
 
-    def _unanswered(self, effect: SendOrder) -> None:
+    def _unanswered(self, effect: ev.SendOrder) -> None:
         """Neither the order nor its withdrawal was answered: this job takes no orders."""
         self._settle(effect.job_id)
         claimed = self.server.abandon(effect.job_id)
@@ -255,9 +254,9 @@ class JobOrders:
         """Ask the core to resize a job by ``delta``; return the change that was ordered, or 0 and why not."""
         for effect in self._handle(ev.EvolvingRequest(job_id, delta)):
             match effect:
-                case Refuse() if effect.job_id == job_id:
+                case ev.Refuse() if effect.job_id == job_id:
                     return 0, effect.reason
-                case SendOrder() if effect.job_id == job_id:
+                case ev.SendOrder() if effect.job_id == job_id:
                     return (effect.count if effect.kind == "grow" else -effect.count), ""
                 case _:
                     pass

@@ -18,7 +18,7 @@ with extras_named():
     from ..compare.contender import Config
     from ..compare.engine import OURS, Goal, Quantity, carry_out, draw_bars
     from ..overheads.__main__ import Overheads
-    from ..overheads.catalogue import FUTURES, LOKY, POOL, Case, Measure, hello_of_executor
+    from ..overheads.catalogue import FUTURES, LOKY, POOL, Measure, hello_of_executor, of_one_case
     from .contenders import EXECUTORS
 
 if TYPE_CHECKING:
@@ -31,62 +31,37 @@ _FAST: Final = (Goal(">=", 3, FUTURES), Goal(">=", 2, POOL))
 MEASURES: Final = {
     measure.name: measure
     for measure in (
-        Measure(
+        of_one_case(
             "submit",
-            (
-                Case(
-                    {"measure": "submit", "n": 20_000, "limit_s": 0.4},
-                    _ALL,
-                    (Quantity("per_s", "no-op tasks, submitted one by one", "1/s", _FAST),),
-                ),
-            ),
+            {"n": 20_000, "limit_s": 0.4},
+            _ALL,
+            Quantity("per_s", "no-op tasks, submitted one by one", "1/s", _FAST),
         ),
-        Measure(
-            "map",
-            (
-                Case(
-                    {"measure": "map", "n": 50_000, "limit_s": 0.4},
-                    _ALL,
-                    (Quantity("per_s", "no-op tasks of a map", "1/s", _FAST),),
-                ),
-            ),
+        of_one_case(
+            "map", {"n": 50_000, "limit_s": 0.4}, _ALL, Quantity("per_s", "no-op tasks of a map", "1/s", _FAST)
         ),
-        Measure(
+        of_one_case(
             "sweep",
-            (
-                Case(
-                    {"measure": "sweep", "count": 1000, "least_s": 0.0001, "most_s": 0.3, "workers": 4},
-                    _ALL,
-                    (Quantity("over_ideal", "sweep of 1,000 tasks, time / ideal", "ratio", (Goal("<=", 1.05),)),),
-                    300.0,
-                ),
-            ),
+            {"count": 1000, "least_s": 0.0001, "most_s": 0.3, "workers": 4},
+            _ALL,
+            Quantity("over_ideal", "sweep of 1,000 tasks, time / ideal", "ratio", (Goal("<=", 1.05),)),
+            limit_s=300.0,
             places=4,
             rounds=1,
             note="sweep: a map of tasks that sleep, 0.1 to 300 ms, 37 ms on average, on 4 workers; ideal: sum / 4",
         ),
-        Measure(
+        of_one_case(
             "large",
-            (
-                Case(
-                    {"measure": "large", "n": 50, "bytes": 8 << 20, "limit_s": 0.3},
-                    _ALL,
-                    (
-                        Quantity("per_s", "tasks with an array of 8 MiB", "1/s"),
-                        Quantity("scattered_per_s", "the same, scattered before", "1/s", ours_only=True),
-                    ),
-                ),
-            ),
+            {"n": 50, "bytes": 8 << 20, "limit_s": 0.3},
+            _ALL,
+            Quantity("per_s", "tasks with an array of 8 MiB", "1/s"),
+            Quantity("scattered_per_s", "the same, scattered before", "1/s", ours_only=True),
         ),
-        Measure(
+        of_one_case(
             "start",
-            (
-                Case(
-                    {"measure": "start"},
-                    _ALL,
-                    (Quantity("start_s", "start of 2 workers from plain Python", "s", (Goal("<=", 1.3, FUTURES),)),),
-                ),
-            ),
+            {},
+            _ALL,
+            Quantity("start_s", "start of 2 workers from plain Python", "s", (Goal("<=", 1.3, FUTURES),)),
             kind="start",
             note="start: from the command to the first result; ours begins when all workers are there",
         ),

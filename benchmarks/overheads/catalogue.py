@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ..compare import child
 from ..compare.contender import Config
@@ -91,226 +91,193 @@ class Measure:
         return tuple(dict.fromkeys(name for case in self.cases for name in case.contenders))
 
 
-_ECHO_BYTES: Final = 8 << 20
+def of_one_case(
+    name: str,
+    command: Mapping[str, object],
+    contenders: tuple[str, ...],
+    *quantities: Quantity,
+    limit_s: float = 60.0,
+    **others: Any,
+) -> Measure:
+    """Return a measure with one case, whose command has the measure's name; ``others``: as for ``Measure``."""
+    return Measure(name, (Case({"measure": name, **command}, contenders, quantities, limit_s),), **others)
 
-_RTT: Final = Measure(
-    "rtt",
-    (
-        Case(
-            {"measure": "rtt", "n": 1000, "limit_s": 0.6},
-            (OURS, SOCKET, *PEERS),
-            (
-                Quantity("median_s", "at round trip, median", "s", (Goal("<=", 4, SOCKET), Goal("<=", 0.6, POOL))),
-                Quantity("p99_s", "at round trip, p99", "s", (Goal("<=", 4, SOCKET),)),
-            ),
-        ),
-        Case(
-            {"measure": "immediate", "n": 1000, "limit_s": 0.6},
-            (OURS, SOCKET),
-            (
-                Quantity("median_s", "immediate round trip, median", "s", (Goal("<=", 2, SOCKET),)),
-                Quantity("p99_s", "immediate round trip, p99", "s"),
-            ),
-        ),
-    ),
-    pinned=True,
-    note="round trips: one caller and one other process, pinned to different cores; immediate: from one receiving "
-    "thread to the other and back",
-)
-_THROUGHPUT: Final = Measure(
-    "throughput",
-    (
-        Case(
-            {"measure": "throughput", "n": 4000, "limit_s": 0.6},
-            (OURS, *PEERS),
-            (
-                Quantity(
-                    "per_s",
-                    "no-op async_at from one place",
-                    "1/s",
-                    (Goal(">=", 2, POOL), Goal(">=", 10, RAY), Goal(">=", 30, DASK)),
-                ),
-            ),
-        ),
-    ),
-    pinned=True,
-)
-_FINISH: Final = Measure(
-    "finish",
-    tuple(
-        Case(
-            {"measure": "finish", "places": places, "n": 200, "limit_s": 0.6},
-            (OURS, *PEERS),
-            (
-                Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),
-                Quantity("messages", f"messages of a finish over {places} of 8 places", "count", ours_only=True),
-            ),
-        )
-        for places in (2, 4, 8)
-    ),
-    places=8,
-    note="messages: of all places together; one there and one back for each place but the first",
-)
+
 _MANY: Final = 256
-_BARRIER: Final = Measure(
-    "barrier",
-    tuple(
-        Case(
-            {"measure": "finish", "places": places, "n": 50, "limit_s": 2.0},
-            (OURS, TREE),
-            (Quantity("median_s", f"empty finish over {places} of {_MANY} places", "s"),),
-        )
-        for places in (2, 8, 32, 128, _MANY)
-    ),
-    places=_MANY,
-    asked_for=True,
-    note=f"empty finish: an activity that does nothing on each place; bare tree: {_MANY} processes and socket pairs, a "
-    "byte down a tree of degree 16 and up again",
-)
-_ECHO: Final = Measure(
-    "echo",
-    (
-        Case(
-            {"measure": "echo", "n": 10, "bytes": _ECHO_BYTES, "limit_s": 1.5},
-            (OURS, SOCKET, *PEERS),
-            (Quantity("bytes_per_s", "8 MiB NumPy echo", "B/s", (Goal(">=", 0.7, SOCKET), Goal(">=", 3, RAY))),),
-        ),
-    ),
-    pinned=True,
-    note="echo: bytes there and back over the time",
-)
-_START: Final = Measure(
-    "start",
-    (
-        Case(
-            {"measure": "start"},
-            (OURS, MPI, *PEERS),
-            (Quantity("start_s", "start of 2 places to main", "s", (Goal("<=", 1.5, MPI),)),),
-        ),
-    ),
-    kind="start",
-    note="start: from the command to the first line of main with all processes up; peers: to the first result",
-)
-_GROW: Final = Measure(
-    "resize",
-    tuple(
-        Case(
-            {"measure": "resize", "n": n},
-            (OURS, MPI, *((DASK, RAY) if n == 1 else (DASK,))),
-            (
-                Quantity("grow_s", f"grow by {n}", "s", (Goal("<=", 1.5, MPI),)),
-                Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s", ours_only=True),
-                *([Quantity("shrink_s", f"shrink by {n}", "s", (Goal("<=", 0.5, MPI),))] if n < 8 else []),
-            ),
-        )
-        for n in (1, 2, 4, 8)
-    ),
-    note="grow: from the order to the commit; shrink: from the order to the end of the processes; both beside a bare "
-    "spawn of as many",
-)
-_REGROW: Final = Measure(
-    "regrow",
-    tuple(
-        Case(
-            {"measure": "resize", "n": n, "loads": "numpy"},
-            (OURS, MPI),
-            (
-                Quantity("grow_s", f"grow by {n} again", "s", ours_only=True),
-                Quantity("loaded_s", f"grow by {n} again, until NumPy is loaded", "s", (Goal("<=", 0.5, MPI),)),
-            ),
-        )
-        for n in (1, 2, 4, 8)
-    ),
-    launched=True,
-    note="again: under apgas.launch, on a host on which places have started before",
-)
-_NUMBA: Final = Measure(
-    "numba",
-    tuple(
-        Case(
-            {"measure": "resize", "n": n, "loads": "numba"},
-            (OURS, MPI),
-            (Quantity("loaded_s", f"grow by {n}, until Numba is loaded", "s"),),
-        )
-        for n in (1, 2, 4, 8)
-    ),
-    rounds=3,
-)
-_LOST: Final = Measure(
-    "lost",
-    (
-        Case(
-            {"measure": "lost", "cycles": 8},
-            (OURS,),
-            (
-                Quantity("grow_lost", "compute of others lost while growing by 1", "share", (Goal("<", 0.02),)),
-                Quantity("shrink_lost", "compute of others lost while shrinking by 1", "share", (Goal("<", 0.02),)),
-                Quantity("quiet_lost", "compute lost between resizes", "share"),
-            ),
-        ),
-    ),
-    places=2,
-    note="compute lost: of what a place held to 20 % of a core has to do while others come and go, beside what it "
-    "loses between resizes; what is late by at most 0.25 s it does then",
-)
-_IDLE: Final = Measure(
-    "idle",
-    (
-        Case(
-            {"measure": "idle", "seconds": 5.0},
-            (OURS, *PEERS),
-            (Quantity("share", "idle, share of a core per process of 2", "share", (Goal("<", 0.003),)),),
-        ),
-    ),
-    kind="idle",
-    rounds=1,
-    note="idle: everything that a contender runs, over 5 s, divided by 2",
-)
-_IDLE_MPI: Final = Measure(
-    "idle-mpi",
-    (
-        Case(
-            {"measure": "idle", "seconds": 5.0},
-            (OURS,),
-            (Quantity("share", "idle on the mpi transport, likewise", "share", (Goal("<", 0.003),)),),
-        ),
-    ),
-    kind="idle",
-    rounds=1,
-    environment={"APGAS_TRANSPORT": "mpi"},
-)
-_MEMORY: Final = Measure(
-    "memory",
-    (
-        Case(
-            {"measure": "memory"},
-            (OURS, MPI, *PEERS),
-            (
-                Quantity("rss_bytes", "memory of a place with NumPy, RSS", "bytes", (Goal("<=", 1.5, MPI),)),
-                Quantity("pss_bytes", "memory of a place with NumPy, PSS", "bytes", (Goal("<=", 1.5, MPI),)),
-            ),
-        ),
-    ),
-    rounds=1,
-    note="memory: a place or worker that has loaded NumPy and not Numba",
-)
+_IDLE: Final = Goal("<", 0.003)
 
 MEASURES: Final = {
     measure.name: measure
     for measure in (
-        _RTT,
-        _THROUGHPUT,
-        _FINISH,
-        _BARRIER,
-        _ECHO,
-        _START,
-        _GROW,
-        _REGROW,
-        _NUMBA,
-        _LOST,
-        _IDLE,
-        _IDLE_MPI,
-        _MEMORY,
+        Measure(
+            "rtt",
+            (
+                Case(
+                    {"measure": "rtt", "n": 1000, "limit_s": 0.6},
+                    (OURS, SOCKET, *PEERS),
+                    (
+                        Quantity(
+                            "median_s", "at round trip, median", "s", (Goal("<=", 4, SOCKET), Goal("<=", 0.6, POOL))
+                        ),
+                        Quantity("p99_s", "at round trip, p99", "s", (Goal("<=", 4, SOCKET),)),
+                    ),
+                ),
+                Case(
+                    {"measure": "immediate", "n": 1000, "limit_s": 0.6},
+                    (OURS, SOCKET),
+                    (
+                        Quantity("median_s", "immediate round trip, median", "s", (Goal("<=", 2, SOCKET),)),
+                        Quantity("p99_s", "immediate round trip, p99", "s"),
+                    ),
+                ),
+            ),
+            pinned=True,
+            note="round trips: one caller and one other process, pinned to different cores; immediate: from one "
+            "receiving thread to the other and back",
+        ),
+        of_one_case(
+            "throughput",
+            {"n": 4000, "limit_s": 0.6},
+            (OURS, *PEERS),
+            Quantity(
+                "per_s",
+                "no-op async_at from one place",
+                "1/s",
+                (Goal(">=", 2, POOL), Goal(">=", 10, RAY), Goal(">=", 30, DASK)),
+            ),
+            pinned=True,
+        ),
+        Measure(
+            "finish",
+            tuple(
+                Case(
+                    {"measure": "finish", "places": places, "n": 200, "limit_s": 0.6},
+                    (OURS, *PEERS),
+                    (
+                        Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),
+                        Quantity(
+                            "messages", f"messages of a finish over {places} of 8 places", "count", ours_only=True
+                        ),
+                    ),
+                )
+                for places in (2, 4, 8)
+            ),
+            places=8,
+            note="messages: of all places together; one there and one back for each place but the first",
+        ),
+        Measure(
+            "barrier",
+            tuple(
+                Case(
+                    {"measure": "finish", "places": places, "n": 50, "limit_s": 2.0},
+                    (OURS, TREE),
+                    (Quantity("median_s", f"empty finish over {places} of {_MANY} places", "s"),),
+                )
+                for places in (2, 8, 32, 128, _MANY)
+            ),
+            places=_MANY,
+            asked_for=True,
+            note=f"empty finish: an activity that does nothing on each place; bare tree: {_MANY} processes and socket "
+            "pairs, a byte down a tree of degree 16 and up again",
+        ),
+        of_one_case(
+            "echo",
+            {"n": 10, "bytes": 8 << 20, "limit_s": 1.5},
+            (OURS, SOCKET, *PEERS),
+            Quantity("bytes_per_s", "8 MiB NumPy echo", "B/s", (Goal(">=", 0.7, SOCKET), Goal(">=", 3, RAY))),
+            pinned=True,
+            note="echo: bytes there and back over the time",
+        ),
+        of_one_case(
+            "start",
+            {},
+            (OURS, MPI, *PEERS),
+            Quantity("start_s", "start of 2 places to main", "s", (Goal("<=", 1.5, MPI),)),
+            kind="start",
+            note="start: from the command to the first line of main with all processes up; peers: to the first result",
+        ),
+        Measure(
+            "resize",
+            tuple(
+                Case(
+                    {"measure": "resize", "n": n},
+                    (OURS, MPI, *((DASK, RAY) if n == 1 else (DASK,))),
+                    (
+                        Quantity("grow_s", f"grow by {n}", "s", (Goal("<=", 1.5, MPI),)),
+                        Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s", ours_only=True),
+                        *([Quantity("shrink_s", f"shrink by {n}", "s", (Goal("<=", 0.5, MPI),))] if n < 8 else []),
+                    ),
+                )
+                for n in (1, 2, 4, 8)
+            ),
+            note="grow: from the order to the commit; shrink: from the order to the end of the processes; both beside "
+            "a bare spawn of as many",
+        ),
+        Measure(
+            "regrow",
+            tuple(
+                Case(
+                    {"measure": "resize", "n": n, "loads": "numpy"},
+                    (OURS, MPI),
+                    (
+                        Quantity("grow_s", f"grow by {n} again", "s", ours_only=True),
+                        Quantity("loaded_s", f"grow by {n} again, until NumPy is loaded", "s", (Goal("<=", 0.5, MPI),)),
+                    ),
+                )
+                for n in (1, 2, 4, 8)
+            ),
+            launched=True,
+            note="again: under apgas.launch, on a host on which places have started before",
+        ),
+        Measure(
+            "numba",
+            tuple(
+                Case(
+                    {"measure": "resize", "n": n, "loads": "numba"},
+                    (OURS, MPI),
+                    (Quantity("loaded_s", f"grow by {n}, until Numba is loaded", "s"),),
+                )
+                for n in (1, 2, 4, 8)
+            ),
+            rounds=3,
+        ),
+        of_one_case(
+            "lost",
+            {"cycles": 8},
+            (OURS,),
+            Quantity("grow_lost", "compute of others lost while growing by 1", "share", (Goal("<", 0.02),)),
+            Quantity("shrink_lost", "compute of others lost while shrinking by 1", "share", (Goal("<", 0.02),)),
+            Quantity("quiet_lost", "compute lost between resizes", "share"),
+            note="compute lost: of what a place held to 20 % of a core has to do while others come and go, beside what "
+            "it loses between resizes; what is late by at most 0.25 s it does then",
+        ),
+        of_one_case(
+            "idle",
+            {"seconds": 5.0},
+            (OURS, *PEERS),
+            Quantity("share", "idle, share of a core per process of 2", "share", (_IDLE,)),
+            kind="idle",
+            rounds=1,
+            note="idle: everything that a contender runs, over 5 s, divided by 2",
+        ),
+        of_one_case(
+            "idle-mpi",
+            {"seconds": 5.0},
+            (OURS,),
+            Quantity("share", "idle on the mpi transport, likewise", "share", (_IDLE,)),
+            kind="idle",
+            rounds=1,
+            environment={"APGAS_TRANSPORT": "mpi"},
+        ),
+        of_one_case(
+            "memory",
+            {},
+            (OURS, MPI, *PEERS),
+            Quantity("rss_bytes", "memory of a place with NumPy, RSS", "bytes", (Goal("<=", 1.5, MPI),)),
+            Quantity("pss_bytes", "memory of a place with NumPy, PSS", "bytes", (Goal("<=", 1.5, MPI),)),
+            rounds=1,
+            note="memory: a place or worker that has loaded NumPy and not Numba",
+        ),
     )
 }
 

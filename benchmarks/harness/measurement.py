@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from apgas.provenance import commit, cpu_model, version
 from glb.statistics import SUMMARY_HEADS, summary_finding, summary_rows
+from scheduler_bridge.atomic_write import write_whole
 
 from .errors import BadUsage
 from .progress import scaled
@@ -133,9 +134,7 @@ class WholeFile:
     def __init__(self, path: Path | None, option: str, note: str) -> None:
         self._asked = path
         self._option, self._note = option, note
-        # a link keeps pointing where it points; a device or pipe is written to, not replaced
         self._path = None if path is None else Path(os.path.realpath(path))
-        self._replaces = self._path is None or not self._path.exists() or self._path.is_file()
 
     @property
     def name(self) -> str:
@@ -157,7 +156,7 @@ class WholeFile:
         if not self._path.parent.is_dir():
             raise BadUsage(culprit, f"there is no folder {self._path.parent}", remedy)
         try:
-            if self._replaces:
+            if not self._path.exists() or self._path.is_file():
                 self.write_text(self._note)
             elif not os.access(self._path, os.W_OK):
                 raise PermissionError(None, "Permission denied")
@@ -170,21 +169,8 @@ class WholeFile:
         Raises:
             OSError: The file cannot be written.
         """
-        if self._path is None:
-            return
-        if not self._replaces:
-            self._path.write_text(text, encoding="utf-8")
-            return
-        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-        try:
-            with beside.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            beside.replace(self._path)
-        finally:
-            with suppress(FileNotFoundError):  # it has its name
-                beside.unlink()
+        if self._path is not None:
+            write_whole(self._path, text.encode())
 
 
 class ResultFile(WholeFile):
@@ -198,11 +184,7 @@ class ResultFile(WholeFile):
         super().__init__(path, "--json", _json({"error": "the run did not end"}))
 
     def write(self, content: Mapping[str, object]) -> None:
-        """Replace the content, all at once; what was there stays if that fails.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Replace the content, as ``write_text`` does."""
         self.write_text(_json(content))
 
 

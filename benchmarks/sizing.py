@@ -324,11 +324,7 @@ class Stage:
             process.terminate()
 
     def run(self, name: str, nodes: int, *, fixed: bool) -> Run:
-        """Run a program from a size on, or at it.
-
-        Raises:
-            RuntimeError: It fails, or does not end.
-        """
+        """Run a program from a size on, or at it; raise ``RuntimeError`` if it fails, or does not end."""
         program, file = PROGRAMS[name], self._folder / f"{name}-{nodes}-{fixed}.json"
         module, *words = program.words
         if program.tasks:
@@ -353,11 +349,7 @@ class Stage:
         return Run.read(file)
 
     def compare(self, name: str) -> Found:
-        """Run a program at all sizes at once, and then sizing itself.
-
-        Raises:
-            RuntimeError: One of the runs fails, or does not end.
-        """
+        """Run a program at all sizes at once, and then sizing itself, as ``run`` does."""
         with ThreadPoolExecutor(len(self._sizes)) as pool:
             with self._sizing:
                 runs = [pool.submit(self.run, name, size, fixed=True) for size in self._sizes]

@@ -29,6 +29,8 @@ class ContenderFailed(Exception):
 class Child:
     """One running contender, in a session of its own, so that Ctrl-C reaches the parent alone.
 
+    What is asked of it raises ``ContenderFailed`` if it has ended, does not answer in time, or answers with an error.
+
     Args:
         command: What to start.
         env: Its environment.
@@ -52,20 +54,12 @@ class Child:
         threading.Thread(target=self._read, daemon=True).start()
 
     def ask(self, command: Mapping[str, object], limit_s: float) -> dict[str, Any]:
-        """Send a command and return the answer.
-
-        Raises:
-            ContenderFailed: There is none within ``limit_s``, or it is an error.
-        """
+        """Send a command and return the answer."""
         self.send(command)
         return self.answer(limit_s)
 
     def send(self, command: Mapping[str, object]) -> None:
-        """Send a command, to be answered later.
-
-        Raises:
-            ContenderFailed: It has ended.
-        """
+        """Send a command, to be answered later."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(command) + "\n")
@@ -74,11 +68,7 @@ class Child:
             raise ContenderFailed(f"it has ended{self._last_words()}") from None
 
     def answer(self, limit_s: float) -> dict[str, Any]:
-        """Return the next answer; lines that are none are passed over.
-
-        Raises:
-            ContenderFailed: There is none within ``limit_s``, or it is an error.
-        """
+        """Return the next answer; lines that are none are passed over."""
         until_s = time.monotonic() + limit_s
         while True:
             line = self.line(until_s - time.monotonic())
@@ -90,11 +80,7 @@ class Child:
         return answer
 
     def line(self, limit_s: float) -> str:
-        """Return the next line that it prints.
-
-        Raises:
-            ContenderFailed: There is none within ``limit_s``.
-        """
+        """Return the next line that it prints."""
         try:
             line = self._lines.get(timeout=max(0.0, limit_s))
         except queue.Empty:

@@ -49,21 +49,13 @@ Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
 def check_rounds(rounds: int) -> None:
-    """Refuse what is no number of rounds.
-
-    Raises:
-        BadUsage: It is below 1.
-    """
+    """Raise ``BadUsage`` for what is no number of rounds."""
     if rounds < 1:
         raise BadUsage(f"--rounds {rounds}", "there must be at least 1 round", "give --rounds 1 or more")
 
 
 def chosen(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the names in ``text``, which are separated by commas.
-
-    Raises:
-        BadUsage: One of them is not ``known``.
-    """
+    """Return the names in ``text``, which are separated by commas; raise ``BadUsage`` for one that is not ``known``."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in known:

@@ -137,11 +137,7 @@ MARKERS: Final = ("o", "s", "^", "D")
 
 
 def check_picture(path: Path | None) -> None:
-    """Refuse a picture that cannot be drawn.
-
-    Raises:
-        BadUsage: matplotlib is missing, or the file makes no sense.
-    """
+    """Raise ``BadUsage`` for a picture that cannot be drawn: matplotlib is missing, or the file makes no sense."""
     if path is None:
         return
     if importlib.util.find_spec("matplotlib") is None:

@@ -246,11 +246,7 @@ class Contenders:
         return child
 
     def ask(self, child: Child, command: Mapping[str, object], limit_s: float) -> dict[str, Any]:
-        """Send a command and return the answer.
-
-        Raises:
-            ContenderFailed: There is none within ``limit_s``, or it is an error; the contender has been ended.
-        """
+        """Send a command and return the answer, as ``ask_together`` does with one contender."""
         return self.ask_together({child: command}, limit_s)[0]
 
     def ask_together(self, commands: Mapping[Child, Mapping[str, object]], limit_s: float) -> list[dict[str, Any]]:

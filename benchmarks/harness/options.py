@@ -1,4 +1,4 @@
-"""Readers of options' texts, which refuse what cannot work before anything starts."""
+"""Readers of options' texts, which refuse what cannot work before anything starts: they raise ``BadUsage``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ TRANSPORTS = ("tcp", "mpi")
 def check_orders(text: str) -> None:
     """Refuse what is no schedule of resizes, like ``"1.5:+2,3:workers=1"``; none is one, too.
 
-    Raises:
-        BadUsage: An item is not of the form SECONDS:+N, SECONDS:-N or SECONDS:workers=N with SECONDS >= 0 and N >= 1.
+    Its items have the form SECONDS:+N, SECONDS:-N or SECONDS:workers=N with SECONDS >= 0 and N >= 1.
     """
     from apgas.runtime.resizing import parse_orders
 
@@ -32,21 +31,13 @@ def check_orders(text: str) -> None:
 
 
 def check_transport(text: str) -> None:
-    """Refuse what is neither ``tcp`` nor ``mpi``.
-
-    Raises:
-        BadUsage: It is neither.
-    """
+    """Refuse what is neither ``tcp`` nor ``mpi``."""
     if text not in TRANSPORTS:
         raise BadUsage(f"--transport {text}", "places talk over tcp or mpi", "give --transport tcp or --transport mpi")
 
 
 def check_scheduler_loss(text: str) -> None:
-    """Refuse what is neither ``end`` nor ``reconnect:SECONDS``.
-
-    Raises:
-        BadUsage: It is neither.
-    """
+    """Refuse what is neither ``end`` nor ``reconnect:SECONDS``."""
     from apgas.malleability.communicator import OnLoss
 
     try:
@@ -60,11 +51,7 @@ def check_scheduler_loss(text: str) -> None:
 
 
 def check_efficiency(target: float | None, max_nodes: int | None) -> None:
-    """Refuse what no job can hold.
-
-    Raises:
-        BadUsage: The target is no share of 1, or there is a largest size without a target, or it is none.
-    """
+    """Refuse a target that is no share of 1, and a largest size that is none, or without a target."""
     if target is not None and not 0 < target < 1:
         raise BadUsage(
             f"--target-efficiency {target:g}",
@@ -81,11 +68,7 @@ def check_efficiency(target: float | None, max_nodes: int | None) -> None:
 
 
 def parse_slow_resizes(text: str) -> tuple[float, float] | None:
-    """Parse ``"0.5,1.2"``: seconds added to a grow and to a shrink; empty: None.
-
-    Raises:
-        BadUsage: It is not that.
-    """
+    """Parse ``"0.5,1.2"``: seconds added to a grow and to a shrink; empty: None."""
     if not text.strip():
         return None
     try:
@@ -104,8 +87,7 @@ def parse_slow_resizes(text: str) -> tuple[float, float] | None:
 def parse_hosts(hosts: str | None, hostfile: Path | None) -> tuple[str, ...]:
     """Return the host names of ``--hosts a,b`` or of a hostfile (one ``name`` or ``name:places`` a line, # comments).
 
-    Raises:
-        BadUsage: Both are given, the file cannot be read, or a line makes no sense.
+    Not both may be given.
     """
     if hosts is not None and hostfile is not None:
         raise BadUsage(f"--hosts {hosts} --hostfile {hostfile}", "the hosts are given twice", "give one of the two")
@@ -138,11 +120,7 @@ def _read_hostfile(path: Path) -> tuple[str, ...]:
 
 
 def parse_count(option: str, text: str) -> int:
-    """Parse a positive whole number that may be written as ``1e9`` or ``1_000``.
-
-    Raises:
-        BadUsage: It is not a whole number, or below 1.
-    """
+    """Parse a positive whole number that may be written as ``1e9`` or ``1_000``."""
     remedy = f"give a whole number, like {option} 1000000 or {option} 1e9"
     try:
         value = int(text)

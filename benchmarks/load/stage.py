@@ -209,11 +209,7 @@ class Stage:
         self._process.stdin.write(msgspec.json.encode(what) + b"\n")
 
     def check(self) -> None:
-        """See that all is well.
-
-        Raises:
-            RuntimeError: It is not.
-        """
+        """Raise ``RuntimeError`` if the daemon has ended; and see that no job has failed, as ``Fleet.check`` does."""
         if self._listening.done():
             raise RuntimeError("the measured scheduler has ended")
         self.fleet.check()

@@ -71,7 +71,7 @@ class OnCores(Scaling):
         ]
         self.take_turns(stage, name, turns)
         if self.resizes and (name, OURS) not in self.failures:
-            self._resize(stage, series, lambda *asked: jobs(1, *asked)[0], [], series.seconds[1])
+            self._resize(stage, series, jobs, [], series.seconds[1])
 
     @property
     def emulation(self) -> str:

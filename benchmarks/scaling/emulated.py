@@ -171,16 +171,15 @@ class Scaling(Comparison):
                 self.failures[program.name, OURS] = str(error)
 
     def _measure(self, stage: Stage, series: Series, jobs: Jobs) -> None:
-        job = partial(_job, jobs)
         stage.progress.step("what a core does")
-        full, cpu_s = _calibrated(job)
+        full, cpu_s = _calibrated(jobs)
         one_s = one_node_s(cpu_s, self.nodes[-1], self.cores, self.share, self.least_s)
         series.unit, series.tasks = full["unit"], full["tasks"]
         series.rate, series.share = series.tasks / one_s, cpu_s / one_s
         pace = ["--rate", repr(series.rate)]
 
         def paced(nodes: int) -> Mapping[str, object]:
-            result = job(nodes, pace, _START_S + 5 * one_s)
+            (result,) = jobs(1, nodes, pace, _START_S + 5 * one_s)
             series.runs_s.setdefault(nodes, []).append(result["seconds"])
             lag_s = result["statistics"]["worst_lag_s"]
             series.lag_s[nodes] = max(lag_s, series.lag_s.get(nodes, 0.0))
@@ -189,9 +188,9 @@ class Scaling(Comparison):
         turns = [Turn(OURS, f"{nodes} nodes, {one_s / nodes:.0f} s", partial(paced, nodes)) for nodes in self.nodes]
         self.take_turns(stage, series.program.name, turns)
         if self.resizes and (series.program.name, OURS) not in self.failures:
-            self._resize(stage, series, job, pace, one_s)
+            self._resize(stage, series, jobs, pace, one_s)
 
-    def _resize(self, stage: Stage, series: Series, job: Job, pace: list[str], one_s: float) -> None:
+    def _resize(self, stage: Stage, series: Series, jobs: Jobs, pace: list[str], one_s: float) -> None:
         """Double the nodes in the middle of a run, then give them back.
 
         A quarter of the most nodes begins, so that the run lasts longer than the resizes.
@@ -200,7 +199,7 @@ class Scaling(Comparison):
         whole_s = one_s / nodes
         stage.progress.step(f"{nodes} nodes grow to {2 * nodes} and back")
         orders = f"{0.1 * whole_s:.2f}:+{nodes},{0.4 * whole_s:.2f}:-{nodes}"
-        result = job(nodes, [*pace, "--orders", orders], _START_S + 5 * one_s)
+        (result,) = jobs(1, nodes, [*pace, "--orders", orders], _START_S + 5 * one_s)
         series.resizes = [
             Resize(record["kind"], record["n"], record["seconds"])
             for record in result["resizes"]
@@ -335,8 +334,6 @@ class Scaling(Comparison):
 Jobs: TypeAlias = Callable[[int, int, Sequence[str], float], list[dict[str, Any]]]
 """Runs a number of equal jobs at the same time, each on a number of nodes, with more options, within a number of
 seconds, and returns their JSON results."""
-Job: TypeAlias = Callable[[int, Sequence[str], float], dict[str, Any]]
-"""The same for one job."""
 
 
 def _jobs(
@@ -363,24 +360,19 @@ def _jobs(
     return results
 
 
-def _job(jobs: Jobs, nodes: int, options: Sequence[str], limit_s: float) -> dict[str, Any]:
-    (result,) = jobs(1, nodes, options, limit_s)
-    return result
-
-
-def _calibrated(job: Job) -> tuple[dict[str, Any], float]:
+def _calibrated(jobs: Jobs) -> tuple[dict[str, Any], float]:
     """Return a result at full speed, and the CPU seconds that the problem takes without the start of the program.
 
     They are counted, not the time, so that what else runs does not make the nodes slower.
     """
-    result, once_s = _counted(job, 1)
-    _, all_s = _counted(job, 1 + _CALIBRATIONS)
+    result, once_s = _counted(jobs, 1)
+    _, all_s = _counted(jobs, 1 + _CALIBRATIONS)
     return result, max(_LEAST_CPU_S, (all_s - once_s) / _CALIBRATIONS)
 
 
-def _counted(job: Job, repeats: int) -> tuple[dict[str, Any], float]:
+def _counted(jobs: Jobs, repeats: int) -> tuple[dict[str, Any], float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = job(1, ["--repeat", str(repeats)], _START_S)
+    (result,) = jobs(1, 1, ["--repeat", str(repeats)], _START_S)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

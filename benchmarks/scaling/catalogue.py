@@ -27,53 +27,35 @@ class Program:
     Attributes:
         name: As in ``python -m benchmarks.<name>``.
         title: As in the table.
-        arguments: The problem.
-        quick: A smaller one.
-        on_cores: One that takes 15 to 35 s of a real core.
+        option: What says how large a problem is.
+        usual: The size of the problem.
+        quick: That of a smaller one.
+        on_cores: That of one that takes 15 to 35 s of a real core.
         of_a_copy: What makes that one take some seconds.
         paper: The program in the published results, its problem that ran on one node, and the unit of its problems.
     """
 
     name: str
     title: str
-    arguments: tuple[str, ...]
-    quick: tuple[str, ...]
-    on_cores: tuple[str, ...]
-    of_a_copy: tuple[str, ...]
+    option: str
+    usual: str
+    quick: str
+    on_cores: str
+    of_a_copy: str
     paper: tuple[str, str, str]
 
-    def problem(self, quick: bool) -> tuple[str, ...]:
-        """Return the arguments of the problem."""
-        return self.quick if quick else self.arguments
+    def arguments(self, size: str) -> tuple[str, str]:
+        """Return the arguments of a problem."""
+        return self.option, size
 
 
 PROGRAMS: Final = {
     program.name: program
     for program in (
-        Program(
-            "uts",
-            "UTS",
-            ("--depth", "14"),
-            ("--depth", "12"),
-            ("--depth", "16"),
-            ("--depth", "15"),
-            ("UTS", "18", "d = "),
-        ),
-        Program(
-            "nqueens", "N-Queens", ("-n", "16"), ("-n", "14"), ("-n", "18"), ("-n", "17"), ("NQueens", "17", "N = ")
-        ),
-        Program(
-            "bc", "BC", ("--scale", "12"), ("--scale", "9"), ("--scale", "15"), ("--scale", "14"), ("BC", "17", "2^")
-        ),
-        Program(
-            "pi",
-            "Pi",
-            ("--samples", "1e9"),
-            ("--samples", "1e8"),
-            ("--samples", "4e10"),
-            ("--samples", "1e10"),
-            ("Pi", "80000000000", ""),
-        ),
+        Program("uts", "UTS", "--depth", "14", "12", "16", "15", ("UTS", "18", "d = ")),
+        Program("nqueens", "N-Queens", "-n", "16", "14", "18", "17", ("NQueens", "17", "N = ")),
+        Program("bc", "BC", "--scale", "12", "9", "15", "14", ("BC", "17", "2^")),
+        Program("pi", "Pi", "--samples", "1e9", "1e8", "4e10", "1e10", ("Pi", "80000000000", "")),
     )
 }
 

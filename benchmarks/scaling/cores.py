@@ -48,10 +48,10 @@ class OnCores(Scaling):
         return len(self.programs) * (2 * self.rounds * len(self.nodes) + self.resizes)
 
     def _measure(self, stage: Stage, series: Series, jobs: Jobs) -> None:
-        name = series.program.name
+        program = series.program
         if not self.quick:
-            series.problem = series.program.on_cores
-        smaller = [] if self.quick else series.program.of_a_copy
+            series.problem = program.arguments(program.on_cores)
+        smaller = () if self.quick else program.arguments(program.of_a_copy)
 
         def together(nodes: int) -> Mapping[str, object]:
             (result,) = jobs(1, nodes, [], _LIMIT_S)
@@ -69,8 +69,8 @@ class OnCores(Scaling):
             for nodes in self.nodes
             for what, run in (("places", together), ("copies", apart))
         ]
-        self.take_turns(stage, name, turns)
-        if self.resizes and (name, OURS) not in self.failures:
+        self.take_turns(stage, program.name, turns)
+        if self.resizes and (program.name, OURS) not in self.failures:
             self._resize(stage, series, jobs, [], series.seconds[1])
 
     @property

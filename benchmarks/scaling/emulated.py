@@ -163,7 +163,8 @@ class Scaling(Comparison):
         """Run everything."""
         runs = count()
         for program in self.programs:
-            series = self.series[program.name] = Series(program, program.problem(self.quick))
+            problem = program.arguments(program.quick if self.quick else program.usual)
+            series = self.series[program.name] = Series(program, problem)
             stage.progress.begin(program.name, self.what)
             try:
                 self._measure(stage, series, partial(_jobs, stage, runs, series))

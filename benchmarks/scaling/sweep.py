@@ -314,8 +314,7 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> 
     for index, finish in enumerate(_FINISH):
         series = _series(sweep, points, finish)
         beside = (0, 11) if finish == "tree" else (8, -13)
-        shares = [100 * point.efficiency for point in series]
-        _line(axes, index, [point.job.places for point in series], shares, _FINISH[finish], beside)
+        _line(axes, index, series, [100 * point.efficiency for point in series], _FINISH[finish], beside)
     _by_places(axes, sweep)
     axes.set_ylim(0, 112)
     display.dress_axes(axes, "Compute, of the time up to the result", "places", "%")
@@ -323,10 +322,10 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> 
 
 def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
-    _times_of(axes, 0, trees, [point.spread_s for point in trees], "99 % have worked", (-38, 3))
-    _times_of(axes, 1, trees, [point.end_s for point in trees], "last task to result", (-10, 2))
-    _times_of(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", (-12, 8))
-    _times_of(axes, 3, homes, [point.news_s for point in homes], "news, by place 0 itself", (-10, 0))
+    _line(axes, 0, trees, [point.spread_s for point in trees], "99 % have worked", (-38, 3), scale=1e3)
+    _line(axes, 1, trees, [point.end_s for point in trees], "last task to result", (-10, 2), scale=1e3)
+    _line(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", (-12, 8), scale=1e3)
+    _line(axes, 3, homes, [point.news_s for point in homes], "news, by place 0 itself", (-10, 0), scale=1e3)
     _by_places(axes, sweep)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -335,38 +334,32 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     display.dress_axes(axes, title, "places", "ms")
 
 
-def _times_of(
-    axes: Axes,
-    index: int,
-    series: Sequence[Computation],
-    took_s: Sequence[float | None],
-    name: str,
-    beside: tuple[float, float],
-) -> None:
-    known = [(point.job.places, each_s) for point, each_s in zip(series, took_s, strict=True) if each_s is not None]
-    _line(axes, index, [places for places, _ in known], [1e3 * each_s for _, each_s in known], name, beside)
-
-
 def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     trees = _series(sweep, points, "tree")
-    places = [point.job.places for point in trees]
-    _line(axes, 0, places, [point.messages for point in trees], "messages", (-8, 4))
-    _line(axes, 1, places, [point.steals for point in trees], "steals", (-4, -16))
+    _line(axes, 0, trees, [point.messages for point in trees], "messages", (-8, 4))
+    _line(axes, 1, trees, [point.steals for point in trees], "steals", (-4, -16))
     _by_places(axes, sweep)
     axes.set_ylim(bottom=0)
     title = "Messages and steals per place"
     if len(trees) > 1 and trees[0].messages:
-        more, wider = trees[-1].messages / trees[0].messages, places[-1] / places[0]
+        more, wider = trees[-1].messages / trees[0].messages, trees[-1].job.places / trees[0].job.places
         title = f"{more:.1f} times the messages of a place on {wider:,.0f} times the places"
     display.dress_axes(axes, title, "places", "per place")
 
 
 def _line(
-    axes: Axes, index: int, across: Sequence[float], upwards: Sequence[float], name: str, beside: tuple[float, float]
+    axes: Axes,
+    index: int,
+    series: Sequence[Computation],
+    values: Sequence[float | None],
+    name: str,
+    beside: tuple[float, float],
+    scale: float = 1.0,
 ) -> None:
-    axes.plot(across, upwards, color=display.COLOURS[index], marker=display.MARKERS[index])
-    if across:
-        end, color = (across[-1], upwards[-1]), display.COLOURS[index]
+    known = [(each.job.places, scale * value) for each, value in zip(series, values, strict=True) if value is not None]
+    color, marker = display.COLOURS[index], display.MARKERS[index]
+    axes.plot([places for places, _ in known], [value for _, value in known], color=color, marker=marker)
+    for end in known[-1:]:
         axes.annotate(name, end, beside, textcoords="offset points", ha="right", va="center", fontsize=8.5, color=color)
 
 

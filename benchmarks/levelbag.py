@@ -129,26 +129,18 @@ class LevelBag(ABC, Generic[P]):
         Returns:
             The given tasks, or None if there is nothing to give.
         """
-        if all:
-            return self._split_all()
-        if not self.is_splittable():
+        if self.is_empty() if all else not self.is_splittable():
             return None
+        given = self._empty()
+        if all:
+            given.queue.extend(self.queue)
+            return given
         worthy = [level for level in self.queue.occupied() if self._weights[level] >= self.gift_tasks]
         worthy.reverse()
         subtrees = [self._subtrees(self.queue.rows(level)) for level in worthy]
-        given = self._empty()
         wanted = shares([sum(level) for level in subtrees], [self._weights[level] for level in worthy])
         for level, counts, share in zip(worthy, subtrees, wanted, strict=True):
             self._give(given, level, counts, share)
-        return given
-
-    def _split_all(self) -> Self | None:
-        if self.is_empty():
-            return None
-        given = self._empty()
-        kept, self.count = self.count, 0
-        given.merge(self)
-        self.count = kept
         return given
 
     def _give(self, given: Self, level: int, counts: list[int], share: int) -> None:

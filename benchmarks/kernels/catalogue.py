@@ -8,7 +8,7 @@ import importlib
 import shutil
 import subprocess
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import resources
@@ -91,6 +91,11 @@ class Measure:
     quantities: tuple[Quantity, ...]
     contenders: tuple[Contender, ...]
     rule: str
+
+
+def _done(_result: object, **amounts: float) -> Amounts:
+    """Return the amounts of work, which is done when the result is there."""
+    return amounts
 
 
 # The C references, compiled where gcc exists into a folder that the caller removes -----------------------------------
@@ -185,12 +190,7 @@ def expand(library: ctypes.CDLL, lanes: int, bag: UtsBag, tree: Tree) -> tuple[i
 
 def _nodes_naive(setting: Setting) -> Work:
     tree = Tree(_NAIVE_DEPTHS[setting.quick])
-
-    def work() -> Mapping[str, float]:
-        nodes, hashes = count_nodes(tree)
-        return _nodes(nodes, hashes, tree)
-
-    return work
+    return lambda: _nodes(*count_nodes(tree), tree)
 
 
 def count_nodes(tree: Tree) -> tuple[int, int]:
@@ -361,7 +361,7 @@ def _textbook_in_c(setting: Setting) -> Work:
     library = load_c("bc", setting.folder)
     graph = _directed(_DIRECTED_SCALES[setting.quick])
     sources = _same_sources(graph)
-    return lambda: _done(add_dependencies(library, graph, sources), sources)
+    return lambda: _done(add_dependencies(library, graph, sources), sources=len(sources))
 
 
 def add_dependencies(library: ctypes.CDLL, graph: Graph, sources: NDArray[np.uint32]) -> NDArray[np.float64]:
@@ -382,7 +382,7 @@ def _igraph_directed(setting: Setting) -> Work:
     tails = np.repeat(np.arange(graph.vertices), np.diff(graph.out.starts))
     theirs = package.Graph(n=graph.vertices, edges=np.stack([tails, graph.out.neighbours], axis=1), directed=True)
     sources = _same_sources(graph).tolist()
-    return lambda: _done(theirs.betweenness(sources=sources), sources)
+    return lambda: _done(theirs.betweenness(sources=sources), sources=len(sources))
 
 
 def _package(name: str) -> Any:
@@ -398,11 +398,7 @@ def _igraph(setting: Setting) -> Work:
     vertices, edges = undirected(scale)
     graph = package.Graph(n=vertices, edges=edges)
     sources = _spread(scale, _FEW)
-    return lambda: _done(graph.betweenness(directed=False, sources=sources), sources)
-
-
-def _done(_scores: object, sources: Sized) -> Mapping[str, float]:
-    return {"sources": len(sources)}
+    return lambda: _done(graph.betweenness(directed=False, sources=sources), sources=_FEW)
 
 
 def _networkit(setting: Setting) -> Work:
@@ -413,8 +409,8 @@ def _networkit(setting: Setting) -> Work:
     vertices, edges = undirected(scale)
     rows, columns = (np.ascontiguousarray(ends) for ends in edges.T)
     graph = package.GraphFromCoo((np.ones(len(rows)), (rows, columns)), n=vertices, weighted=False, directed=False)
-    sources = range(_FEW)  # it chooses as many at random
-    return lambda: _done(package.centrality.EstimateBetweenness(graph, len(sources), False, False).run(), sources)
+    # it chooses the sources at random
+    return lambda: _done(package.centrality.EstimateBetweenness(graph, _FEW, False, False).run(), sources=_FEW)
 
 
 def _networkx(setting: Setting) -> Work:
@@ -424,7 +420,7 @@ def _networkx(setting: Setting) -> Work:
     graph.add_edges_from(undirected(scale)[1].tolist())
     sources = _spread(scale, 1)
     targets = list(graph)
-    return lambda: _done(package.betweenness_centrality_subset(graph, sources, targets), sources)
+    return lambda: _done(package.betweenness_centrality_subset(graph, sources, targets), sources=1)
 
 
 BC: Final = Measure(
@@ -466,23 +462,13 @@ _NUMPY: Final = "numpy"
 def _ours_pi(setting: Setting) -> Work:
     samples = _SAMPLES[setting.quick]
     load_kernel()
-
-    def work() -> Mapping[str, float]:
-        count_span(0, samples, _PI_SEED)
-        return {"samples": samples}
-
-    return work
+    return lambda: _done(count_span(0, samples, _PI_SEED), samples=samples)
 
 
 def _of_numpy(generator: str, setting: Setting) -> Work:
     samples = _NUMPY_SAMPLES[setting.quick]
     make = getattr(np.random, generator)
-
-    def work() -> Mapping[str, float]:
-        count_hits(np.random.Generator(make(_PI_SEED)), samples)
-        return {"samples": samples}
-
-    return work
+    return lambda: _done(count_hits(np.random.Generator(make(_PI_SEED)), samples), samples=samples)
 
 
 def count_hits(generator: np.random.Generator, samples: int) -> int:

@@ -203,11 +203,8 @@ def _workload(case: Case, data: Path | None) -> Workload:
         assert data is not None, "asked for by the command line"
         workload = theta(data) if case.generator == THETA else cori(data, case.generator)
     else:
-        options: dict[str, Any] = {}
-        if case.jobs:
-            options["jobs"] = case.jobs
-        if case.load:
-            options["load"] = case.load
+        given: dict[str, Any] = {"jobs": case.jobs, "load": case.load}
+        options = {name: value for name, value in given.items() if value}
         workload = generate(case.generator, case.seed, **options)
     return convert(workload, case.malleable, case.seed) if case.malleable else workload
 

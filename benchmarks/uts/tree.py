@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_left
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -165,13 +166,7 @@ def _smallest_word(children: int, branching: float) -> int:
             low = near - _NEAR
         if near + _NEAR < _RANGE and child_count(near + _NEAR, branching) >= children:
             high = near + _NEAR
-    while low < high:
-        middle = (low + high) // 2
-        if child_count(middle, branching) >= children:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect_left(range(_RANGE), children, low, high, key=lambda word: child_count(word, branching))
 
 
 # Geometric trees of the other published shapes: the mean number of children depends on the level ---------------------

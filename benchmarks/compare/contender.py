@@ -144,11 +144,12 @@ def per_second(batch: Callable[[int], object], n: int, limit_s: float) -> float:
     """
     small = max(1, min(n, 100))
     batch(small)
-    items = max(small, min(n, int(small / _seconds(batch, small) * limit_s)))
-    return items / _seconds(batch, items)
+    items = max(small, min(n, int(small / seconds_of(batch, small) * limit_s)))
+    return items / seconds_of(batch, items)
 
 
-def _seconds(batch: Callable[[int], object], items: int) -> float:
+def seconds_of(batch: Callable[[int], object], items: int) -> float:
+    """Return the seconds that one batch takes."""
     before_s = time.perf_counter()
     batch(items)
     return time.perf_counter() - before_s

@@ -30,6 +30,7 @@ from ..compare.contender import (
     of_samples,
     pin,
     same,
+    seconds_of,
 )
 
 _COUNTED: Final = 50
@@ -345,11 +346,5 @@ def stop() -> None:
 def _rounds_in(seconds: float) -> int:
     """Return for how many rounds a sum takes so long on a quiet core."""
     rounds = 20_000
-    best_s = min(_timed(rounds) for _ in range(5))
+    best_s = min(seconds_of(lambda items: sum(range(items)), rounds) for _ in range(5))
     return max(1, int(rounds * seconds / best_s))
-
-
-def _timed(rounds: int) -> float:
-    before_s = time.perf_counter()
-    sum(range(rounds))
-    return time.perf_counter() - before_s

@@ -39,18 +39,15 @@ def calibrate() -> float:
     CPU time is measured, so that it does not matter who else computes on the machine.
     """
     spin, units = load_kernel().spin, 1000
-    while True:
+
+    def taken_s() -> float:
         began_s = time.thread_time()
         spin(1, units)
-        if (taken_s := time.thread_time() - began_s) >= _CALIBRATE_S:
-            break
+        return time.thread_time() - began_s
+
+    while (first_s := taken_s()) < _CALIBRATE_S:
         units *= 2
-    best_s = taken_s
-    for _ in range(_CALIBRATIONS):
-        began_s = time.thread_time()
-        spin(1, units)
-        best_s = min(best_s, time.thread_time() - began_s)
-    return units / best_s
+    return units / min(first_s, *(taken_s() for _ in range(_CALIBRATIONS)))
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,6 @@ class PathCountError(ArithmeticError):
 # Which graph is computed, in a few bytes that every bag carries, and how a place comes by it: once -------------------
 
 _kept: dict[str, Graph] = {}
-_keeping = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -223,9 +222,7 @@ class Kept:
 
     def graph(self) -> Graph:
         """Return the graph; on another place than 0 without the names of its vertices."""
-        with _keeping:
-            own = _kept.get(self.key)
-        if own is not None:
+        if (own := _kept.get(self.key)) is not None:
             return own
         import apgas
 
@@ -238,12 +235,10 @@ Instance: TypeAlias = Generated | Kept
 
 def keep(graph: Graph, key: str) -> Kept:
     """Keep ``graph`` for all places; on place 0."""
-    with _keeping:
-        _kept[key] = graph
+    _kept[key] = graph
     return Kept(key, graph.vertices)
 
 
 def lend(key: str) -> Graph:
     """Return the graph kept under ``key``, for a place that only computes."""
-    with _keeping:
-        return replace(_kept[key], names=np.empty(0, np.int64))
+    return replace(_kept[key], names=np.empty(0, np.int64))

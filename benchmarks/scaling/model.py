@@ -39,6 +39,8 @@ from glb.core.place import PlaceCore
 from glb.messages import FAN
 from glb.statistics import ROW_BYTES, Statistics
 
+from ..levelbag import Count
+
 ENTRY_BYTES: Final = 36
 """Bytes that a subtree takes in a message, as in the bag of UTS."""
 HEAD_BYTES: Final = 200
@@ -82,14 +84,13 @@ class Model:
         self._now = 0.0
         self._heap: list[tuple[float, int, Handler, int, Any]] = []
         self._pushed = 0
-        self._events = 0
         members: Sequence[int] = range(count)
         lifelines, rng = Lifelines(job.lifelines, job.radix), Random(job.seed)
         self._cores = [
             PlaceCore(
                 place,
                 members,
-                Nodes,
+                Count,
                 random_steals=job.random_steals,
                 lifelines=lifelines,
                 rng=rng,
@@ -128,26 +129,23 @@ class Model:
         self._tables[0].spawned(self._finish_id, 0)
         self._receive(0, (TreeBag([self._nodes], self._grain, self.machine.least_nodes), None))
         self._tables[0].ended(self._finish_id)
+        heap, on_progress, events = self._heap, self._on_progress, 0
         collecting = gc.isenabled()
         gc.disable()  # millions of small objects, no cycles: looking for garbage would take most of the time
         try:
-            self._handle_all()
+            while heap:
+                self._now, _, handler, place, what = heappop(heap)
+                handler(place, what)
+                events += 1
+                if events % _PROGRESS_EVENTS == 0 and on_progress is not None:
+                    on_progress(self._done / self._nodes, self._now)
         finally:
             if collecting:
                 gc.enable()
         return self._computation()
 
-    def _handle_all(self) -> None:
-        heap, on_progress = self._heap, self._on_progress
-        while heap:
-            self._now, _, handler, place, what = heappop(heap)
-            handler(place, what)
-            self._events += 1
-            if self._events % _PROGRESS_EVENTS == 0 and on_progress is not None:
-                on_progress(self._done / self._nodes, self._now)
-
     def _computation(self) -> Computation:
-        total, found, ledger = Statistics(), Nodes(), Ledger()
+        total, found, ledger = Statistics(), Count(), Ledger()
         ledger.dealt(1)
         ledger.joined(range(self.job.places))
         for place, core in enumerate(self._cores):
@@ -155,8 +153,8 @@ class Model:
             found.merge(core.result)
             ledger.reported([place], core.statistics)
         ledger.close()
-        if found.count != self._nodes or any(core.alive for core in self._cores):
-            raise ModelError(f"{found.count} of {self._nodes} nodes were found")
+        if found.value != self._nodes or any(core.alive for core in self._cores):
+            raise ModelError(f"{found.value} of {self._nodes} nodes were found")
         others = self.job.places - 1
         finish_s = max(self._finish_s, self._last_task_s)
         collect_s = self._results_s - finish_s
@@ -567,19 +565,6 @@ def children(size: int) -> list[int]:
     return found
 
 
-class Nodes:
-    """How many nodes were found."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def merge(self, other: Nodes) -> None:
-        """Add ``other``'s nodes."""
-        self.count += other.count
-
-
 class TreeBag:
     """Subtrees to be searched, those nearest to the root first.
 
@@ -656,7 +641,7 @@ class TreeBag:
                 return True
         return False
 
-    def submit(self, result: Nodes) -> None:
+    def submit(self, result: Count) -> None:
         """Hand the count over."""
-        result.count += self.count
+        result.value += self.count
         self.count = 0

@@ -11,6 +11,7 @@ import pytest
 from support import planted
 
 from benchmarks.harness.errors import BadUsage
+from benchmarks.levelbag import Count
 from benchmarks.scaling import per_place, sweep
 from benchmarks.scaling.model import (
     Computation,
@@ -18,7 +19,6 @@ from benchmarks.scaling.model import (
     Machine,
     Model,
     ModelError,
-    Nodes,
     TreeBag,
     children,
     news_s,
@@ -41,7 +41,7 @@ def test_children_make_up_the_rest_of_the_tree(size: int) -> None:
 
 
 def test_the_bag_keeps_the_rules() -> None:
-    check_bag(lambda: TreeBag([5000], 3, 4), Nodes, lambda nodes: nodes.count, expected=5000)
+    check_bag(lambda: TreeBag([5000], 3, 4), Count, lambda nodes: nodes.value, expected=5000)
 
 
 @pytest.mark.parametrize("places", [1, 2, 7, 24, 65])

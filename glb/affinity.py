@@ -54,7 +54,7 @@ _cores = apgas.PlaceState(_Cores)
 
 def home() -> Home:
     """Return where this place runs."""
-    return Home(_machine(), os.getpid(), _cores.get().inherited)
+    return Home(machine_id(), os.getpid(), _cores.get().inherited)
 
 
 def cores_here(bound: apgas.CoreIds | None) -> int:
@@ -166,7 +166,8 @@ def _cut(cores: tuple[int, ...], places: list[int], workers: Mapping[int, int]) 
     return cut
 
 
-def _machine() -> str:
+def machine_id() -> str:
+    """Name the machine under this place, however many node names it goes by."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

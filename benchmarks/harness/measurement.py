@@ -230,14 +230,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def machine_id() -> str:
-    """Name the machine under this place, however many node names it goes by."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return socket.gethostname()
-
-
 # The table at the end of a run ---------------------------------------------------------------------------------------
 
 

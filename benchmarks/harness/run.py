@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import apgas
 import glb
 from apgas.testing.handlers import ReleaseNewest
+from glb.affinity import machine_id
 
 from .errors import BadUsage, first_cause, room_for_compiled, show_error
 from .jit import has_numba
@@ -23,7 +24,6 @@ from .measurement import (
     cores,
     gather_provenance,
     headline,
-    machine_id,
     report_to_scheduler,
     show_measurement,
     show_statistics,

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
+if TYPE_CHECKING:
+    from glb.bag import Result
 
-class Folding(Protocol):
-    """A result that takes in another one."""
-
-    def merge(self, other: Any, /) -> None:
-        """Fold ``other`` in."""
-
-
-R = TypeVar("R", bound=Folding)
+R = TypeVar("R", bound="Result")
 P = TypeVar("P")
 
 Span: TypeAlias = tuple[int, int]

@@ -37,20 +37,15 @@ PROBLEMS: Final[Mapping[str, tuple[Callable[[int], Benchmark[Any]], int, int]]] 
 """How each benchmark is made, its size, of 1.5 to 12 s of CPU on each of 4 places, and a small one."""
 
 
-def cpu_s() -> float:
-    """Return the seconds of CPU of this process, in user and in system mode."""
-    return time.process_time()
-
-
 def compute(command: Command) -> Answer:
     """Compute once, with backups or not; return the CPU time of all places together, and how many backups were made."""
     make, size, small = PROBLEMS[command["measure"]]
     benchmark = make(small if command["quick"] else size)
     config = glb.Config(workers=1, warm_up=benchmark.warm_up, granularity=benchmark.default_granularity)
     config = replace(config, backup_s=config.backup_s if command["backups"] else None)
-    before = [apgas.at(place, cpu_s) for place in apgas.places()]
+    before = [apgas.at(place, time.process_time) for place in apgas.places()]
     outcome = glb.compute(benchmark.make_bag(None), benchmark.make_result, config)
-    after = [apgas.at(place, cpu_s) for place in apgas.places()]
+    after = [apgas.at(place, time.process_time) for place in apgas.places()]
     return {"cpu_s": sum(after) - sum(before), "backups": outcome.statistics.backups}
 
 

@@ -283,7 +283,8 @@ def measure(site: Site, preemptions: int, nodes: int, hold_s: float, seed: int) 
             jobs.extend(now)
             for _, job in now:
                 site.until_over(job)
-            _say(f"{len(jobs)} of {preemptions}")
+            if sys.stderr.isatty():
+                typer.echo(f"harvest: {len(jobs)} of {preemptions}", err=True)
 
     # as often as not two happen at once, and on two cores it takes some seconds until all nodes are there again
     tasks = int(_RATE * (nodes - 1) * (10 + 4.0 * preemptions))
@@ -295,11 +296,6 @@ def measure(site: Site, preemptions: int, nodes: int, hold_s: float, seed: int) 
         if before := [at_s for at_s in warned if at_s <= free_s]:
             found.free_s.append(free_s - max(before))
     return found
-
-
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        typer.echo(f"harvest: {text}", err=True)
 
 
 # The picture ---------------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class Held:
 
     def parts(self, ranges: Iterable[Range], version: int = NOW) -> list[tuple[int, Rows]]:
         """Some of our rows, or of a copy, by their indices in the whole array: of each piece, with the first index."""
-        pieces = self._version(version)
+        pieces = self._pieces if version == NOW else self._copies.get(version, ())
         found = []
         for first, end in ranges:
             for piece in islice(pieces, bisect_right(pieces, first, key=attrgetter("end")), None):
@@ -180,9 +180,6 @@ class Held:
             Block(range(piece.first, piece.end), shown(piece.local), shown(piece.padded(halo)))
             for piece in self._pieces
         ]
-
-    def _version(self, version: int) -> Sequence[Piece]:
-        return self._pieces if version == NOW else self._copies.get(version, ())
 
     # rows of other places --------------------------------------------------------------------------------------------
 

@@ -99,11 +99,7 @@ def _library(lanes: int) -> CDLL:
 
 def balanced(channel: Channel) -> None:
     """Serve as the balancer, on place 0."""
-    apgas.run(_serve, channel)
-
-
-def _serve(channel: Channel) -> None:
-    channel.serve({"compute": _compute, "paced": _paced, "naps": _naps})
+    apgas.run(channel.serve, {"compute": _compute, "paced": _paced, "naps": _naps})
 
 
 def _run(depth: int, config: Config) -> Outcome[Count]:

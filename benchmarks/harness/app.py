@@ -34,7 +34,8 @@ def main(module: str) -> None:
     """
     arguments = sys.argv[1:]
     if "--help" in arguments:
-        if _is_first_process():
+        # the process that speaks, by what the MPI starter left in the environment
+        if all(os.environ.get(name, "0") == "0" for name in _RANKS):
             with extras_named():
                 from .cli import show_help
 
@@ -91,8 +92,3 @@ def _announce(arguments: list[str]) -> None:
             with suppress(BadUsage):  # place 0 refuses it when it parses everything
                 check(text)
                 os.environ[variable] = text
-
-
-def _is_first_process() -> bool:
-    """Return whether this is the process that speaks, from what the MPI starter left in the environment."""
-    return all(os.environ.get(name, "0") == "0" for name in _RANKS)

@@ -39,10 +39,6 @@ _WIDEST: Final = 6.0
 _HALVINGS: Final = 40
 
 
-def _constant(_: float) -> list[float]:
-    return [1.0] * CLASSES
-
-
 def _uniform(variance: float) -> list[float]:
     half_width = math.sqrt(3 * variance)
     return [1 + half_width * ((2 * number + 1) / CLASSES - 1) for number in range(CLASSES)]
@@ -73,7 +69,7 @@ def _lognormal(asked: float) -> list[float]:
 
 
 DISTRIBUTIONS: Final[dict[str, tuple[Callable[[float], list[float]], float, float, float]]] = {
-    "constant": (_constant, 0.0, 0.0, 0.0),
+    "constant": (lambda _: [1.0] * CLASSES, 0.0, 0.0, 0.0),
     "uniform": (_uniform, 1 / 3, 0.0, 1 / 3),
     "exponential": (_exponential, 1.0, 1.0, 1.0),
     "lognormal": (_lognormal, 1.0, 0.0, 100.0),

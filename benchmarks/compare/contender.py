@@ -12,10 +12,10 @@ import select
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 # The conversation: commands in, answers out --------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ def echo_rate(echo: Callable[[Any], Any], command: Command) -> Answer:
 # Waiting for processes to end ----------------------------------------------------------------------------------------
 
 
-class Ends:
+class Ends(ExitStack):
     """Handles on processes, opened while they live: their end is noticed at once, also of those with another parent.
 
     Args:
@@ -221,14 +221,10 @@ class Ends:
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
+        super().__init__()
         self._handles = [os.pidfd_open(pid) for pid in pids]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
         for handle in self._handles:
-            os.close(handle)
+            self.callback(os.close, handle)
 
     def wait(self, limit_s: float) -> None:
         """Wait until all have ended.

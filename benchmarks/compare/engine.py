@@ -269,7 +269,7 @@ class Contenders:
         child.end(patience_s=0)
 
 
-class Stage:
+class Stage(ExitStack):
     """What a comparison runs on; a context manager that leaves no process and no file behind.
 
     Args:
@@ -282,21 +282,14 @@ class Stage:
     """
 
     def __init__(self, name: str, progress: RunProgress) -> None:
+        super().__init__()
         self.progress = progress
         self._mark = uuid.uuid4().hex
         self._numbers = itertools.count()
-        self._stack = ExitStack()
-        self.folder = Path(
-            self._stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}-", ignore_cleanup_errors=True))
-        )
+        folder = tempfile.TemporaryDirectory(prefix=f"{name}-", ignore_cleanup_errors=True)
+        self.folder = Path(self.enter_context(folder))
         # an interrupt may come between the start of a process and our taking note of it
-        self._stack.callback(kill_marked, self._mark)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self.callback(kill_marked, self._mark)
 
     def next_mark(self) -> str:
         """Return what the processes of the next contender carry in their environment."""

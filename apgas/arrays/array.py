@@ -515,7 +515,7 @@ def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]
 
 
 class _Rows:
-    """An array among the arguments, as it travels. It keeps the array alive nowhere."""
+    """An array among the arguments, as it travels: an ``Operand``. It keeps the array alive nowhere."""
 
     def __init__(self, held: HeldRef, total: int) -> None:
         self._ref = weakref.ref(held)
@@ -533,7 +533,6 @@ class _Rows:
         return held
 
     def parts(self, ranges: Ranges) -> Parts:
-        """Rows that another place needs."""
         return self.held.parts(ranges)
 
 
@@ -550,7 +549,6 @@ class _Blocks(_Rows):
         return made, (*args, self.width, self.constant)
 
     def take(self, parts: Parts) -> None:
-        """Keep rows of other places."""
         for first, rows in parts:
             self.held.take_halo(self.width, first, rows)
 
@@ -561,7 +559,6 @@ class _Blocks(_Rows):
             self.held.fill_halo(self.width, self.total, *ends)
 
     def each(self) -> Iterable[Block]:
-        """What each call gets."""
         return self.held.blocks(self.width, constant=self.constant)
 
 
@@ -569,7 +566,6 @@ class _Everything(_Rows):
     """Of which the function gets all rows."""
 
     def take(self, parts: Parts) -> None:
-        """Keep rows of other places."""
         for first, rows in parts:
             self.held.take_whole(self.total, first, rows)
 
@@ -577,7 +573,6 @@ class _Everything(_Rows):
         """Nothing needs to be ready."""
 
     def each(self) -> Iterable[Rows]:
-        """What each call gets."""
         return repeat(self.held.whole(self.total))
 
 

@@ -106,7 +106,9 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
-    workers = options.workers or _default_workers(_warm_up(benchmark.warm_up))
+    if (workers := options.workers) is None:
+        machines = _warm_up(benchmark.warm_up)
+        workers = max(1, cores() // machines.count(machines[0]))
     measurement = Measurement(benchmark, workers, places_start=len(apgas.places()))
     nodes = {place.node for place in apgas.places()}
     begin = partial(_begin, benchmark.warm_up, options.orders, options.places_go_to)
@@ -171,10 +173,6 @@ def _begin(warm_up: Callable[[], object], orders: str, hosts: tuple[str, ...]) -
     warm_up()
     if orders and apgas.here().id == 0:
         apgas.schedule_orders(orders, hosts=hosts)
-
-
-def _default_workers(machines: list[str]) -> int:
-    return max(1, cores() // machines.count(machines[0]))
 
 
 def _granularity(benchmark: Benchmark[R], options: CommonOptions) -> int | None:

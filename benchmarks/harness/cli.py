@@ -139,11 +139,7 @@ class CommonOptions:
         return parse_slow_resizes(self.slow_resizes)
 
     def check(self) -> None:
-        """Refuse what cannot work.
-
-        Raises:
-            BadUsage: An option has an impossible value.
-        """
+        """Raise ``BadUsage`` if an option has an impossible value."""
         for name, value in (("workers", self.workers), ("granularity", self.granularity), ("repeat", self.repeat)):
             if value is not None and value < 1:
                 raise BadUsage(f"--{name} {value}", f"{name} must be at least 1", f"give --{name} 1 or more")

@@ -40,11 +40,7 @@ class QueensBag(LevelBag[int]):
 
     @classmethod
     def of_board(cls, size: int, gift_tasks: int = GIFT_TASKS) -> QueensBag:
-        """Return the bag that holds the whole search.
-
-        Raises:
-            ValueError: ``size`` is out of range.
-        """
+        """Return the bag that holds the whole search of a board that passes ``check_size``."""
         check_size(size)
         bag = cls(size, count=PARTS if size == 1 else 0, gift_tasks=gift_tasks)
         for rows, placement in starts(size) if size >= _LEAST else ():
@@ -100,11 +96,7 @@ _KNOWN_SOLUTIONS = (
 
 
 def check_size(size: int) -> None:
-    """Refuse a board that cannot be searched.
-
-    Raises:
-        ValueError: ``size`` is out of range.
-    """
+    """Raise ``ValueError`` for the size of a board that cannot be searched."""
     if not 1 <= size <= MAX_SIZE:
         raise ValueError(f"the board has {size} rows, but must have from 1 to {MAX_SIZE}")
 

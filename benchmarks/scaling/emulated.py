@@ -320,7 +320,13 @@ class Scaling(Comparison):
 
     def _draw_beside(self, axes: Axes, series: Series) -> None:
         """Draw what a benchmark is compared with."""
-        _theirs(axes, series, self.published)
+        program, _, unit = series.program.paper
+        color = display.COLOURS[1]
+        for size, times in self.published.get(program, {}).items():
+            nodes, took_s = zip(*sorted(times.items()), strict=True)
+            axes.plot(nodes, took_s, "o-", color=color, markersize=5, markerfacecolor="none", linewidth=0.7, alpha=0.9)
+            text, first = spoken_problem(size, unit), (nodes[0], took_s[0])
+            axes.annotate(text, first, (3, 6), textcoords="offset points", fontsize=8, color=color)
 
     def _drawn(self, rounds: str) -> str:
         """Say what is drawn."""
@@ -381,7 +387,6 @@ def _counted(jobs: Jobs, repeats: int) -> tuple[dict[str, Any], float]:
 # The picture ---------------------------------------------------------------------------------------------------------
 
 _OURS: Final = display.COLOURS[0]
-_THEIRS: Final = display.COLOURS[1]
 _TICKS: Final = (1, 2, 4, 8, 16)
 
 
@@ -398,27 +403,3 @@ def _ours(axes: Axes, series: Series) -> None:
     axes.plot([first, max(seconds)], ideal, color=display.INK, linestyle=":", linewidth=1)
     label = " ".join(series.problem).lstrip("-")
     axes.annotate(label, (first, seconds[first]), (4, 6), textcoords="offset points", fontsize=8, color=_OURS)
-
-
-def _theirs(axes: Axes, series: Series, published: Published) -> None:
-    program, _, unit = series.program.paper
-    for size, times in published.get(program, {}).items():
-        nodes = sorted(times)
-        axes.plot(
-            nodes,
-            [times[count] for count in nodes],
-            color=_THEIRS,
-            marker="o",
-            markersize=5,
-            markerfacecolor="none",
-            linewidth=0.7,
-            alpha=0.9,
-        )
-        axes.annotate(
-            spoken_problem(size, unit),
-            (nodes[0], times[nodes[0]]),
-            (3, 6),
-            textcoords="offset points",
-            fontsize=8,
-            color=_THEIRS,
-        )

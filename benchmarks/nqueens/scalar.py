@@ -178,14 +178,14 @@ def starts(size: int) -> list[tuple[int, Placement]]:
     The nearer to the corner, the more work; the roots stand so that the first half of them is about half of it.
     """
     distances = sorted(range(1, size // 2), key=lambda distance: (distance - 1).bit_count() % 2)
-    roots = [_start(size, ((0, distance),), distance, 0) for distance in distances]
-    roots += [_start(size, ((0, 0), (1, column)), column, CORNER) for column in range(2, size)]
+    roots = [_start(size, (distance,), distance, 0) for distance in distances]
+    roots += [_start(size, (0, column), column, CORNER) for column in range(2, size)]
     return [(rows, placement) for rows, placement in roots if placement[3]]
 
 
-def _start(size: int, queens: tuple[tuple[int, int], ...], turn: int, ties: int) -> tuple[int, Placement]:
+def _start(size: int, queens: tuple[int, ...], turn: int, ties: int) -> tuple[int, Placement]:
     columns = left = right = 0
-    for _, column in queens:
+    for column in queens:
         bit = 1 << column
         columns |= bit
         left = (left | bit) << 1

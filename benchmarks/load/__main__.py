@@ -47,24 +47,20 @@ def _command(
         load = _QUICK if quick else Load(queued, connected, rate, requests, ends, seconds, policy)
     except ValueError as error:
         raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
-    return _run(load, as_json=json)
-
-
-main = partial(command_line.main, _PROGRAM, _command)
-
-
-def _run(load: Load, *, as_json: bool) -> int:
     try:
         report = measure(load, lambda text: typer.echo(text, err=True))
     except (DaemonError, RuntimeError, TimeoutError) as error:
         show_error("the scheduler cannot be measured", str(error), getattr(error, "hint", ""))
         return 1
-    if as_json:
+    if json:
         figures = {**msgspec.to_builtins(report), "goals": report.goals()}
         typer.echo(msgspec.json.format(msgspec.json.encode(figures), indent=1).decode())
     else:
         show_measurement(report)
     return 0
+
+
+main = partial(command_line.main, _PROGRAM, _command)
 
 
 def show_measurement(report: Measurement) -> None:

@@ -250,7 +250,10 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block:
     """
     if block < 0:
         raise UsageError(f"a block has 1 row at least, or is 0 for one block on each place; not {block}")
-    return BlockArray(_shape(shape), dtype, block)
+    whole = (shape,) if isinstance(shape, int) else tuple(shape)
+    if len(whole) not in (1, 2) or whole[0] < 1 or min(whole) < 0:
+        raise UsageError(f"an array has one dimension or two, and a row at least; its shape cannot be {shape}")
+    return BlockArray(whole, dtype, block)
 
 
 def from_function(
@@ -304,13 +307,6 @@ def from_array(values: Any, *, block: int = 0) -> BlockArray:
     array = zeros(whole.shape, whole.dtype, block=block)
     spread_of_program().carry_out(partial(_scatter, array, whole), lambda: partial(_scatter, array, whole.copy()))
     return array
-
-
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    whole = (shape,) if isinstance(shape, int) else tuple(shape)
-    if len(whole) not in (1, 2) or whole[0] < 1 or min(whole) < 0:
-        raise UsageError(f"an array has one dimension or two, and a row at least; its shape cannot be {shape}")
-    return whole
 
 
 # work on blocks ------------------------------------------------------------------------------------------------------

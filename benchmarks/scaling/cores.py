@@ -81,14 +81,13 @@ class OnCores(Scaling):
     def _sheet(self, series: Series) -> Sheet:
         rows = []
         for nodes, seconds in series.seconds.items():
-            rate, speedup = series.tasks / seconds, series.speedup(nodes)
+            rate = series.tasks / seconds
             rows.append(
                 [
                     str(nodes),
                     written(seconds, "s"),
                     f"{scaled(rate)} {series.unit}/s",
-                    "-" if speedup is None else f"{speedup:.2f}",
-                    "-" if speedup is None else f"{100 * speedup / nodes:.1f} %",
+                    *series.speed_cells(nodes),
                     f"{100 * rate / median(series.copies[nodes]):.1f} %" if nodes in series.copies else "-",
                 ]
             )

@@ -80,6 +80,11 @@ class Series:
         seconds = self.seconds
         return seconds[1] / seconds[nodes] if 1 in seconds and nodes in seconds else None
 
+    def speed_cells(self, nodes: int) -> list[str]:
+        """Write speed-up and efficiency for people."""
+        speedup = self.speedup(nodes)
+        return ["-", "-"] if speedup is None else [f"{speedup:.2f}", f"{100 * speedup / nodes:.1f} %"]
+
     def late(self, nodes: int) -> bool:
         """Return whether the machine, not the emulated nodes, decided."""
         return self.lag_s.get(nodes, 0.0) > MOST_LAG_S
@@ -230,13 +235,8 @@ class Scaling(Comparison):
         published = self.published.get(program, {}).get(size, {})
         rows = []
         for nodes, seconds in series.seconds.items():
-            speedup, theirs = series.speedup(nodes), efficiency(published, nodes)
-            row = [
-                str(nodes),
-                written(seconds, "s"),
-                "-" if speedup is None else f"{speedup:.2f}",
-                "-" if speedup is None else f"{100 * speedup / nodes:.1f} %",
-            ]
+            theirs = efficiency(published, nodes)
+            row = [str(nodes), written(seconds, "s"), *series.speed_cells(nodes)]
             if self.published:
                 row.append("" if theirs is None else f"{100 * theirs:.1f} %")
             if doubtful:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -109,14 +109,6 @@ def as_json(points: Sequence[Computation], machine: Machine, provenance: Mapping
     }
 
 
-def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Computation]:
-    """Return the runs in the content of a JSON file that need not be repeated."""
-    if content.get("benchmark") != "scaling model" or content.get("machine") != asdict(machine):
-        return {}
-    points = [Computation.from_json(run) for run in content["runs"]]
-    return {point.job: point for point in points}
-
-
 # The command ---------------------------------------------------------------------------------------------------------
 
 PROGRAM: Final = f"python -m {__package__} model"
@@ -185,7 +177,7 @@ def _spoken(job: Job) -> str:
 
 
 def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
-    """Return the runs that the result file holds already.
+    """Return the runs that the result file holds already, and that need not be repeated.
 
     Raises:
         BadUsage: There is something else in it.
@@ -194,9 +186,13 @@ def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
         ResultFile(path).reserve()
         return {}
     try:
-        return known(json_module.loads(path.read_text(encoding="utf-8")), machine)
+        content = json_module.loads(path.read_text(encoding="utf-8"))
+        if content.get("benchmark") != "scaling model" or content.get("machine") != asdict(machine):
+            return {}
+        points = [Computation.from_json(run) for run in content["runs"]]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadUsage(f"--json {path}", "it holds something else", "give another --json, or remove the file") from None
+    return {point.job: point for point in points}
 
 
 # The table at the end ------------------------------------------------------------------------------------------------

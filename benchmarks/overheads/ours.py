@@ -166,11 +166,7 @@ class _Handler(ReleaseNewest):
         self.added = list(new_places)
         self._note()
 
-    def postShrink(
-        self,
-        nb_places: int,  # noqa: ARG002 - the published arguments
-        removed_places: Sequence[apgas.Place],  # noqa: ARG002 - the published arguments
-    ) -> None:
+    def postShrink(self, *_: object) -> None:
         self._note()
 
     def _note(self) -> None:

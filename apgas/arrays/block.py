@@ -141,11 +141,6 @@ class Held:
         self._lock = threading.Lock()
 
     @property
-    def coming(self) -> int:
-        """How many moves there are that rows have come for, and that are not over."""
-        return len(self._coming)
-
-    @property
     def row_bytes(self) -> int:
         """How much memory a row takes."""
         return self._row.dtype.itemsize * math.prod(self._row.shape[1:])

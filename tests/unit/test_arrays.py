@@ -674,10 +674,10 @@ def test_nothing_is_left_of_copies_for_an_order_that_is_taken_back(
             elif gate.reached.is_set() and not gate.open.is_set():
                 order.withdraw()
                 assert order.wait().outcome == "aborted"
-                assert sum(apgas.gather(lambda held: held.get().coming, table.held).values()) > 0
+                assert sum(apgas.gather(lambda held: len(held.get()._coming), table.held).values()) > 0
                 gate.open.set()
                 until_s = time.monotonic() + 20
-                while any(apgas.gather(lambda held: held.get().coming, table.held).values()):
+                while any(apgas.gather(lambda held: len(held.get()._coming), table.held).values()):
                     assert time.monotonic() < until_s
                     time.sleep(0.01)
                 assert owners_of(table) == [0, 1, 2]

@@ -106,9 +106,8 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
-    if (workers := options.workers) is None:
-        machines = _warm_up(benchmark.warm_up)
-        workers = max(1, cores() // machines.count(machines[0]))
+    machines = _warm_up(benchmark.warm_up)
+    workers = options.workers or max(1, cores() // machines.count(machines[0]))
     measurement = Measurement(benchmark, workers, places_start=len(apgas.places()))
     nodes = {place.node for place in apgas.places()}
     begin = partial(_begin, benchmark.warm_up, options.orders, options.places_go_to)

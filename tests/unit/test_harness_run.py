@@ -215,8 +215,9 @@ def test_a_bag_gets_the_rate_to_which_workers_are_held(runtime: FakeRuntime, tmp
     assert rates == [5e6, 5e6, None]
 
 
-def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime) -> None:
-    run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", quiet=True))
+@pytest.mark.parametrize("workers", [None, 2])
+def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime, workers: int | None) -> None:
+    run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", workers=workers, quiet=True))
     assert runtime.calls[:3] == ["at 1", "compute", "orders 1:+1 on ()"]
     assert runtime.calls[-1] == "disable"
     assert f"progress 53248/{SAMPLES} samples" in runtime.calls

@@ -292,6 +292,8 @@ class Scaling(Comparison):
     def draw(self, machine: str) -> Figure:  # noqa: ARG002 - emulated nodes are no machine's
         """Draw the running time over the nodes, a panel per benchmark, in the manner of the paper's figure 6."""
         shown = self._shown
+        most = max(_PUBLISHED_NODES, *self.nodes)
+        ticks = [1 << power for power in range(most.bit_length())]
         figure, panels = display.new_picture(2.9 * max(len(shown), 2), 4.4, 1, max(len(shown), 1))
         for index, series in enumerate(shown):
             axes = panels[0][index]
@@ -299,8 +301,8 @@ class Scaling(Comparison):
             self._draw_beside(axes, series)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
-            axes.set_xticks(_TICKS, [str(nodes) for nodes in _TICKS])
-            axes.set_xlim(0.85, 26)
+            axes.set_xticks(ticks, [str(nodes) for nodes in ticks])
+            axes.set_xlim(0.85, 1.6 * most)
             axes.set_ylim(top=1.7 * axes.get_ylim()[1])
             axes.yaxis.set_major_formatter("{x:g}")
             axes.minorticks_off()
@@ -387,7 +389,8 @@ def _counted(jobs: Jobs, repeats: int) -> tuple[dict[str, Any], float]:
 # The picture ---------------------------------------------------------------------------------------------------------
 
 _OURS: Final = display.COLOURS[0]
-_TICKS: Final = (1, 2, 4, 8, 16)
+_PUBLISHED_NODES: Final = 16
+"""On how many nodes the paper's programs ran at most."""
 
 
 def _last(series: Series) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apgas.malleability import orders as wire
 from apgas.malleability.v1 import lines
-from apgas.malleability.v1.communicator import JobSide, Reply, SendReport
+from apgas.malleability.v1.communicator import JobSide, Reply
 from apgas.malleability.v1.gate import DEADLINE_S, Dial, Times, Translator
 from apgas.malleability.v1.lines import BadLineError
 from scheduler_bridge.daemon import DaemonConfig
@@ -249,7 +249,7 @@ def test_both_sides_mean_the_same_times(pre: int, spawn: int, post: int, kind: b
     else:
         phases["release"] = phases.pop("spawn")
         said = wire.Outcome(0, "shrink", "done", nodes=("n2",), seconds=(pre + spawn) / 1e9, phases=phases)
-    reports = [action.report for action in JobSide().said(said) if isinstance(action, SendReport)]
+    reports = [action for action in JobSide().said(said) if isinstance(action, lines.Took)]
     whole = reports[-1]
     assert isinstance(whole, lines.Took)
     assert whole.name in ("growTimeAPGAS", "shrinkTimeAPGAS")

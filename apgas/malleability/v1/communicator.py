@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_V1_SCHEDULER
@@ -86,20 +86,17 @@ class V1Communicator:
                 return
             for action in self._side.said(message):
                 match action:
-                    case SendReport(report=report):
-                        self._pending.append(report)
                     case Reply(order=order, hosts=hosts):
                         self._reply(order, hosts)
-                    case AnswerSelf(answer=answer):
-                        answers.append(answer)
-                    case Give():
-                        raise AssertionError("a message of the job is no order")
+                    case wire.Answer():
+                        answers.append(action)
                     case _:
-                        assert_never(action)
+                        self._pending.append(action)
             self._changed.notify_all()
         for answer in answers:
+            assert self._listener is not None
             # On a thread of its own: the program waits for what this call is part of.
-            threading.Thread(target=self._answer, args=(answer,), daemon=True).start()
+            threading.Thread(target=self._listener.answer, args=(answer,), daemon=True).start()
 
     def close(self) -> None:
         """Deliver what is pending (at most 1 s) and close the job's port. Idempotent."""
@@ -117,7 +114,7 @@ class V1Communicator:
 
     def _take(self, line: bytes, caller: socket.socket) -> bool:
         with self._changed:
-            order = self._side.ordered(line).order
+            order = self._side.ordered(line)
             keep = isinstance(order, wire.Shrink) and not self._closed
             if keep:
                 self._waiting[order.order] = caller
@@ -134,10 +131,6 @@ class V1Communicator:
             caller.settimeout(CONNECT_S)
             caller.sendall("".join(f"{host}\n" for host in hosts).encode())
         caller.close()
-
-    def _answer(self, answer: wire.Answer) -> None:
-        assert self._listener is not None
-        self._listener.answer(answer)
 
     # reports --------------------------------------------------------------------------------------------------------
 
@@ -205,20 +198,6 @@ UNANSWERED = "protocol v1 gives no answer; nodes that are granted come with an o
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
-    """Hand an order to the runtime."""
-
-    order: wire.Grow | wire.Shrink
-
-
-@dataclass(frozen=True, slots=True)
-class SendReport:
-    """Send a report to the scheduler, on a connection of its own."""
-
-    report: lines.Report
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """Write ``hosts`` on the connection that brought ``order`` (none: it failed), and close it."""
 
@@ -226,14 +205,8 @@ class Reply:
     hosts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSelf:
-    """Answer the program's own request, because the scheduler never will."""
-
-    answer: wire.Answer
-
-
-Action: TypeAlias = Give | SendReport | Reply | AnswerSelf
+Action: TypeAlias = lines.Report | Reply | wire.Answer
+"""Send the scheduler a report; reply to it; or answer the program's own request, because the scheduler never will."""
 
 
 class JobSide:
@@ -243,8 +216,8 @@ class JobSide:
         self._next = 0
         self._nodes: list[str] = []
 
-    def ordered(self, line: bytes) -> Give:
-        """Take a line of the scheduler.
+    def ordered(self, line: bytes) -> wire.Grow | wire.Shrink:
+        """Take a line of the scheduler; returns the order that it is.
 
         Raises:
             lines.BadLineError: It is no order.
@@ -253,19 +226,19 @@ class JobSide:
         number = self._next
         self._next += 1
         if isinstance(order, lines.Grow):
-            return Give(wire.Grow(order=number, count=len(order.hosts), nodes=order.hosts))
-        return Give(wire.Shrink(order=number, count=order.count))
+            return wire.Grow(order=number, count=len(order.hosts), nodes=order.hosts)
+        return wire.Shrink(order=number, count=order.count)
 
     def said(self, message: wire.Message) -> list[Action]:
         """Take a message of the job and say what becomes of it."""
         match message:
             case wire.Ready():
                 self._nodes = list(message.nodes)
-                return [SendReport(lines.Ready())]
+                return [lines.Ready()]
             case wire.Outcome(kind="grow" | "shrink"):
                 return self._outcome(message)
             case wire.Evolving():
-                return [*self._evolving(message), AnswerSelf(wire.Answer(message.request, 0, UNANSWERED))]
+                return [*self._evolving(message), wire.Answer(message.request, 0, UNANSWERED)]
             case wire.Lost():
                 self._nodes = [node for node in self._nodes if node not in message.nodes]
                 return []
@@ -288,11 +261,11 @@ class JobSide:
         for name, (kind, phase) in lines.PHASES.items():
             if kind == outcome.kind and outcome.nodes:
                 seconds = outcome.phases.get(phase, 0.0) if phase else whole_s
-                actions.append(SendReport(lines.Took(name, len(outcome.nodes), round(seconds * 1e9))))
+                actions.append(lines.Took(name, len(outcome.nodes), round(seconds * 1e9)))
         return actions
 
     def _evolving(self, message: wire.Evolving) -> list[Action]:
         if message.delta > 0:
-            return [SendReport(lines.Request(message.delta))]
+            return [lines.Request(message.delta)]
         # The job would choose itself which nodes it gives; v1 wants a name, so it is those that came last.
-        return [SendReport(lines.Release(node)) for node in reversed(self._nodes[1:][message.delta :])]
+        return [lines.Release(node) for node in reversed(self._nodes[1:][message.delta :])]

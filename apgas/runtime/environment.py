@@ -5,7 +5,6 @@ Standard library only: a place imports this first, calls `prepare`, and then imp
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
@@ -17,7 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -26,7 +25,6 @@ from apgas.errors import UsageError
 from apgas.runtime import at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -265,7 +263,7 @@ def raise_open_files_limit(wanted: int = WANTED_OPEN_FILES) -> int:
     return soft
 
 
-@contextlib.contextmanager
+@contextmanager
 def tidied(launch: Launch) -> Iterator[None]:
     """Loads MPI inside this block so that no folder stays behind.
 
@@ -289,7 +287,7 @@ def tidied(launch: Launch) -> Iterator[None]:
             os.environ["TMPDIR"] = before
 
 
-@contextlib.contextmanager
+@contextmanager
 def with_mpiexec_apart(launch: Launch) -> Iterator[None]:
     """Has MPICH start mpiexec in a session of its own inside this block, if the program was started without mpiexec.
 
@@ -309,7 +307,7 @@ def with_mpiexec_apart(launch: Launch) -> Iterator[None]:
             os.environ["PATH"] = path
 
 
-@contextlib.contextmanager
+@contextmanager
 def shielded_from_interrupt() -> Iterator[None]:
     """Blocks SIGINT in the calling thread, and so in every process that is started from it inside the block.
 
@@ -347,14 +345,14 @@ def _prepare_singleton() -> None:
 
 def _only_loopback() -> bool:
     """Whether no other network interface is up."""
-    with contextlib.suppress(OSError):  # no sysfs: nothing is known of others
+    with suppress(OSError):  # no sysfs: nothing is known of others
         return not any(name != "lo" and _is_up(name) for name in os.listdir(_INTERFACES))
     return True
 
 
 def _is_up(interface: str) -> bool:
     # gone meanwhile
-    with contextlib.suppress(OSError, ValueError), open(f"{_INTERFACES}/{interface}/flags", encoding="ascii") as flags:
+    with suppress(OSError, ValueError), open(f"{_INTERFACES}/{interface}/flags", encoding="ascii") as flags:
         return bool(int(flags.read(), 16) & _INTERFACE_UP)
     return False
 
@@ -497,8 +495,6 @@ def kind() -> Mpi:
 # How each is recognised, what it can do for a job, and how it is asked to spawn: data and pure functions; everything
 # else is the same code for all of them.
 
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
 
 class Mpi(NamedTuple):
     """One MPI library.
@@ -522,8 +518,8 @@ class Mpi(NamedTuple):
     resizes: bool
     hosts: str
     planes: tuple[str, ...]
-    variables: Mapping[str, str] = _NOTHING
-    spawning: Mapping[str, str] = _NOTHING
+    variables: Mapping[str, str] = MappingProxyType({})
+    spawning: Mapping[str, str] = MappingProxyType({})
 
     def abilities(self) -> str:
         """Say in a line what it can do."""
@@ -615,21 +611,13 @@ def unlink_leftovers() -> list[str]:
     Call it after MPI_Init and a barrier of this process's MPI.COMM_WORLD, so that every process of the world on this
     node has opened them. Every place may call it; the first one of a node does the work. Never raises.
     """
-    gone = []
-    for name in sorted(_mapped_segments() | _topology_files()):
-        with contextlib.suppress(OSError):  # another place was quicker
-            os.unlink(name)
-            gone.append(name)
-    return gone
+    return _unlinked(_mapped_segments() | _topology_files())
 
 
 def unlink_segments(pid: int) -> None:
     """Unlinks the segments that a process of ours, which has ended, has left in shared memory."""
-    with contextlib.suppress(OSError):  # no such folder here
-        for name in os.listdir("/dev/shm"):
-            if name.startswith(f"{pid}:") and re.fullmatch(_OWN_SEGMENT, name):
-                with contextlib.suppress(OSError):  # another user's, of that number in another namespace
-                    os.unlink(f"/dev/shm/{name}")
+    names = (name for name in _names_in("/dev/shm") if name.startswith(f"{pid}:"))
+    _unlinked(f"/dev/shm/{name}" for name in names if re.fullmatch(_OWN_SEGMENT, name))
 
 
 def unlink_segments_of_worlds(stores: Iterable[str]) -> None:
@@ -639,11 +627,7 @@ def unlink_segments_of_worlds(stores: Iterable[str]) -> None:
     hash the store's name with the number of the process's initialisations.
     """
     of_worlds = {f"mpich_shm_{_fnv(name):x}" for store in stores for name in (store, f"{store}-1")}
-    with contextlib.suppress(OSError):  # no such folder here
-        for name in os.listdir("/dev/shm"):
-            if name.rpartition("_")[0] in of_worlds:
-                with contextlib.suppress(OSError):  # another user's, with the same hash
-                    os.unlink(f"/dev/shm/{name}")
+    _unlinked(f"/dev/shm/{name}" for name in _names_in("/dev/shm") if name.rpartition("_")[0] in of_worlds)
 
 
 def _fnv(text: str) -> int:
@@ -664,26 +648,34 @@ def sweep() -> list[str]:
     used: set[str] = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         used |= _mapped_segments(pid, rf"/dev/shm/(mpich_shm_|{_OWN_SEGMENT}$)")
-        with contextlib.suppress(OSError):  # gone, or another user's
+        with suppress(OSError):  # gone, or another user's
             used |= _open_files(int(pid))
+    return _unlinked(old - used)
+
+
+def _unlinked(paths: Iterable[str]) -> list[str]:
+    """Unlink files; returns those that went."""
     gone = []
-    for name in sorted(old - used):
-        with contextlib.suppress(OSError):  # another job was quicker
-            os.unlink(name)
-            gone.append(name)
+    for path in sorted(paths):
+        with suppress(OSError):  # another process was quicker; or it is another user's, of a name like ours
+            os.unlink(path)
+            gone.append(path)
     return gone
+
+
+def _names_in(folder: str) -> list[str]:
+    with suppress(OSError):  # no such folder here
+        return os.listdir(folder)
+    return []
 
 
 def _old_files() -> Iterable[str]:
     now_s = time.time()
     for folder, pattern in _LEFT:
-        names: list[str] = []
-        with contextlib.suppress(OSError):  # no such folder here
-            names = os.listdir(folder)
-        for name in names:
+        for name in _names_in(folder):
             if not re.fullmatch(pattern, name):
                 continue
-            with contextlib.suppress(OSError):  # gone meanwhile
+            with suppress(OSError):  # gone meanwhile
                 found = os.lstat(f"{folder}/{name}")
                 if found.st_uid == os.getuid() and now_s - found.st_mtime > OLD_S:
                     yield f"{folder}/{name}"
@@ -731,7 +723,7 @@ def _links(pid: int) -> set[tuple[str, int]]:
     """What a process has open, and the mode that says whether it reads or writes."""
     found = set()
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # closed meanwhile
             link = f"/proc/{pid}/fd/{descriptor}"
             found.add((os.readlink(link), os.lstat(link).st_mode))
     return found

@@ -65,12 +65,8 @@ class OnLoss(msgspec.Struct, frozen=True):
     reconnect_s: float = 0.0
 
     @classmethod
-    def parse(cls, text: str, *, name: str = "on_loss") -> OnLoss:
+    def parse(cls, text: str) -> OnLoss:
         """Read ``end`` or ``reconnect:SECONDS``.
-
-        Args:
-            text: What to read.
-            name: Where it stands, for the error.
 
         Raises:
             UsageError: ``text`` is neither.
@@ -85,7 +81,9 @@ class OnLoss(msgspec.Struct, frozen=True):
                 value = math.nan
             if 0 < value < math.inf:
                 return cls(value)
-        raise UsageError(f"{name} is {text!r}; it is to be 'end' or 'reconnect:SECONDS', for example 'reconnect:30'")
+        raise UsageError(
+            f"{ENV_ON_LOSS} is {text!r}; it is to be 'end' or 'reconnect:SECONDS', for example 'reconnect:30'"
+        )
 
     def pauses(self) -> Iterator[float]:
         """Yield the seconds to wait before each attempt: doubling, bounded, spread so that jobs do not come at once."""
@@ -126,13 +124,13 @@ class SocketCommunicator:
         core_ids: Whether to ask for the ids of cores.
 
     Raises:
-        UsageError: ``endpoint``, ``token`` or ``on_loss`` is malformed.
+        UsageError: ``endpoint``, ``token`` or ``on_loss`` is malformed; the text names the variable that has it.
     """
 
     def __init__(self, endpoint: str, job: int, token: str, on_loss: str = "end", *, core_ids: bool = False) -> None:
-        self._address = _address(endpoint, "endpoint")
+        self._address = _address(endpoint)
         if not 16 <= len(token) <= 256:
-            raise UsageError("the token is to have 16 to 256 characters")
+            raise UsageError(f"{wire.ENV_TOKEN} is to have 16 to 256 characters")
         self._hello = wire.encode(wire.Hello(version=wire.PROTOCOL_VERSION, job=job, token=token, core_ids=core_ids))
         self._on_loss = OnLoss.parse(on_loss)
         self._listener: OrderListener | None = None
@@ -387,13 +385,9 @@ def from_environment(environ: Mapping[str, str] | None = None) -> SocketCommunic
         if name not in given:
             raise UsageError(f"{name} is missing, although {given[0]} is set")
     endpoint, job, token = (variables[name] for name in names)
-    _address(endpoint, wire.ENV_SCHEDULER)
     if not (job.isascii() and job.isdigit()):
         raise UsageError(f"{wire.ENV_JOB} is {job!r}; it is to be the number of a job")
-    if not 16 <= len(token) <= 256:
-        raise UsageError(f"{wire.ENV_TOKEN} is to have 16 to 256 characters")
     on_loss = variables.get(ENV_ON_LOSS) or "end"
-    OnLoss.parse(on_loss, name=ENV_ON_LOSS)
     return SocketCommunicator(endpoint, int(job), token, on_loss, core_ids=ENV_CORE_IDS in variables)
 
 
@@ -412,10 +406,10 @@ def _without(nodes: tuple[str, ...], gone: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(left)
 
 
-def _address(endpoint: str, name: str) -> tuple[str, int]:
+def _address(endpoint: str) -> tuple[str, int]:
     host, colon, port = endpoint.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(f"{name} is {endpoint!r}; it is to be HOST:PORT")
+        raise UsageError(f"{wire.ENV_SCHEDULER} is {endpoint!r}; it is to be HOST:PORT")
     return host.strip("[]"), int(port)
 
 

@@ -38,12 +38,12 @@ class V1Communicator:
         listen: ``host:port`` or ``port`` of the job; the host is loopback unless given.
 
     Raises:
-        UsageError: An address is malformed.
+        UsageError: An address is malformed; the text names the variable that has it.
     """
 
     def __init__(self, scheduler: str, listen: str = str(lines.DEFAULT_PORT)) -> None:
-        self._scheduler = address(scheduler, "scheduler")
-        self._listen = address(listen, "listen", "127.0.0.1")
+        self._scheduler = address(scheduler, ENV_SCHEDULER)
+        self._listen = address(listen, ENV_LISTEN, "127.0.0.1")
         self._listener: OrderListener | None = None
         self._port: LinePort | None = None
         self._changed = threading.Condition()
@@ -175,10 +175,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> V1Communicator
     scheduler = variables.get(ENV_SCHEDULER)
     if not scheduler:
         return None
-    listen = variables.get(ENV_LISTEN) or str(lines.DEFAULT_PORT)
-    address(scheduler, ENV_SCHEDULER)
-    address(listen, ENV_LISTEN, "127.0.0.1")
-    return V1Communicator(scheduler, listen)
+    return V1Communicator(scheduler, variables.get(ENV_LISTEN) or str(lines.DEFAULT_PORT))
 
 
 # The pure machine in it: the scheduler's lines become orders, our messages become its lines --------------------------

@@ -191,8 +191,9 @@ class Gate:
             threading.Thread(
                 target=self._hear, args=(connection, due, began_s), name=f"v1-shrink-{due.order}", daemon=True
             ).start()
-        else:
-            self._say(connection, due)
+        else:  # the job reports later what has become of a grow, on another connection
+            with connection, suppress(OSError):  # then no report comes either
+                connection.sendall(due.line)
         with self._changed:
             if not self._changed.wait_for(lambda: self._translator.open != due.order, timeout=most_s):
                 self._send(self._translator.overdue(due.order, most_s))
@@ -205,11 +206,6 @@ class Gate:
             given = self._translator.ip or ""
         # The address of a machine that has not called would be any stranger's word.
         return given if given == self._peer or (_is_ip(given) and is_ours(given)) else _LOOPBACK, port
-
-    def _say(self, connection: socket.socket, due: Dial) -> None:
-        """Say a grow; the job reports later what has become of it, on another connection."""
-        with connection, suppress(OSError):  # then no report comes either
-            connection.sendall(due.line)
 
     def _hear(self, connection: socket.socket, due: Dial, began_s: float) -> None:
         """Say a shrink and hear its answer, also after its deadline."""
@@ -305,7 +301,9 @@ def ports(environ: Mapping[str, str]) -> tuple[socket.socket, tuple[str, int]]:
         f"v1 gate: the job is to report to {_LOOPBACK}, to which the published Java system reports nothing; "
         f"to resize such a job, let {ENV_SCHEDULER} name another address of this machine\n"
     )
-    return server, ("", _free_port())
+    with socket.create_server((_LOOPBACK, 0)) as free:
+        # another process may take its port first; then the job says so and ends
+        return server, ("", int(free.getsockname()[1]))
 
 
 def _listening(where: tuple[str, int], variable: str) -> socket.socket:
@@ -322,12 +320,6 @@ def _is_ip(text: str) -> bool:
     with suppress(ValueError):  # a name, which would have to be looked up
         return bool(ipaddress.ip_address(text))
     return False
-
-
-def _free_port() -> int:
-    """Return a port that is free now. Another process may take it first; then the job says so and ends."""
-    with socket.create_server((_LOOPBACK, 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,19 +498,16 @@ class Translator:
         report, ip = lines.parse_report(line)
         match report:
             case lines.Ready():
-                return self._got_ready(ip)
+                if self.ip is not None:
+                    return []  # It says so again after a resize.
+                self.ip = ip
+                return [wire.Ready(nodes=tuple(self._nodes))]
             case lines.Took():
                 return self._took(report)
             case lines.Request():
                 return self._asks(report.count)
             case lines.Release():
                 return self._asks(-1)
-
-    def _got_ready(self, ip: str) -> list[wire.Message]:
-        if self.ip is not None:
-            return []  # It says so again after a resize.
-        self.ip = ip
-        return [wire.Ready(nodes=tuple(self._nodes))]
 
     def _asks(self, delta: int) -> list[wire.Message]:
         if self.ip is None or self._over:

@@ -292,7 +292,6 @@ News: TypeAlias = Members | Leave | StayOn
 FROM_PLACE_0_ONLY = (Release, End)
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
 _FRAMES: msgspec.msgpack.Decoder[AnyMessage | OfReferences] = msgspec.msgpack.Decoder(AnyMessage | OfReferences)
 _ERRORS: msgspec.msgpack.Decoder[tuple[bytes, ...]] = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
@@ -300,15 +299,6 @@ _ERRORS: msgspec.msgpack.Decoder[tuple[bytes, ...]] = msgspec.msgpack.Decoder(tu
 def encode(message: Message) -> bytes:
     """Encode a message for the wire."""
     return _ENCODER.encode(message)
-
-
-def decode(head: bytes | bytearray | memoryview) -> AnyMessage:
-    """Decode a message, strictly.
-
-    Raises:
-        msgspec.DecodeError: The bytes are not a message between places.
-    """
-    return _DECODER.decode(head)
 
 
 def decode_frame(head: bytes | bytearray | memoryview) -> AnyMessage | OfReferences:

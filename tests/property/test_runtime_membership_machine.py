@@ -171,7 +171,8 @@ class Members(RuleBasedStateMachine):
                 case e.Send(dst, message, _):
                     if isinstance(message, m.Drained) and self.leaving and message.order == self.order:
                         self._has_everything(here)
-                    decoded = m.decode(m.encode(message))
+                    decoded = m.decode_frame(m.encode(message))
+                    assert not isinstance(decoded, m.OF_REFERENCES)
                     self.channels.setdefault((here, dst), deque()).append(decoded)
                 case e.RunActivity(src, spawn, _):
                     self.ran += 1

@@ -208,7 +208,8 @@ class Simulation:
             match effect:
                 case e.Send(dst, message, payload):
                     assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
-                    decoded = m.decode(m.encode(message))
+                    decoded = m.decode_frame(m.encode(message))
+                    assert not isinstance(decoded, m.OF_REFERENCES)
                     if isinstance(message, m.Reply | m.Answer) and not payload:
                         self.oracle.not_begun(*self.program.sent[dst, message.call])
                     self.met.setdefault(here, set()).add(dst)

@@ -359,7 +359,8 @@ class SurvivalSimulation(Simulation):
         if dst in self.losses.dead and dst not in self.cores:
             return
         assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
-        decoded = m.decode(m.encode(message))
+        decoded = m.decode_frame(m.encode(message))
+        assert not isinstance(decoded, m.OF_REFERENCES)
         if isinstance(decoded, m.Report | m.Answer):
             self._carried[id(decoded)] = (decoded, self.losses.unreported.pop((here, decoded.finish), set()))
         self.network.send(Packet(here, dst, decoded, payload))

@@ -465,14 +465,10 @@ class Nodes:
         """Learn newcomers, of which those of one node stand next to each other."""
         self._number([info.place for info in added])
 
-    def with_place_0(self) -> tuple[int, ...]:
-        """The places of the node that always stays."""
-        return self.held()[0]
-
     def complaint(self, leavers: Iterable[int], count: int) -> str:
         """Why members cannot leave as ``count`` nodes; empty: they can."""
         chosen = set(leavers)
-        beside = sorted(chosen.intersection(self.with_place_0()))
+        beside = sorted(chosen.intersection(self.held()[0]))
         if beside:
             return f"preShrink named place {beside[0]} on the node of place 0, which always stays"
         touched = [set(places) for places in self.held() if chosen.intersection(places)]

@@ -31,7 +31,6 @@ def test_places_of_one_host_make_up_its_nodes(names: str, per_node: int, held: l
     assert nodes.held() == held
     assert len(nodes) == len(held)
     assert nodes.names() == tuple(names[places[0]] for places in held)
-    assert nodes.with_place_0() == held[0]
 
 
 @pytest.mark.parametrize(("names", "per_node"), [("aab", 2), ("aaabbb", 2), ("a", 2)])

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +29,13 @@ from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
 from apgas.runtime.process import Identity, JoinAnswer, all_listening
 from apgas.transport.base import Address
+
+AssignIds: TypeAlias = Callable[[list[PlaceInfo]], Identity]
+"""Numbers newcomers, and names all members."""
+Note: TypeAlias = Callable[[str], None]
+"""Is called with the phase that has ended."""
+Bridge: TypeAlias = Callable[[tuple[int, ...], Any], None]
+"""On the mpi plane, takes the communicator that this place shares with a spawned world, with its ids."""
 
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
@@ -70,9 +77,9 @@ def spawn_places(
     token: bytes,
     towards: str,
     setup: Callable[[], object] | None,
-    assign_ids: Callable[[list[PlaceInfo]], Identity],
-    note: Callable[[str], None],
-    bridge: Callable[[tuple[int, ...], Any], None] | None = None,
+    assign_ids: AssignIds,
+    note: Note,
+    bridge: Bridge | None = None,
 ) -> tuple[PlaceInfo, ...]:
     """Spawn a place per name in ``nodes`` (this machine where empty); ``assign_ids`` numbers them and names all.
 
@@ -80,8 +87,7 @@ def spawn_places(
     one node all are spawned together: four take about 190 ms so, and 380 ms one by one.
     ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
     ``setup`` is what they run before they report, if the program has it: if it fails, so does the spawn.
-    ``note`` is called when the processes are up ("spawn") and when they know their job ("join"). ``bridge``, on the mpi
-    plane, takes the communicator that this place shares with each spawned world, with its ids.
+    ``note`` is called when the processes are up ("spawn") and when they know their job ("join").
 
     Raises:
         ApgasError: MPI could not spawn them, or they could not be reached; those that were spawned end.
@@ -92,7 +98,10 @@ def spawn_places(
         )
     if not environment.kind().resizes:
         raise ApgasError(f"a job cannot grow under {environment.kind().name}; MPICH and Open MPI can: malleable doctor")
-    _refuse_unreachable(nodes)
+    elsewhere = sorted(set(nodes) - {"", environment.node_name()})
+    if environment.kind() is environment.OPEN_MPI and elsewhere:
+        # it finds a way from a place to another host at most once, and may crash when it is finalized after that
+        raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
     changed = environment.changes(os.environ, environment.at_start())
     inheritance = joining.Inheritance(changed, main_module.program_state(setup), setup is not None)
     # MPI_Comm_spawn keeps MPICH's lock until the child is in MPI_Init: every other MPI call of this process stalls for
@@ -142,7 +151,7 @@ class _Worlds:
         self,
         identity: Identity,
         added: tuple[PlaceInfo, ...],
-        bridge: Callable[[tuple[int, ...], Any], None] | None,
+        bridge: Bridge | None,
     ) -> None:
         """Send all their ids: ``added``, in the order of their reports."""
         saying = logs.settings(), logs.wanted()
@@ -192,17 +201,6 @@ def _chosen() -> dict[str, str]:
     }
 
 
-def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
-    """Open MPI finds a way from a place to another host at most once, and may crash when it is finalized after that.
-
-    Raises:
-        ApgasError: The job cannot grow there.
-    """
-    elsewhere = sorted(set(nodes) - {"", environment.node_name()})
-    if environment.kind() is environment.OPEN_MPI and elsewhere:
-        raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
-
-
 def _greet(world: Any, node: str, words: tuple[bytes, str, joining.Inheritance]) -> None:
     """Send a spawned world what it needs to report; it ends if that does not arrive.
 
@@ -238,9 +236,7 @@ SETTLED_S: Final = 10.0
 class Spawner(Protocol):
     """Starts further places of a running job."""
 
-    def spawn(
-        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
-    ) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Start a place per name in ``nodes`` (this machine where empty), ready to exchange frames; may take long.
 
         Args:
@@ -271,9 +267,7 @@ class _SpawnerOnHosts:
 class MpiSpawner(_SpawnerOnHosts):
     """Has MPI start processes, wherever its launcher gets to."""
 
-    def spawn(
-        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
-    ) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Spawn processes; see ``Spawner``."""
 
         def with_reachable_members(newcomers: list[PlaceInfo]) -> Identity:
@@ -294,9 +288,7 @@ class MpiSpawner(_SpawnerOnHosts):
 class LaunchSpawner(_SpawnerOnHosts):
     """Has ``apgas.launch`` start processes on any of its hosts, without MPI."""
 
-    def spawn(
-        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
-    ) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Start processes; see ``Spawner``."""
         nodes, towards = self._routes.prepare(nodes)
         nodes = tuple(node for name in dict.fromkeys(nodes) for node in [name] * nodes.count(name))
@@ -341,9 +333,7 @@ class ChildSpawner:
         self._token = token
         self._setup = setup
 
-    def spawn(
-        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
-    ) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Start processes; see ``Spawner``."""
         # other names are of parts of this machine, unless the program could be one of several hosts
         elsewhere = [] if environment.needs_no_mpi(os.environ) else [node for node in nodes if not is_here(node)]
@@ -514,7 +504,9 @@ def launcher() -> Launcher:
     if environment.launched_by(os.environ).kind == "launch":
         # a host that fails is an error of the spawn there: it needs no probe
         return Launcher("launch" if os.environ.get(environment.ENV_LAUNCH_HOSTS) else "fork")
-    return launcher_of(_proxy_arguments(), os.environ)
+    above = environment.ancestors()
+    proxy = next((words for _, words in above if Path(words[0]).name == environment.PROXY), None)
+    return launcher_of(proxy, os.environ)
 
 
 def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Launcher:
@@ -529,12 +521,6 @@ def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Laun
         return Launcher(environ.get("HYDRA_LAUNCHER", "ssh"), environ.get("HYDRA_LAUNCHER_EXEC", ""), extra)
     named = dict(pairwise(proxy))
     return Launcher(named.get("--launcher", "ssh"), named.get("--launcher-exec", ""), extra, proxy[0])
-
-
-def _proxy_arguments() -> list[str] | None:
-    """The command line of the MPI proxy among our ancestors."""
-    above = environment.ancestors()
-    return next((words for _, words in above if Path(words[0]).name == environment.PROXY), None)
 
 
 def is_here(name: str) -> bool:

@@ -19,7 +19,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
@@ -251,8 +250,8 @@ def build(start: Start) -> Driver:
     sys.setswitchinterval(SWITCH_S)
     core = checked(_machine())(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
-    if _mpi_plane is not None and identity.place == 0:
-        driver.on_members = partial(_notify_plane, driver, _mpi_plane)
+    if (plane := _mpi_plane) is not None and identity.place == 0:
+        driver.on_members = lambda epoch, added: plane.enter(epoch, sorted(core.membership.members), added)
     set_process_driver(driver)
     logs.tag_output(identity.place)
     logs.install()
@@ -284,11 +283,6 @@ def _machine() -> type[PlaceCore]:
     from apgas.core.resilient import ResilientPlaceCore
 
     return ResilientPlaceCore
-
-
-def _notify_plane(driver: Driver, plane: MpiTransport, epoch: int, added: list[int]) -> None:
-    """(place 0) A new epoch has begun."""
-    plane.enter(epoch, sorted(driver.core.membership.members), added)
 
 
 def _plane(identity: Identity, line: TcpTransport) -> Transport:

@@ -124,13 +124,6 @@ class Job(Program):
         process.abort(128 + by)
 
 
-def _fold(error: BaseException) -> None:
-    """Take the runtime's frames out of an error that leaves ``main``; where errors are shown otherwise, they stay."""
-    from apgas.runtime import exceptions
-
-    exceptions.folded(error)
-
-
 def _came_of_an_interrupt(error: BaseException | None) -> bool:
     """Whether ``error`` is a KeyboardInterrupt, or was raised because of one."""
     if isinstance(error, SystemExit):
@@ -261,7 +254,9 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         if by is not None and _came_of_an_interrupt(error) and not _outlives(by):
             this.stop(by, error)
         if isinstance(error, Exception):
-            _fold(error)
+            from apgas.runtime import exceptions
+
+            exceptions.folded(error)  # where errors are shown otherwise, the runtime's frames stay
         raise
     finally:
         shut_down(this, sys.exc_info()[1])

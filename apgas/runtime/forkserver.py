@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apgas.runtime import at_once
+from apgas.runtime import at_once, environment
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -419,11 +419,7 @@ def _load(loads: Loads) -> None:
     import gc
     from importlib import import_module
 
-    for name, value in loads.environ.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    environment.take_over(loads.environ)
     sys.path[:] = loads.path
     sys.modules["mpi4py.MPI"] = None  # type: ignore[assignment]  # what wants it now cannot be loaded here
     with at_once():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from apgas.errors import UsageError
@@ -51,8 +51,8 @@ class LocalTransport(OnLoop):
 
     def __init__(self, network: LocalNetwork, address: Address) -> None:
         super().__init__(EventLoop(f"apgas-io-{address[1]}"))
+        self.address = address
         self._network = network
-        self._address = address
         self._place = -1
         self._peers = PeerBook()
         self._lock = threading.Lock()
@@ -60,11 +60,10 @@ class LocalTransport(OnLoop):
         self._incoming: dict[int, LocalTransport] = {}
         self._delivery = Delivery(self._loop, self._incoming)
         self._closing = False
-
-    @property
-    def address(self) -> Address:
-        """Where the network knows this transport."""
-        return self._address
+        # methods of the contract that others have, bound here as those of the loop
+        self.learn = self._peers.learn
+        self.is_lost = self._peers.is_lost
+        self.on_gone = self._delivery.on_gone
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Become ``place`` and begin to deliver; see ``Transport``."""
@@ -74,19 +73,11 @@ class LocalTransport(OnLoop):
             self._place, self._delivery.receiver = place, receiver
         self._loop.start()
 
-    def learn(self, peers: Mapping[int, Address]) -> None:
-        """Allow frames to ``peers``; see ``Transport``."""
-        self._peers.learn(peers)
-
     def connect(self, place: int) -> None:
         """Open the connection to ``place`` now; see ``Transport``."""
         if place != self._place:
             with self._lock:
                 self._link(place)
-
-    def is_lost(self, place: int) -> bool:
-        """Return whether ``place`` was lost; see ``Transport``."""
-        return self._peers.is_lost(place)
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
@@ -120,10 +111,6 @@ class LocalTransport(OnLoop):
     def hold(self, place: int) -> None:
         """All places of a local network live in one process: there is nothing to wait for."""
 
-    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
-        """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
-        self._delivery.on_gone(place, callback)
-
     def close(self, timeout_s: float = 1.0) -> None:  # noqa: ARG002 - nothing here takes time to flush
         """End everything; see ``Transport``.
 
@@ -136,7 +123,7 @@ class LocalTransport(OnLoop):
                 return
             self._closing = True
             outgoing, self._outgoing = self._outgoing, {}
-        self._network.leave(self._address)
+        self._network.leave(self.address)
         for peer in outgoing.values():
             peer.call_soon(partial(peer.post_end, self._place))
         if self._delivery.receiver is None:

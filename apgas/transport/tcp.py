@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -84,11 +84,11 @@ class TcpTransport(OnLoop):
         self._closed = False
         self._drained = threading.Event()
         self._acceptors = [self._new_acceptor(unix_socket.Listening(where) if isinstance(where, str) else where)]
-
-    @property
-    def address(self) -> Address:
-        """Where this transport listens."""
-        return self._acceptors[0].address
+        # methods of the contract that others have, bound here as those of the loop
+        self.address = self._acceptors[0].address
+        self.learn = self._peers.learn
+        self.is_lost = self._peers.is_lost
+        self.on_gone = self._delivery.on_gone
 
     @property
     def loop(self) -> EventLoop:
@@ -125,10 +125,6 @@ class TcpTransport(OnLoop):
             self._loop.call_soon(partial(self._open_acceptor, acceptor))
             return acceptor.address
 
-    def learn(self, peers: Mapping[int, Address]) -> None:
-        """Allow frames to ``peers``; those forgotten or lost stay so."""
-        self._peers.learn(peers)
-
     def connect(self, place: int) -> None:
         """Open the connection to ``place`` now; see ``Transport``."""
         if place == self._place:
@@ -137,10 +133,6 @@ class TcpTransport(OnLoop):
         self._peers.address_of(place)
         if place not in self._outgoing:
             self._open(place)
-
-    def is_lost(self, place: int) -> bool:
-        """Return whether ``place`` was lost; see ``Transport``."""
-        return self._peers.is_lost(place)
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
@@ -190,10 +182,6 @@ class TcpTransport(OnLoop):
         outgoing = self._outgoing.get(place)
         if outgoing is not None:
             outgoing.channel.hold()
-
-    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
-        """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
-        self._delivery.on_gone(place, callback)
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``.

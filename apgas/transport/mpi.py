@@ -18,7 +18,7 @@ import logging
 import struct
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from apgas.errors import ProtocolError, SlowPeerError
-from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError, UnknownPeerError
+from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
 from apgas.transport.endpoint import OnLoop
 from apgas.transport.engine import Engine, MpiProgress, Transfer
@@ -98,6 +98,11 @@ class MpiTransport(OnLoop):
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
         self._mpi_progress = MpiProgress(lambda places: self._notify(places, POKE), line.call_later)
+        # what only the line has a part in, bound here as the methods of the loop
+        self.address = line.address
+        self.learn = line.learn
+        self.connect = line.connect
+        self.hold = line.hold
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -152,23 +157,6 @@ class MpiTransport(OnLoop):
                     self._line.send(place, words)
 
     # the contract ----------------------------------------------------------------------------------------------------
-
-    @property
-    def address(self) -> Address:
-        """Where the line listens."""
-        return self._line.address
-
-    def learn(self, peers: Mapping[int, Address]) -> None:
-        """Allow frames to ``peers``; see ``Transport``."""
-        self._line.learn(peers)
-
-    def connect(self, place: int) -> None:
-        """Open the connection to ``place`` now; see ``Transport``."""
-        self._line.connect(place)
-
-    def hold(self, place: int) -> None:
-        """Let the connection to ``place`` live as long as this process; see ``Transport``."""
-        self._line.hold(place)
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Begin to deliver; see ``Transport``."""
@@ -521,15 +509,12 @@ class Announced:
 # Frames in order, while parts of them are on their way (io thread only) ----------------------------------------------
 
 
-class Arrival:
+class Arrival(msgspec.Struct, eq=False):
     """Something of a place that is to be done in its turn, once it is complete; ``always``: even after ``drop``."""
 
-    __slots__ = ("act", "always", "complete")
-
-    def __init__(self, act: Callable[[], None], *, complete: bool, always: bool = False) -> None:
-        self.act = act
-        self.complete = complete
-        self.always = always
+    act: Callable[[], None]
+    complete: bool
+    always: bool = False
 
 
 class Arrivals:

@@ -164,16 +164,15 @@ class _World:
         """Who is in a barrier, by its name and whom it is for."""
 
 
-class _Member:
-    def __init__(self, world: _World, process: Process) -> None:
-        self.world = world
-        self.process = process
-        self.who = ""
-        self.unread = b""
-        self.joined = False
-        self.left = False
-        self.explained = False
-        """It has said itself, or place 0 has, why it ends."""
+class _Member(msgspec.Struct, eq=False):
+    world: _World
+    process: Process
+    who: str = ""
+    unread: bytes = b""
+    joined: bool = False
+    left: bool = False
+    explained: bool = False
+    """It has said itself, or place 0 has, why it ends."""
 
 
 class LaunchedJob:

@@ -15,6 +15,8 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never, cast
 
+import msgspec
+
 from apgas.core.identity import Place
 from apgas.errors import ApgasError, DeadPlaceError, PlaceGoneError, SlowPeerError
 from apgas.futures import worker
@@ -43,19 +45,14 @@ class Target(Protocol):
         """Take the task's error."""
 
 
-class Task:
+class Task(msgspec.Struct, eq=False):
     """A call that is to be run."""
 
-    __slots__ = ("args", "begun", "function", "kwargs", "target")
-
-    def __init__(
-        self, target: Target, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self.target = target
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.begun = False
+    target: Target
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    begun: bool = False
 
     def fail(self, error: BaseException) -> None:
         """End with an error."""

@@ -70,14 +70,13 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 Report: TypeAlias = Started | NotStarted | Received | Ended
 
 
-class _Child:
+class _Child(msgspec.Struct, eq=False):
     """A process that runs, and our end of the stream to it."""
 
-    def __init__(self, process: Process, popen: subprocess.Popen[bytes] | Forked, stream: socket.socket) -> None:
-        self.number = process.number
-        self.popen = popen
-        self.stream = stream
-        self.at_end = False
+    number: int
+    popen: subprocess.Popen[bytes] | Forked
+    stream: socket.socket
+    at_end: bool = False
 
 
 class Processes:
@@ -233,7 +232,7 @@ class Processes:
             ours.setblocking(False)
             popen = (self._forked(process, theirs) if fork else None) or self._executed(process, theirs)
         self._inform_keeper(popen.pid)
-        child = self._children[process.number] = _Child(process, popen, ours)
+        child = self._children[process.number] = _Child(process.number, popen, ours)
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._read(child))
 
     def _forked(self, process: Process, theirs: socket.socket) -> Forked | None:

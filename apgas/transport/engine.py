@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+import msgspec
+
 _logger = logging.getLogger(__name__)
 
 EAGER_S: Final = 0.002
@@ -52,22 +54,21 @@ TestSome = Callable[[list[Request], list[Status]], Sequence[int] | None]
 """MPI.Request.Testsome: the indices of the requests that are done; fills in a status for each of them."""
 
 
-class Transfer:
+class Transfer(msgspec.Struct, eq=False):
     """The buffers of one frame on their way, out or in.
 
-    Args:
+    Attributes:
         post: Starts it, one request after the other.
         ended: Called once, with an empty text when all is done, else with what went wrong; on the engine's thread, or
             within ``submit``.
         receiving: Whether MPI can give it up: it can for receives only.
     """
 
-    def __init__(self, post: Callable[[], Iterable[Request]], ended: Callable[[str], None], *, receiving: bool) -> None:
-        self.post = post
-        self.ended = ended
-        self.receiving = receiving
-        self.pending = 0
-        self.over = False
+    post: Callable[[], Iterable[Request]]
+    ended: Callable[[str], None]
+    receiving: bool
+    pending: int = 0
+    over: bool = False
 
     def end(self, error: str) -> None:
         """Report the end, once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import itertools
+import math
 import os
 import queue
 import sys
@@ -260,13 +261,10 @@ class Job(Generic[T]):
         __tracebackhide__ = True
         if not self._over.wait(self._deadline_s):
             where = stacks({driver, *self._places.drivers.values()})
-            raise JobHangsError(f"the program did not end within {self._deadline_s:g} s{self._open_orders()}\n{where}")
+            pending = [f"\nwithout an outcome: {order}" for order in self._scheduler.orders if order.outcome is None]
+            raise JobHangsError(f"the program did not end within {self._deadline_s:g} s{''.join(pending)}\n{where}")
         if self._failure:
             raise JobFailedError(f"this would end a real job: {self._failure}")
-
-    def _open_orders(self) -> str:
-        pending = [order for order in self._scheduler.orders if order.outcome is None]
-        return "".join(f"\nwithout an outcome: {order}" for order in pending)
 
     def _part(self, this: Program) -> None:
         """End the places; what hangs is left to itself, for threads cannot be killed."""
@@ -366,10 +364,9 @@ class TestScheduler:
         self.spare_nodes = 0
         self._fresh = fresh
         self._changed = threading.Condition()
-        self._numbers = itertools.count(1)
         self._held: list[Order] = []
         self._ready = False
-        self._progress: float | None = None
+        self._progress = -math.inf
         self._to_job: queue.SimpleQueue[wire.ToJob | None] = queue.SimpleQueue()
 
     def give(
@@ -383,8 +380,8 @@ class TestScheduler:
         """Give an order as soon as the program has a handler, and has reported that progress."""
         if kind == "grow" and not nodes:
             nodes = self._fresh(count)
-        order = Order(next(self._numbers), kind, count, nodes, at_progress, core_ids, _scheduler=self)
         with self._changed:
+            order = Order(len(self.orders) + 1, kind, count, nodes, at_progress, core_ids, _scheduler=self)
             self.orders.append(order)
             self._held.append(order)
             self._release()
@@ -456,12 +453,9 @@ class TestScheduler:
             case wire.Progress(done=done):
                 self._progress = done
             case wire.Deferred(order=number):
-                for order in self.orders:
-                    order.deferred = order.deferred or order.number == number
+                self.orders[number - 1].deferred = True
             case wire.Outcome(order=number):
-                for order in self.orders:
-                    if order.number == number:
-                        order.outcome = message
+                self.orders[number - 1].outcome = message
             case wire.Lost():
                 pass  # it is among the messages
             case wire.Evolving():
@@ -474,15 +468,10 @@ class TestScheduler:
 
     def _release(self) -> None:
         """Give the held orders whose moment has come, with ``_changed`` held."""
-        due = [order for order in self._held if self._is_due(order)]
-        self._held = [order for order in self._held if order not in due]
-        for order in due:
-            self._to_job.put(order.as_message())
-
-    def _is_due(self, order: Order) -> bool:
-        if order.at_progress is None:
-            return self._ready
-        return self._ready and self._progress is not None and self._progress >= order.at_progress
+        for order in self._held.copy():
+            if self._ready and (order.at_progress is None or self._progress >= order.at_progress):
+                self._held.remove(order)
+                self._to_job.put(order.as_message())
 
 
 # Threads of simulated places: a thread inherits the place of the one that starts it, and hanging ones can be shown ---

@@ -238,14 +238,17 @@ class FinishTable:
 
     def outstanding(self, finish: FinishId) -> dict[int, int]:
         """How many activities of ``finish``, opened here, are under way per place, as far as this place has heard."""
-        balance, share = self._homed.get(finish), self._shares.get(finish, Share())
-        if balance is None:
-            return {}
-        known = Balance(dict(balance.open))
-        for place, count in share.spawned.items():
-            known.add(place, count)
-        known.add(self.here, -share.completed)
-        return {place: count for place, count in sorted(known.open.items()) if count > 0}
+        known = self._known_open(finish)
+        if share := self._shares.get(finish):
+            for place, count in share.spawned.items():
+                add_balance(known, place, count)
+            add_balance(known, self.here, -share.completed)
+        return {place: count for place, count in sorted(known.items()) if count > 0}
+
+    def _known_open(self, finish: FinishId) -> dict[int, int]:
+        """What the home has reports of, per place; nothing if ``finish`` has fired."""
+        balance = self._homed.get(finish)
+        return {} if balance is None else dict(balance.open)
 
     def lives(self, finish: FinishId) -> bool:
         """Whether an activity of ``finish`` is alive here."""

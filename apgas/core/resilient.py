@@ -27,7 +27,7 @@ import msgspec
 
 from apgas.core import messages as m
 from apgas.core.effects import CallLost, Effect, LeaverDrained, Payload, PlaceLost, Send
-from apgas.core.finish import FinishTable, Fired, Flush, Share
+from apgas.core.finish import FinishTable, Fired, Flush, add_balance
 from apgas.core.messages import FinishId
 from apgas.core.place import PlaceCore
 from apgas.core.relay import Words, children, joined
@@ -546,18 +546,12 @@ class ResilientFinishTable(FinishTable):
         """Whether ``finish``, opened here, has not fired yet."""
         return finish in self._pairs
 
-    def outstanding(self, finish: FinishId) -> dict[int, int]:
-        """How many activities of ``finish``, opened here, are under way per place, as far as this place has heard."""
-        pairs, share = self._pairs.get(finish), self._shares.get(finish, Share())
-        if pairs is None:
-            return {}
+    def _known_open(self, finish: FinishId) -> dict[int, int]:
         known: dict[int, int] = {}
-        for (_, place), count in pairs.open.items():
-            known[place] = known.get(place, 0) + count
-        for place, count in share.spawned.items():
-            known[place] = known.get(place, 0) + count
-        known[self.here] = known.get(self.here, 0) - share.completed
-        return {place: count for place, count in sorted(known.items()) if count > 0}
+        if (pairs := self._pairs.get(finish)) is not None:
+            for (_, place), count in pairs.open.items():
+                add_balance(known, place, count)
+        return known
 
     # losses ----------------------------------------------------------------------------------------------------------
 

@@ -100,15 +100,13 @@ class Ledger:
             if place in self._present:
                 self._present[place] = Count.of(statistics)
         total = self._settled.together(*self._present.values())
-        if self._before.received > total.sent:
-            raise LedgerError(
-                f"{self._before.received} bags were received from other places, but only {total.sent} were sent"
-            )
-        if self._before.tasks_received > total.tasks_sent:
-            raise LedgerError(
-                f"{self._before.tasks_received} tasks were received from other places, "
-                f"but only {total.tasks_sent} were sent"
-            )
+        before = self._before
+        for what, received, sent in (
+            ("bags", before.received, total.sent),
+            ("tasks", before.tasks_received, total.tasks_sent),
+        ):
+            if received > sent:
+                raise LedgerError(f"{received} {what} were received from other places, but only {sent} were sent")
         self._before = total
 
     def close(self) -> None:
@@ -119,15 +117,10 @@ class Ledger:
         """
         if self._present:
             raise LedgerError(f"the results of places {sorted(self._present)} are missing")
-        if self._settled.sent != self._settled.received:
-            raise LedgerError(
-                f"{self._settled.sent} bags were sent between places, but {self._settled.received} were received"
-            )
-        if self._settled.tasks_sent != self._settled.tasks_received:
-            raise LedgerError(
-                f"{self._settled.tasks_sent} tasks were sent between places, "
-                f"but {self._settled.tasks_received} were received"
-            )
+        bags_sent, bags_received, tasks_sent, tasks_received = self._settled
+        for what, sent, received in (("bags", bags_sent, bags_received), ("tasks", tasks_sent, tasks_received)):
+            if sent != received:
+                raise LedgerError(f"{sent} {what} were sent between places, but {received} were received")
 
     def missing(self, lost: Collection[int], done: Mapping[int, int]) -> str:
         """Say what went down with the places ``lost``.

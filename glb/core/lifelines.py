@@ -63,32 +63,11 @@ class Hypercube:
 
     def forward(self, position: int, count: int) -> list[int]:
         """Increment each digit."""
-        found = []
-        unit = 1
-        while unit < count:
-            digit = position // unit % self.radix
-            base = position - digit * unit
-            following = base + (digit + 1) % self.radix * unit
-            if following >= count:
-                following = base
-            if following != position:
-                found.append(following)
-            unit *= self.radix
-        return found
+        return self._beside(position, count, 1)
 
     def reverse(self, position: int, count: int) -> list[int]:
         """Decrement each digit."""
-        found = []
-        unit = 1
-        while unit < count:
-            digit = position // unit % self.radix
-            base = position - digit * unit
-            highest = min(self.radix - 1, (count - 1 - base) // unit)
-            preceding = base + (digit - 1 if digit else highest) * unit
-            if preceding != position:
-                found.append(preceding)
-            unit *= self.radix
-        return found
+        return self._beside(position, count, -1)
 
     def degree(self, count: int) -> int:
         """One per dimension."""
@@ -98,6 +77,19 @@ class Hypercube:
         """Down to 0 and up again."""
         steps = dimensions(count, self.radix) * (self.radix - 1)
         return steps if count == self.radix ** dimensions(count, self.radix) else 2 * steps
+
+    def _beside(self, position: int, count: int, step: int) -> list[int]:
+        found = []
+        unit = 1
+        while unit < count:
+            digit = position // unit % self.radix
+            base = position - digit * unit
+            digits = min(self.radix, (count - 1 - base) // unit + 1)  # that exist in this line
+            neighbour = base + (digit + step) % digits * unit
+            if neighbour != position:
+                found.append(neighbour)
+            unit *= self.radix
+        return found
 
 
 @dataclass(frozen=True)

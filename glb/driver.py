@@ -152,7 +152,11 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
         if not program.registered:
             program.elastic.bound = affinity.assigned_cores()  # orders for other cores come after that
             program.archive = archive_of_job()
-            _register(program.elastic)
+            try:
+                register_companion(program.elastic)
+            except apgas.UsageError as error:
+                said = f"{error}; glb registers its own: give yours to glb.set_user_handler instead"
+                raise apgas.UsageError(said) from None
             program.registered = True
         return _compute(program, bag, result, config)
     except ExceptionGroup as group:
@@ -165,13 +169,6 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
         raise loss from group
     finally:
         program.busy.release()
-
-
-def _register(elastic: Elastic) -> None:
-    try:
-        register_companion(elastic)
-    except apgas.UsageError as error:
-        raise apgas.UsageError(f"{error}; glb registers its own: give yours to glb.set_user_handler instead") from None
 
 
 def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Config) -> Outcome[R]:

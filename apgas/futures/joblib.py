@@ -35,28 +35,13 @@ class ApgasBackend(ParallelBackendBase):  # type: ignore[misc]  # it carries no 
         self._own = False
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Tell how many calls run at a time.
-
-        Args:
-            n_jobs: How many are wanted; -1: as many as there are places.
-
-        Returns:
-            How many.
-        """
+        """Tell how many calls run at a time if ``n_jobs`` are wanted; -1: as many as there are places."""
         found = self._executor or open_executor()
         places = len(found.places) if found is not None else len(os.sched_getaffinity(0))
         return places if n_jobs is None or n_jobs < 1 else min(n_jobs, places)
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
-        """Prepare for the calls of ``parallel``.
-
-        Args:
-            n_jobs: How many are wanted at a time.
-            parallel: Who makes them.
-
-        Returns:
-            How many run at a time.
-        """
+        """Prepare for the calls of ``parallel``; returns how many run at a time if ``n_jobs`` are wanted."""
         self.parallel = parallel
         self._executor = open_executor()
         if self._executor is None:
@@ -65,15 +50,7 @@ class ApgasBackend(ParallelBackendBase):  # type: ignore[misc]  # it carries no 
         return self.effective_n_jobs(n_jobs)
 
     def submit(self, func: Callable[[], T], callback: Callable[[Future[T]], object] | None = None) -> Future[T]:
-        """Have ``func`` called on a place.
-
-        Args:
-            func: A batch of calls.
-            callback: Gets its future when it is done.
-
-        Returns:
-            The future.
-        """
+        """Have ``func``, a batch of calls, run on a place; ``callback`` gets the future, too, when it is done."""
         assert self._executor is not None
         future = self._executor.submit(func)
         if callback is not None:
@@ -81,14 +58,7 @@ class ApgasBackend(ParallelBackendBase):  # type: ignore[misc]  # it carries no 
         return future
 
     def retrieve_result_callback(self, out: Future[T]) -> T:
-        """Read a future that is done.
-
-        Args:
-            out: The future.
-
-        Returns:
-            Its value.
-        """
+        """Read a future that is done."""
         return out.result()
 
     def terminate(self) -> None:
@@ -99,11 +69,7 @@ class ApgasBackend(ParallelBackendBase):  # type: ignore[misc]  # it carries no 
             executor.shutdown(cancel_futures=True)
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Give up what runs, because a call has failed.
-
-        Args:
-            ensure_ready: Whether further calls come.
-        """
+        """Give up what runs, because a call has failed; ``ensure_ready``: further calls come."""
         self.terminate()
         if ensure_ready:
             self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)

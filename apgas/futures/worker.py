@@ -131,12 +131,7 @@ def packed(value: object) -> object:
 
 
 class Worker:
-    """What one place has to do for one executor.
-
-    Args:
-        driver: Its place.
-        executor: The executor's number.
-    """
+    """What one place has to do for one executor."""
 
     def __init__(self, driver: Driver, executor: int) -> None:
         self._driver = driver

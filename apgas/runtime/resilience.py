@@ -92,7 +92,9 @@ def prepare_first_world() -> None:
     if launch.kind != "hydra":
         where = "may grow onto other hosts" if launch.kind == "none" else f"is started by {launch.kind}"
         raise UsageError(f"a resilient job that {where} needs apgas.launch, or MPICH's mpiexec\n{_recipe()}")
-    words = _mpiexec_words()
+    near = islice(environment.ancestors(), _ANCESTORS)
+    # none, if mpiexec runs on another machine
+    words = next((words for _, words in near if os.path.basename(words[0]).startswith(("mpiexec", "mpirun"))), [])
     if words and FLAG not in words and f"-{FLAG}" not in words:
         raise UsageError(f"mpiexec would end this resilient job with the first dead place\n{_recipe()}")
     if threading.active_count() > 1:
@@ -158,9 +160,3 @@ def _recipe() -> str:
         f"start it like this: python -m apgas.survive -n 4 python {program}\n"
         f"or without mpiexec: python -m apgas.launch -n 4 {program}"
     )
-
-
-def _mpiexec_words() -> list[str]:
-    """The command line of the mpiexec that started this process; empty if it runs on another machine."""
-    near = islice(environment.ancestors(), _ANCESTORS)
-    return next((words for _, words in near if os.path.basename(words[0]).startswith(("mpiexec", "mpirun"))), [])

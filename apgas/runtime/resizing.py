@@ -549,12 +549,7 @@ class Resizing:
 
 
 class Newcomers:
-    """Starts newcomers, for one order at a time, and sends them their ids.
-
-    Args:
-        driver: Place 0.
-        spawner: Starts places.
-    """
+    """Starts newcomers, for one order at a time, and sends them their ids."""
 
     def __init__(self, driver: Driver, spawner: Spawner) -> None:
         self._driver = driver
@@ -869,7 +864,10 @@ class WorkersOrders:
         if handler is None:
             return "refused", "no malleable handler is registered"
         try:
-            core_ids_now = _offered_by(message) if message is not None else self.core_ids
+            if message is None:
+                core_ids_now = self.core_ids
+            else:
+                core_ids_now = core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())
         except (UsageError, ValueError) as wrong:
             return "refused", str(wrong)
         self._offered, self._offers = core_ids_now, True
@@ -882,7 +880,3 @@ class WorkersOrders:
             return "refused", str(error)
         _handler_log.warning("setWorkers raised", exc_info=error)
         return "refused", f"setWorkers raised {serialization.summary(error)}"
-
-
-def _offered_by(message: Workers) -> CoreIds | None:
-    return core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())

@@ -376,21 +376,18 @@ def _prepare_resizing(this: Program) -> None:
         from apgas.runtime import calibration
 
         this.resizing.calibration = calibration.from_environment(os.environ)
+    scheduler: Communicator | None = None
     if ENV_SCHEDULER in os.environ:
         from apgas.malleability.communicator import from_environment
 
-        _connect(this.resizing, from_environment())
+        scheduler = from_environment()
     elif ENV_V1_SCHEDULER in os.environ:
         from apgas.malleability.v1 import communicator as v1
 
-        _connect(this.resizing, v1.from_environment())
-
-
-def _connect(resizing: Resizing, communicator: Communicator | None) -> None:
-    """Have the scheduler that started us, if it did, give orders."""
-    if communicator is not None:
-        resizing.communicator = communicator
-        communicator.start(resizing)
+        scheduler = v1.from_environment()
+    if scheduler is not None:
+        this.resizing.communicator = scheduler
+        scheduler.start(this.resizing)
 
 
 def shut_down(this: Job, error: BaseException | None) -> None:

@@ -175,21 +175,11 @@ _CAUSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+def _shares(its: Statistics) -> dict[str, float]:
     """Where the time of workers went, as shares of 1."""
-
-    busy: float
-    balancing: float
-    stealing: float
-    starving: float
-
-    @classmethod
-    def of(cls, statistics: Statistics) -> Shares:
-        """Return the shares of one place, or of several."""
-        parts = (statistics.busy_s, statistics.balancing_s, statistics.stealing_s, statistics.starving_s)
-        total = sum(parts) or 1.0
-        return cls(*(part / total for part in parts))
+    parts = {"busy": its.busy_s, "balancing": its.balancing_s, "stealing": its.stealing_s, "starving": its.starving_s}
+    total = sum(parts.values()) or 1.0
+    return {name: part / total for name, part in parts.items()}
 
 
 def summary_rows(places: Mapping[int, Statistics], total: Statistics) -> list[tuple[str, ...]]:
@@ -203,7 +193,6 @@ def summary_rows(places: Mapping[int, Statistics], total: Statistics) -> list[tu
 
 
 def _row(name: str, its: Statistics, tasks: int) -> tuple[str, ...]:
-    shares = Shares.of(its)
     given = f"{its.steals_suffered + its.lifeline_deals}"
     if its.evacuation_deals:
         given += f" ({its.evacuation_deals})"
@@ -211,7 +200,7 @@ def _row(name: str, its: Statistics, tasks: int) -> tuple[str, ...]:
         name,
         _scaled(its.tasks),
         _percent(its.tasks / tasks if tasks else 0.0),
-        *(_percent(share) for share in (shares.busy, shares.balancing, shares.stealing, shares.starving)),
+        *map(_percent, _shares(its).values()),
         f"{its.steals_won} of {its.steals_tried}",
         given,
         f"{_scaled(its.bytes_sent)}{'' if its.bytes_sent >= 999.5 else ' '}B",
@@ -220,11 +209,11 @@ def _row(name: str, its: Statistics, tasks: int) -> tuple[str, ...]:
 
 def summary_finding(places: Mapping[int, Statistics], total: Statistics) -> str:
     """Say in a sentence or two where the time went, and whether the work was spread evenly."""
-    shares = Shares.of(total)
-    said = f"Workers were busy {_percent(shares.busy)} of the time"
-    if shares.busy < _WELL:
-        lost = max(_CAUSES, key=lambda name: float(getattr(shares, name)))
-        said += f"; {_percent(getattr(shares, lost))} {_CAUSES[lost]}"
+    shares = _shares(total)
+    said = f"Workers were busy {_percent(shares['busy'])} of the time"
+    if shares["busy"] < _WELL:
+        lost = max(_CAUSES, key=shares.__getitem__)
+        said += f"; {_percent(shares[lost])} {_CAUSES[lost]}"
     return f"{said}. {_spread(places)}".rstrip()
 
 

@@ -6,6 +6,7 @@ of the change has reached it, so no place ever acts on one that it does not know
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -292,22 +293,13 @@ News: TypeAlias = Members | Leave | StayOn
 FROM_PLACE_0_ONLY = (Release, End)
 
 _ENCODER = msgspec.msgpack.Encoder()
-_FRAMES: msgspec.msgpack.Decoder[AnyMessage | OfReferences] = msgspec.msgpack.Decoder(AnyMessage | OfReferences)
 _ERRORS: msgspec.msgpack.Decoder[tuple[bytes, ...]] = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
-
-def encode(message: Message) -> bytes:
-    """Encode a message for the wire."""
-    return _ENCODER.encode(message)
-
-
-def decode_frame(head: bytes | bytearray | memoryview) -> AnyMessage | OfReferences:
-    """Decode whatever one place may send to another, strictly.
-
-    Raises:
-        msgspec.DecodeError: The bytes are not a message between places.
-    """
-    return _FRAMES.decode(head)
+encode: Callable[[Message], bytes] = _ENCODER.encode
+"""Encodes a message for the wire."""
+decode_frame: Callable[[bytes | bytearray | memoryview], AnyMessage | OfReferences]
+decode_frame = msgspec.msgpack.Decoder(AnyMessage | OfReferences).decode
+"""Decodes whatever one place may send to another, strictly: raises ``msgspec.DecodeError`` if it is no such message."""
 
 
 def pack_errors(errors: tuple[bytes, ...]) -> list[bytes | bytearray | memoryview]:

@@ -146,11 +146,8 @@ class PoolCore:
             del self._places[place].under_way[task]
             self._losses.pop(task, None)
 
-    def handed_back(self, place: int, tasks: Iterable[int], *, alone: bool = False) -> None:
-        """A place answers a ``Recall``, or refuses tasks that it was sent: it has not begun these.
-
-        ``alone``: they are to be sent one by one, for one of them kept the others from being run.
-        """
+    def handed_back(self, place: int, tasks: Iterable[int]) -> None:
+        """A place answers a ``Recall``, or refuses tasks that it was sent: it has not begun these."""
         hands = self._places.get(place)
         if hands is None:
             return
@@ -159,10 +156,7 @@ class PoolCore:
         known = [task for task in tasks if task in hands.under_way]
         for task in known:
             del hands.under_way[task]
-        if alone:
-            self._suspects.extend(known)
-        else:
-            self._waiting.extendleft(reversed(known))
+        self._waiting.extendleft(reversed(known))
 
     # places ----------------------------------------------------------------------------------------------------------
 

@@ -332,16 +332,17 @@ class Agent:
         os.set_blocking(self._errors, False)
         selector.register(self._errors, selectors.EVENT_READ, self._read_errors)
         self._channel = _Channel(selector, reading, writing, self._hear, self._ended, _BEGINNING, _LONGEST_REPORT)
-        self._order(Begin(dict(os.environ), str(Path.cwd()), lost_after_s))
+        self.carry_out(Begin(dict(os.environ), str(Path.cwd()), lost_after_s))
 
-    def carry_out(self, effect: Start | Send | Signal) -> None:
-        """Have it do what the job wants."""
-        self._order(effect)
+    def carry_out(self, order: Begin | Written | Alive | Bye | Start | Send | Signal) -> None:
+        """Have it do what the job wants, or the launcher."""
+        if self._leave_s is None:
+            self._channel.send(pickle.dumps(order))
 
     def dismiss(self) -> None:
         """Have it send what it still has, and end."""
         self._dismissed = True
-        self._order(Bye())
+        self.carry_out(Bye())
 
     def tick(self, now_s: float) -> float:
         """Do what is due; returns when something is due again."""
@@ -380,10 +381,6 @@ class Agent:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._client.pid, signal.SIGKILL)
 
-    def _order(self, order: Begin | Written | Alive | Bye | Start | Send | Signal) -> None:
-        if self._leave_s is None:
-            self._channel.send(pickle.dumps(order))
-
     def _ended(self) -> None:
         self.give_up("its agent, or the way to it, has ended")
 
@@ -396,7 +393,7 @@ class Agent:
             return
         match report:
             case Output(stream, data):
-                self._outlet(2 if stream == 2 else 1).write(data, lambda count: self._order(Written(count)))
+                self._outlet(2 if stream == 2 else 1).write(data, lambda count: self.carry_out(Written(count)))
             case Alive():
                 pass
             case _:

@@ -359,7 +359,7 @@ def check_other_mpis() -> Check:
 
 def check_world() -> Check:
     """Two processes started by mpiexec find each other."""
-    mpiexec = _mpiexec()
+    mpiexec = shutil.which("mpiexec") or str(environment.right_mpiexec() or "mpiexec")  # as a user would type it
     whose = identified(mpiexec)
     openmpi = whose is not None and whose[0] is environment.OPEN_MPI
     if openmpi and os.geteuid() == 0 and not all(name in os.environ for name in _AS_ROOT):
@@ -412,11 +412,6 @@ def identified(mpiexec: str) -> tuple[environment.Mpi, str] | None:
 
 def _installed(mpi: environment.Mpi) -> bool:
     return version(mpi.distribution) is not None
-
-
-def _mpiexec() -> str:
-    """The mpiexec that a user would type, else the right one."""
-    return shutil.which("mpiexec") or str(environment.right_mpiexec() or "mpiexec")
 
 
 def _activate() -> str:

@@ -82,15 +82,6 @@ class Beginning(msgspec.Struct):
     bridge: Intracomm | None = None
 
 
-class _State(msgspec.Struct):
-    newest: Epoch | None = None
-    previous: Epoch | None = None
-    for_program: dict[tuple[int, ...], _ForProgram] = msgspec.field(default_factory=dict)
-    waiting: deque[Build] = msgspec.field(default_factory=deque)
-    building: bool = False
-    failure: str = ""
-
-
 class Communicators:
     """All communicators of this place.
 
@@ -100,6 +91,7 @@ class Communicators:
 
     Attributes:
         here: Its id, known from its start on.
+        newest: The newest epoch whose communicator is there.
         on_installed: Called with each new communicator.
         on_failed: Called with the reason why one cannot be built.
         on_building: Called with each task that is begun.
@@ -111,7 +103,12 @@ class Communicators:
         self._mpi = beginning.mpi
         self._bridge = beginning.bridge
         self._bridges: dict[tuple[int, ...], Intracomm] = {}
-        self._state = _State()
+        self.newest: Epoch | None = None
+        self._previous: Epoch | None = None
+        self._for_program: dict[tuple[int, ...], _ForProgram] = {}
+        self._waiting: deque[Build] = deque()
+        self._building = False
+        self._failure = ""
         self._changed = threading.Condition()
         self._name = name
         self._thread: threading.Thread | None = None
@@ -120,15 +117,9 @@ class Communicators:
         self.on_failed: Callable[[str], None] = lambda _: None
         self.wait_sent: Callable[[int, float], bool] = lambda *_: True
 
-    @property
-    def newest(self) -> Epoch | None:
-        """The newest epoch whose communicator is there."""
-        return self._state.newest
-
     def reached(self, number: int) -> bool:
         """Return whether the communicator of epoch ``number`` or of a later one is there."""
-        newest = self._state.newest
-        return newest is not None and newest.number >= number
+        return (newest := self.newest) is not None and newest.number >= number
 
     def bridge(self, world: Iterable[int], comm: Intracomm) -> None:
         """(place 0) Keep the communicator that we share with a spawned world, until its places are members."""
@@ -144,7 +135,7 @@ class Communicators:
     def build(self, task: Build) -> None:
         """Build a communicator, after those asked for before. Any thread."""
         with self._changed:
-            self._state.waiting.append(task)
+            self._waiting.append(task)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
@@ -153,8 +144,7 @@ class Communicators:
     def settled(self, timeout_s: float) -> bool:
         """Wait until all that was asked for is built; False if it took too long."""
         with self._changed:
-            state = self._state
-            return self._changed.wait_for(lambda: not state.waiting and not state.building, timeout_s)
+            return self._changed.wait_for(lambda: not self._waiting and not self._building, timeout_s)
 
     def fetch(self, members: tuple[int, ...], timeout_s: float) -> Intracomm | None:
         """Return the program's communicator of exactly ``members``, None if there is none in time.
@@ -165,10 +155,10 @@ class Communicators:
             UsageError: There will be none, for one could not be built.
         """
         with self._changed:
-            for_program = self._state.for_program
-            self._changed.wait_for(lambda: members in for_program or bool(self._state.failure), timeout_s)
-            if self._state.failure:
-                raise UsageError(f"there is no communicator: {self._state.failure}")
+            for_program = self._for_program
+            self._changed.wait_for(lambda: members in for_program or bool(self._failure), timeout_s)
+            if self._failure:
+                raise UsageError(f"there is no communicator: {self._failure}")
             found = for_program.get(members)
             if found is None:
                 return None
@@ -182,26 +172,26 @@ class Communicators:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._state.waiting))
-                task = self._state.waiting.popleft()
-                self._state.building = True
+                self._changed.wait_for(lambda: bool(self._waiting))
+                task = self._waiting.popleft()
+                self._building = True
             try:
                 self._carry_out(task)
             except Exception as error:
                 _logger.exception("place %d cannot build the communicator of epoch %d", self.here, task.number)
-                self._state.failure = f"that of epoch {task.number} could not be built: {error}"
-                self.on_failed(self._state.failure)
+                self._failure = f"that of epoch {task.number} could not be built: {error}"
+                self.on_failed(self._failure)
                 return
             finally:
                 with self._changed:
-                    self._state.building = False
+                    self._building = False
                     self._changed.notify_all()
 
     def _carry_out(self, task: Build) -> None:
-        previous = self._state.previous
+        previous = self._previous
         quiet = previous is None or self.wait_sent(previous.number, _QUIET_S)
         self.on_building(task)
-        if self._state.newest is None and self._bridge is None:
+        if self.newest is None and self._bridge is None:
             comm = self._mpi.COMM_WORLD.Dup()
         else:
             comm = self._grow(task) if task.worlds else self._shrink(task)
@@ -210,7 +200,7 @@ class Communicators:
         self._install(task.number, task.members, comm)
 
     def _grow(self, task: Build) -> Intracomm:
-        newest = self._state.newest
+        newest = self.newest
         comm = newest.comm if newest is not None else None
         for world in task.worlds:
             if self.here in world:
@@ -245,7 +235,7 @@ class Communicators:
         return merged
 
     def _shrink(self, task: Build) -> Intracomm:
-        newest = self._state.newest
+        newest = self.newest
         assert newest is not None
         everyone = newest.comm.Get_group()
         staying = everyone.Incl([newest.ranks[place] for place in task.members])
@@ -263,11 +253,10 @@ class Communicators:
         """Take a communicator that is there already."""
         members = tuple(epoch.ranks)
         with self._changed:
-            state = self._state
-            state.previous, state.newest = state.newest, epoch
-            unused = [known for known, other in state.for_program.items() if not other.fetched]
+            self._previous, self.newest = self.newest, epoch
+            unused = [known for known, other in self._for_program.items() if not other.fetched]
             for known in unused[: -_UNUSED + 1]:
-                state.for_program.pop(known).comm.Free()
-            state.for_program[members] = _ForProgram(epoch.number, for_program)
+                self._for_program.pop(known).comm.Free()
+            self._for_program[members] = _ForProgram(epoch.number, for_program)
             self._changed.notify_all()
         self.on_installed(epoch)

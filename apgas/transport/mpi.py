@@ -98,25 +98,19 @@ class MpiTransport(OnLoop):
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
         self._mpi_progress = MpiProgress(lambda places: self._notify(places, POKE), line.call_later)
-        # what only the line has a part in, bound here as the methods of the loop
+        # what only one part has to do with, bound here as the methods of the loop
         self.address = line.address
         self.learn = line.learn
         self.connect = line.connect
         self.hold = line.hold
+        self.drain = line.drain
+        self.linger = self._engine.linger
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
     def begin(self, number: int, members: Sequence[int]) -> None:
         """(first world) Build the communicator of the epoch that the job begins with; all its places do so."""
         self.communicators.build(Build(number, tuple(members), ()))
-
-    def linger(self) -> None:
-        """Let MPI finish what the program has done with its communicator."""
-        self._engine.linger()
-
-    def drain(self, places: Iterable[int], timeout_s: float) -> bool:
-        """Wait until MPI alone brings ``places`` what was sent to them; False if that takes too long."""
-        return self._line.drain(places, timeout_s)
 
     def within(self, members: Sequence[int]) -> Callable[[], None]:
         """Keep MPI going at ``members`` until what is returned is called: the program may be in an operation with them.

@@ -74,7 +74,7 @@ class Thief:
     def rewired(self) -> list[Request]:
         """Ask elsewhere what was asked of places that leave; register at the new buddies."""
         if self.state is Search.WAITING:
-            return self._ask_buddies()
+            return self.register()
         if self.state is Search.ASKING and (self.asked is None or self.asked.to not in self._view):
             return self._ask_next()
         return []
@@ -89,13 +89,10 @@ class Thief:
                 self.asked = Request(victim, self._nonce)
                 return [self.asked]
         self.state = Search.WAITING
-        return self._ask_buddies()
+        return self.register()
 
     def register(self) -> list[Request]:
-        """Let the buddies know of a place that has not begun to look for work."""
-        return self._ask_buddies()
-
-    def _ask_buddies(self) -> list[Request]:
+        """Let the buddies know that this place has no work, also if it has not begun to look for some."""
         return [Request(buddy, None) for buddy in self._view.buddies]
 
 

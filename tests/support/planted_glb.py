@@ -96,7 +96,7 @@ def end_without_submitting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wait_without_asking_the_buddies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Thief, "_ask_buddies", lambda self: [])
+    monkeypatch.setattr(Thief, "register", lambda self: [])
 
 
 def tell_new_buddies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,7 +288,10 @@ class MpiProgress:
         self._later(STUCK_S, partial(self._again, places, needed))
 
     def until_left(self, places: Sequence[int]) -> Callable[[], None]:
-        """Poke ``places`` until what is returned is called."""
+        """Poke ``places`` until what is returned is called: the program may be in an operation of MPI with them.
+
+        Those who have left it already may hold what others still need.
+        """
         over = threading.Event()
         self.begin(places, lambda: not over.is_set())
         return over.set

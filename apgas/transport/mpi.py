@@ -105,19 +105,13 @@ class MpiTransport(OnLoop):
         self.hold = line.hold
         self.drain = line.drain
         self.linger = self._engine.linger
+        self.within = self._mpi_progress.until_left
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
     def begin(self, number: int, members: Sequence[int]) -> None:
         """(first world) Build the communicator of the epoch that the job begins with; all its places do so."""
         self.communicators.build(Build(number, tuple(members), ()))
-
-    def within(self, members: Sequence[int]) -> Callable[[], None]:
-        """Keep MPI going at ``members`` until what is returned is called: the program may be in an operation with them.
-
-        Those who have left it already may hold what others still need.
-        """
-        return self._mpi_progress.until_left(members)
 
     def enter(self, number: int, members: Sequence[int], added: Sequence[int]) -> None:
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from apgas.core.messages import RefId
 from apgas.errors import CancelledError, UsageError
 from apgas.runtime import process, serialization
 from apgas.runtime.api import at
-from apgas.runtime.context import Future, Scope, at_end, current_scope, wait_context
+from apgas.runtime.context import Future, Scope, at_end, current_scope, this_thread, wait_context
 from apgas.runtime.driver import Driver, required_driver
 from apgas.runtime.environment import ENV_TRANSPORT
 from apgas.runtime.refs import GlobalRef, PlaceLocal
@@ -221,21 +220,14 @@ DRAIN_S: Final = 5.0
 """How long ``comm`` waits until others have what was sent to them: they may need it to come to MPI."""
 
 
-class _Together(threading.local):
-    places: tuple[int, ...] | None = None
-
-
-_together = _Together()
-
-
 @contextmanager
 def among(places: tuple[int, ...] | None) -> Iterator[None]:
     """Let ``comm`` be that of ``places`` on this thread, within the block."""
-    before, _together.places = _together.places, places
+    before, this_thread.together = this_thread.together, places
     try:
         yield
     finally:
-        _together.places = before
+        this_thread.together = before
         plane = process.mpi_plane()
         if plane is not None:
             # what MPI calls done here, another place may still be waiting for
@@ -279,7 +271,7 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     if members is not None:
         wanted = tuple(sorted(place.id for place in members))
     else:
-        wanted = _together.places or tuple(place.id for place in driver.places())
+        wanted = this_thread.together or tuple(place.id for place in driver.places())
     with wait_context():
         found = _await(driver, plane.communicators, wanted)
         # The caller may now wait for them within MPI, in code that keeps the interpreter from sending anything. One

@@ -41,6 +41,7 @@ class ThreadState(threading.local):
         waiting: What its waits are wrapped in.
         until_s: Its deadline, on the monotonic clock.
         at_end: Called when its activity ends.
+        together: On the mpi plane, the places that a ``gather`` has called together.
     """
 
     driver: Any = None
@@ -48,6 +49,7 @@ class ThreadState(threading.local):
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     until_s: float | None = None
     at_end: Callable[[], None] = staticmethod(_nothing)
+    together: tuple[int, ...] | None = None
 
 
 this_thread = ThreadState()

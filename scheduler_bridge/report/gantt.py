@@ -61,7 +61,7 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
     if not records or not any(record.jobs for record in records):
         message = "nothing to draw: no record holds a job"
         raise ValueError(message)
-    notes = _notes(records)
+    notes = [line for note in words.notes(records) for line in textwrap.wrap(drawable(note), NOTE_CHARACTERS)]
     rows_in = [max(1.1, min(0.42, 9.0 / max(1, len(record.nodes))) * len(record.nodes)) for record in records]
     head_in, foot_in = 1.02 if titled else 0.34, 0.92 + 0.17 * len(notes)
     blocks_in = [rows + 2 * (STRIP_IN + GAP_IN) for rows in rows_in]
@@ -106,10 +106,6 @@ def describe(records: Sequence[RunRecord]) -> str:
             f"mean wait {words.seconds(total.mean_wait_s)}, mean turnaround {words.seconds(total.mean_turnaround_s)}."
         )
     return " ".join(parts)
-
-
-def _notes(records: Sequence[RunRecord]) -> list[str]:
-    return [line for note in words.notes(records) for line in textwrap.wrap(drawable(note), NOTE_CHARACTERS)]
 
 
 def _subtitle(records: Sequence[RunRecord]) -> str:
@@ -218,8 +214,8 @@ def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False)
             label="grew (+) or shrank (\N{MINUS SIGN}) by this number of nodes",
         ),
         Patch(facecolor="#8f8f8f", label="resize under way"),
-        Patch(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH, label="reserved, not yet in use"),
-        *([Patch(facecolor=DOWN_COLOR, label="down")] if any_down else []),
+        Patch(**RESERVED, label="reserved, not yet in use"),
+        *([Patch(**DOWN, label="down")] if any_down else []),
         Patch(facecolor="white", edgecolor="#bbbbbb", label="idle"),
         Line2D([], [], color="#000000", linestyle="none", marker="|", markersize=8, label="submission"),
     ]
@@ -241,9 +237,10 @@ def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False)
 
 ROW_HEIGHT = 0.90
 NAME_SIZES_PT = (9.0, 8.0, 7.0)
-RESERVED_HATCH = "/////"
 RESERVED_COLOR = "#9a9a9a"
-DOWN_COLOR = "#bdbdbd"
+RESERVED: dict[str, Any] = {"facecolor": "#f0f0f0", "edgecolor": RESERVED_COLOR, "hatch": "/////"}
+"""What is reserved for a job and not used yet."""
+DOWN: dict[str, Any] = {"facecolor": "#bdbdbd"}
 SHRINK_SHADE = "#000000"
 MANY_NODES = 48
 MANY_RESIZES = 100
@@ -314,15 +311,18 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
     for reserved in record.reserved:
         if reserved.node in row:
             place = row[reserved.node]
-            _unused(axes, Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place), reserved.job_id)
+            block = Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place)
+            _fill(axes, block, zorder=1.5, **(DOWN if reserved.job_id is None else RESERVED))
     _kept(axes, record, row, origin_s)
     for job, segments in zip(record.jobs, job_blocks(record.jobs, row, origin_s), strict=True):
         look = looks[job.job_id]
         blocks = [block for segment in segments for block in segment]
         for block in blocks:
             _fill(axes, block, facecolor=look.color, edgecolor=look.color, zorder=2)
-        if segments:
-            _start(axes, segments[0])
+        # part the job from the one before it on the same nodes, which may look the same
+        for block in segments[0] if segments else ():
+            corner, _, height = _rectangle(block)
+            axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
         for resize in job.resizes:
             boundaries += [(block, sign, look) for block, sign in _resize(axes, resize, row, origin_s, look)]
         for part in _parts(blocks):
@@ -443,21 +443,6 @@ def _rectangle(block: Block) -> tuple[tuple[float, float], float, float]:
 def _fill(axes: Axes, block: Block, **patch: Any) -> None:
     """Fill the rectangle of a block, without an outline; ``patch``: how, as for a patch of matplotlib."""
     axes.add_patch(Rectangle(*_rectangle(block), linewidth=0.0, **patch))
-
-
-def _start(axes: Axes, blocks: Sequence[Block]) -> None:
-    """Part the job from the one before it on the same nodes, which may look the same."""
-    for block in blocks:
-        corner, _, height = _rectangle(block)
-        axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
-
-
-def _unused(axes: Axes, block: Block, job_id: int | None) -> None:
-    """Hatch what is reserved for a job and not used yet; grey what is down."""
-    if job_id is None:
-        _fill(axes, block, facecolor=DOWN_COLOR, zorder=1.5)
-    else:
-        _fill(axes, block, facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH, zorder=1.5)
 
 
 def _resize(

@@ -59,13 +59,18 @@ def looks(records: Iterable[RunRecord]) -> dict[int, Look]:
 
 def runs_of(rows: Iterable[int]) -> list[tuple[int, int]]:
     """Group row numbers into runs of neighbours: 0, 1, 3 gives (0, 1), (3, 3)."""
-    runs: list[tuple[int, int]] = []
-    for index in sorted(rows):
-        if runs and runs[-1][1] == index - 1:
-            runs[-1] = (runs[-1][0], index)
+    return merged((row, row) for row in rows)
+
+
+def merged(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs of rows with those that touch each other joined, from above."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if found and found[-1][1] + 1 == first:
+            found[-1] = (found[-1][0], last)
         else:
-            runs.append((index, index))
-    return runs
+            found.append((first, last))
+    return found
 
 
 # Where the jobs that share nodes lie: each on a part of a row of its own, as high as its cores -----------------------

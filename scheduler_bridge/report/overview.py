@@ -21,7 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import RunSheet, drawable, narrow, time_ticks
-from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, runs_of
+from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, merged, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -112,7 +112,7 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
     if window.to_s - window.from_s < course.makespan_s:
         _lead(sheet.figure, strips, nodes, window)
     if titled:
-        sheet.say(headline(course), _subtitle(course))
+        sheet.say(headline(course), f"{claim(course)} Curves: each step is the mean of {_step(course)}.")
     rows = "a job's rows lie together: how many nodes it has, not which" if is_gathered else "a row is a node"
     lines = [f"An area is a job, and {rows}; colours repeat. Grey: held without use, or down. White: idle.", *notes]
     sheet.note(lines)
@@ -142,10 +142,6 @@ def caption(course: Course, window: Window) -> str:
         f"Curves: the whole run, each step the mean of {_step(course)}. Nodes over time: {_part(window)}; the "
         "same jobs are in the table."
     )
-
-
-def _subtitle(course: Course) -> str:
-    return f"{claim(course)} Curves: each step is the mean of {_step(course)}."
 
 
 def _wait_text(wait_s: float) -> str:
@@ -338,17 +334,6 @@ class _Rows:
     def give(self, runs: Iterable[tuple[int, int]]) -> None:
         """Give rows back."""
         self._free = merged((*self._free, *runs))
-
-
-def merged(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Runs of rows with those that touch each other joined, from above."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(runs):
-        if found and found[-1][1] + 1 == first:
-            found[-1] = (found[-1][0], last)
-        else:
-            found.append((first, last))
-    return found
 
 
 def _length(run: tuple[int, int]) -> int:
@@ -783,10 +768,8 @@ def _means(area: tuple[Floats, Floats], edges_s: Floats) -> Floats:
 
 def _most(from_s: Floats, to_s: Floats) -> int:
     """How many of such intervals there are at once at most; one that ends when another one begins is over."""
-    at_s = np.concatenate((to_s, from_s))
-    change = np.concatenate((-np.ones_like(to_s), np.ones_like(from_s)))
-    waits = np.concatenate((to_s > from_s, to_s > from_s))
-    at_s, change = at_s[waits], change[waits]
+    from_s, to_s = from_s[to_s > from_s], to_s[to_s > from_s]
+    at_s, change = np.concatenate((to_s, from_s)), np.repeat((-1, 1), len(to_s))
     return int(np.max(np.cumsum(change[np.argsort(at_s, kind="stable")]), initial=0))
 
 

@@ -79,7 +79,7 @@ def render(
         numbers=_numbers(numbers),
         jobs=_jobs(records, origins_s),
         resizes=_resizes(records, origins_s),
-        notes=_notes(records),
+        notes="".join(f'<p class="note">{escape(note)}</p>' for note in words.notes(records)),
         provenance=_provenance(records),
         reproduce=_reproduce(reproduce),
     )
@@ -215,10 +215,6 @@ def _resize_row(job: JobRecord, resize: ResizeRecord, origin_s: float) -> list[C
         Cell(outcome, tone="good wide" if resize.outcome == "done" else "bad wide"),
         Cell(words.some(resize.nodes, _NAMES) or words.NOTHING, tone="wide"),
     ]
-
-
-def _notes(records: Sequence[RunRecord]) -> str:
-    return "".join(f'<p class="note">{escape(note)}</p>' for note in words.notes(records))
 
 
 def _provenance(records: Sequence[RunRecord]) -> str:

@@ -139,10 +139,14 @@ class _Watcher(Around):
         if (found := self.policy.decide(view, now)) != decisions:
             raise AuditError(f"at {now} s: the same view gives different decisions, {decisions} and {found}")
         check_feasible(view, now, decisions)
-        self._check_settles(now)
-        self._check_reasons(view, now, decisions)
+        if len(self._passes) >= _MAX_PASSES and self._passes[-_MAX_PASSES][1] == now:
+            raise AuditError(f"at {now} s: still something to decide after {_MAX_PASSES} passes at this instant")
+        started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
+        waiting = tuple(spec for spec in view.queue if spec.job_id not in started)
+        after = replace(view, free_nodes=view.free_nodes - _used(decisions), queue=waiting)
+        self._check_reasons(after, now, decisions)
         self._check_invariance(view, now)
-        self._check_conservation(view, now, decisions)
+        self._check_conservation(after, now)
         if self.protects != "nothing":
             self._check_promises(now, decisions)
         if self.protects == "head":
@@ -160,21 +164,12 @@ class _Watcher(Around):
             if (found := fresh.decide(view, now)) != decisions:
                 raise AuditError(f"at {now} s: without the passes before it decides {found}, not {decisions}")
 
-    def _check_settles(self, now: float) -> None:
-        if len(self._passes) >= _MAX_PASSES and self._passes[-_MAX_PASSES][1] == now:
-            raise AuditError(f"at {now} s: still something to decide after {_MAX_PASSES} passes at this instant")
-
-    def _check_reasons(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
+    def _check_reasons(self, after: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
         reservations = {d.reservation.job_id: d.reservation for d in decisions if isinstance(d, Reserve)}
         first = next(iter(reservations.values()), None)
-        started = set()
         for decision in decisions:
             if not isinstance(decision, Reserve | Stand) and not str(decision.reason):
                 raise AuditError(f"at {now} s: {decision} gives no reason")
-            if isinstance(decision, Start | Share):
-                started.add(decision.job_id)
-        left = view.free_nodes - _used(decisions)
-        after = replace(view, free_nodes=left, queue=tuple(s for s in view.queue if s.job_id not in started))
         for spec in after.queue:
             if not self.policy.why_waiting(after, spec, reservations.get(spec.job_id, first)):
                 raise AuditError(f"at {now} s: there is no reason why job {spec.job_id} waits")
@@ -188,11 +183,9 @@ class _Watcher(Around):
         if found != expected:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
 
-    def _check_conservation(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
-        started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
-        left = view.free_nodes - _used(decisions)
-        waiting = [spec for spec in view.queue if spec.job_id not in started]
-        for spec in {"nothing": [], "head": waiting[:1], "any": waiting}[self.conserves]:
+    def _check_conservation(self, after: ClusterView, now: float) -> None:
+        left = after.free_nodes
+        for spec in {"nothing": (), "head": after.queue[:1], "any": after.queue}[self.conserves]:
             if self.need(spec) <= left:
                 raise AuditError(f"at {now} s: job {spec.job_id} needs {self.need(spec)} nodes and waits beside {left}")
 
@@ -352,14 +345,13 @@ def _plain(decision: Decision, view: ClusterView) -> Decision:
 
 def _moved_decision(decision: Decision, shift_s: float) -> Decision:
     if isinstance(decision, Reserve):
-        reservation = decision.reservation
-        moved = structs.replace(reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + shift_s)
-        return Reserve(moved)
+        promise = decision.reservation
+        return Reserve(structs.replace(promise, job_id=_renamed(promise.job_id), start_s=promise.start_s + shift_s))
     if isinstance(decision, Stand):
         return decision
     if isinstance(decision, Share):
         decision = structs.replace(decision, mates=tuple(map(_renamed, decision.mates)))
-    return structs.replace(decision, job_id=_renamed(decision.job_id), reason="")
+    return structs.replace(decision, job_id=_renamed(decision.job_id))
 
 
 # Random scenarios ----------------------------------------------------------------------------------------------------

@@ -57,8 +57,7 @@ class FaultTolerance(msgspec.Struct, frozen=True):
 
     def takes_s(self, computing_s: float, nodes: int) -> float:
         """How long that takes, with a restart and the checkpoints on ``nodes`` nodes."""
-        plan = self.checkpoints
-        return self.restart_s + (computing_s if plan is None else plan.with_checkpoints_s(computing_s, nodes))
+        return self.restart_s + Rhythm(self.checkpoints).elapsed_s(computing_s, nodes)
 
     def requeues(self, restarts: int) -> bool:
         """Whether a job that was restarted so often is run again."""
@@ -297,10 +296,6 @@ class CheckpointPlan(msgspec.Struct, frozen=True):
             return self.every_s
         best = young_s if self.rule == "young" else daly_s
         return best(self.cost_s, self.mtbf_s / nodes)
-
-    def with_checkpoints_s(self, computing_s: float, nodes: int) -> float:
-        """How long so much computing takes on ``nodes`` nodes with its checkpoints."""
-        return computing_s + self.cost_s * max(0, math.ceil(computing_s / self.interval_s(nodes) - _ROUNDING) - 1)
 
 
 def young_s(cost_s: float, mtbf_s: float) -> float:

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 
 from msgspec import structs
 
-from scheduler_bridge.core import Explanation, Remembered, SchedulerCore, Settings
+from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.events import (
     CancelJob,
     Effect,
@@ -156,7 +156,9 @@ class Engine:
         self._note_ends(self._core.endings())
         if self._held_back is not None:  # some wait for jobs that never ended
             self._records.update({job.job_id: SimRecord(job.spec()) for job, _ in self._held_back.kept()})
-        return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
+        kept = self._records if self._remember == "all" else self._remember
+        explanations = {job_id: self._core.explanation(job_id) for job_id in kept if job_id in self._records}
+        return SimResult(self._records, self._now, self._batches, self._events, explanations, self._failures)
 
     def _in_order(self, jobs: Iterable[Simulated]) -> Submissions:
         found = deque(sorted(jobs, key=lambda simulated: (simulated[0].submit_s, simulated[0].job_id)))
@@ -170,10 +172,6 @@ class Engine:
     def core(self) -> SchedulerCore:
         """The scheduler, as it is now: after ``run`` as it was at the end."""
         return self._core
-
-    def _explanations(self) -> dict[int, Explanation]:
-        kept = self._records if self._remember == "all" else self._remember
-        return {job_id: self._core.explanation(job_id) for job_id in kept if job_id in self._records}
 
     def _push(self, time_s: float, event: Event | Change | Wish, run: Run | None = None) -> None:
         if run is not None and time_s == self._now:
@@ -189,10 +187,10 @@ class Engine:
         self._events += len(events)
         if self._killed:
             events = self._judged(events)
-        if now == self._here_s:
-            self._settle()
-        else:
-            self._here_s, self._here = now, 0
+        self._here_s, self._here = now, self._here + 1 if now == self._here_s else 0
+        if self._here >= _MAX_BATCHES:  # a policy that takes back what it did would go on for ever
+            name = self._core.policy.name
+            raise RuntimeError(f"{name} does not come to an end at {now} s: {self._here} passes")
         if self._progress is not None and self._batches % _PROGRESS_BATCHES == 0:
             self._progress(self._now, self._over)
         if self._check:
@@ -211,13 +209,6 @@ class Engine:
         if self._started and self._observer is not None:
             self._observer(self._now, self._started, ())
             self._started.clear()
-
-    def _settle(self) -> None:
-        """Count the batches of this instant: a policy that takes back what it did would go on for ever."""
-        self._here += 1
-        if self._here >= _MAX_BATCHES:
-            name = self._core.policy.name
-            raise RuntimeError(f"{name} does not come to an end at {self._now} s: {self._here} passes")
 
     def _next_events(self) -> list[Event] | None:
         """What happens next: what the last batch brought about at once, or all that falls on the next instant.
@@ -390,8 +381,12 @@ class Engine:
         if record.start_s is None:
             record.start_s = now
         record.sizes.append(now, nodes)
-        if run.risk is not None:
-            self._begin_at_risk(run, run.risk, record)
+        if (risk := run.risk) is not None:
+            again = risk.losses.restarts > 0
+            risk.losses.wait_over(now)
+            run.computes_s = now + risk.begin(now, nodes, again=again)
+            if again and record.shares and not run.cores:
+                record.shares += ((now, 1.0),)
         if run.dynamics.startup is not None:
             run.computes_s = max(run.computes_s, now) + run.dynamics.startup(nodes)
         if run.computes_s > now:
@@ -595,13 +590,6 @@ class Engine:
         run.wishes = sum([share < done for share, _ in run.job.wishes])  # it has asked for these already
         run.risk = Risk(tolerance, record.losses, run.left_s)
         return run.risk
-
-    def _begin_at_risk(self, run: Run, risk: Risk, record: SimRecord) -> None:
-        again = risk.losses.restarts > 0
-        risk.losses.wait_over(self._now)
-        run.computes_s = self._now + risk.begin(self._now, len(run.nodes), again=again)
-        if again and record.shares and not run.cores:
-            record.shares += ((self._now, 1.0),)
 
     def _settle_work(self, run: Run, risk: Risk) -> None:
         """Note how far a job has come that may lose what it has done."""

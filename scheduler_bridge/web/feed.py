@@ -146,10 +146,9 @@ class Feed:
 
     def _renew(self) -> None:
         before, self._document = self._document, self.document()
-        if self._watchers and self._document is not before:
-            self._send(_event("change", change(before, self._document)))
-
-    def _send(self, event: bytes) -> None:
+        if not self._watchers or self._document is before:
+            return
+        event = _event("change", change(before, self._document))
         for queue in tuple(self._watchers):
             try:
                 queue.put_nowait(event)

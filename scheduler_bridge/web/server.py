@@ -46,7 +46,9 @@ class WebServer:
         self._files = _files()
         version = hashlib.sha256(b"\0".join(body for _, body in sorted(self._files.items()))).hexdigest()[:12]
         self._feed = Feed(daemon, config, version)
-        self._metrics = metrics_of(daemon, lambda: self._feed.watchers)
+        registry = CollectorRegistry()
+        registry.register(_Cluster(daemon, lambda: self._feed.watchers))
+        self._metrics = Paced(lambda: generate_latest(registry))
         self._http = HttpServer(config, self._answer)
 
     @property
@@ -80,7 +82,7 @@ class WebServer:
             case "/state.json":
                 return Answer(200, msgspec.json.encode(self._feed.document()), "application/json")
             case "/metrics":
-                return Answer(200, self._metrics.get(), CONTENT_TYPE)
+                return Answer(200, self._metrics.get(), CONTENT_TYPE_PLAIN_0_0_4)
             case "/":
                 return self._file("index.html")
             case _:
@@ -106,25 +108,11 @@ def _files() -> dict[str, bytes]:
 #
 # No metric has a job's or a user's name as a label: their number would grow without bound.
 
-CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
-
 _NODES = ("busy", "idle", "draining", "down")
 _OPEN = ("held", "waiting", "starting", "running", "ending")
 _ENDED = ("completed", "failed", "cancelled", "timeout", "lost")
 _KINDS = ("grow", "shrink")
 _OUTCOMES = ("done", "refused", "aborted", "not_due")
-
-
-def metrics_of(daemon: Watched, watchers: Callable[[], int]) -> Paced[bytes]:
-    """What a scrape of a daemon gets: as it is, or, where that takes long, was a little before.
-
-    Args:
-        daemon: What is measured.
-        watchers: Returns how many follow the page.
-    """
-    registry = CollectorRegistry()
-    registry.register(_Cluster(daemon, watchers))
-    return Paced(lambda: generate_latest(registry))
 
 
 class _Cluster(Collector):

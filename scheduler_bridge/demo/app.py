@@ -7,7 +7,6 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
-from scheduler_bridge.demo.batch import NODES, Drawn, Shape, draw, shows_resizing
+from scheduler_bridge.demo.batch import NODES, Shape, draw, shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
 from scheduler_bridge.demo.watch import watched
@@ -114,19 +113,17 @@ def _run(wanted: DemoRun, mark: str, scratch: Path, console: Console) -> list[Ru
         )
         with watched(console, len(batch)) as show:
             record = run_batch(batch, policy, setting, show)
-        record.notes.insert(0, _batch_note(wanted, batch))
+        record.notes.insert(
+            0,
+            f"Batch {wanted.seed}: {len(batch)} jobs drawn from the mix of the 2024 paper scaled to {NODES} nodes, "
+            "among those batches whose simulation shows resizes; submitted within "
+            f"{wanted.shape.window_s:.0f} s.",
+        )
         record.provenance |= {"seed": wanted.seed, "command": wanted.command}
         records.append(record)
         _keep(record, scratch / policy, wanted.output)
         console.print(tables.job_table(record))
     return records
-
-
-def _batch_note(wanted: DemoRun, batch: Sequence[Drawn]) -> str:
-    return (
-        f"Batch {wanted.seed}: {len(batch)} jobs drawn from the mix of the 2024 paper scaled to {NODES} nodes, among "
-        f"those batches whose simulation shows resizes; submitted within {wanted.shape.window_s:.0f} s."
-    )
 
 
 def _keep(record: RunRecord, folder: Path, output: Path) -> None:

@@ -409,11 +409,8 @@ def merge_split(records: Iterable[RawRecord], findings: Findings) -> Iterator[Ra
         if len(group) == 1 or any(record.start_s is None for record in group):
             yield from group
             continue
-        yield from _joined(sorted(group, key=_by_start), findings)
-
-
-def _by_start(record: RawRecord) -> tuple[float, float, tuple[object, ...]]:
-    return record.start_s or 0, -record.runtime_s, _content(record)
+        group.sort(key=lambda record: (record.start_s or 0, -record.runtime_s, _content(record)))
+        yield from _joined(group, findings)
 
 
 def _joined(group: list[RawRecord], findings: Findings) -> Iterator[RawRecord]:

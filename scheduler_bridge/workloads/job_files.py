@@ -95,6 +95,10 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
         raise ValueError(f"class is {malleable!r}, must be rigid or malleable")
     nodes = int(entry.get("nodes", low or 1))
     walltime_s = float(entry.get("walltime_s", _DEFAULT_WALLTIME_S))
+    overhead = None
+    if "overhead" in entry:
+        alpha, beta = entry["overhead"]
+        overhead = float(alpha), float(beta)
     for index in range(count):
         yield TraceJob(
             job_id=first_id + index,
@@ -112,7 +116,7 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
             steps=int(entry.get("steps", 0)),
             wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
             target_efficiency=float(entry.get("target_efficiency", 0)),
-            overhead=_overhead(entry),
+            overhead=overhead,
             think_s=float(entry.get("think_s", 0)),
         )
 
@@ -155,10 +159,3 @@ def _linked(jobs: list[TraceJob], entries: list[dict[str, Any]], path: object) -
     if dependencies(linked).dropped:
         raise TraceError(f"{path}: jobs come after each other in a circle", "none of them would ever start", _HINT)
     return linked
-
-
-def _overhead(entry: dict[str, Any]) -> tuple[float, float] | None:
-    if "overhead" not in entry:
-        return None
-    alpha, beta = entry["overhead"]
-    return float(alpha), float(beta)

@@ -401,22 +401,14 @@ def _beginning(file: _File, findings: Findings) -> float:
 
 def _first_of_an_id(records: Iterable[_Fields], machine: _Machine, options: SwfOptions) -> dict[int, int]:
     """For ids of several records: the line of the one that stays."""
-    several = {job: count for job, count in Counter(record[0] for record in records).items() if count > 1}
+    several = {job for job, count in Counter(record[0] for record in records).items() if count > 1}
     if not several:
         return {}
     first: dict[int, _Record] = {}
     for record in map(_Record._make, records):
         if record.job in several and not _why_not(record, machine, options)[0]:
-            other = first.setdefault(record.job, record)
-            if record < other:
-                first[record.job] = record
+            first[record.job] = min(record, first.get(record.job, record))
     return {job: record.line for job, record in first.items()}
-
-
-def _size(record: _Record, options: SwfOptions) -> int:
-    sizes = (record.requested, record.allocated)
-    first, second = sizes if options.size == "requested" else reversed(sizes)
-    return first if first > 0 else second
 
 
 def _why_not(record: _Record, machine: _Machine, options: SwfOptions, begin_s: float = 0.0) -> tuple[str, str]:
@@ -434,7 +426,9 @@ def _why_not(record: _Record, machine: _Machine, options: SwfOptions, begin_s: f
     ):
         if wanted and value not in wanted:
             return f"another {what} than asked for", f"{what} is {value}"
-    nodes = -(-_size(record, options) // machine.processors_per_node)
+    sizes = (record.requested, record.allocated)
+    first, second = sizes if options.size == "requested" else reversed(sizes)
+    nodes = -(-(first if first > 0 else second) // machine.processors_per_node)
     for wrong, reason, example in (
         (record.job < 0, "no id", f"job number is {record.job}"),
         (record.job > MAX_ID, f"id beyond {MAX_ID}", f"job number is {str(record.job)[:40]}"),

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -587,11 +588,8 @@ def busy_nodes(jobs: Sequence[TraceJob]) -> list[tuple[float, int]]:
         start_s = job.submit_s + (job.wait_s or 0.0)
         changes[start_s] += job.nodes
         changes[start_s + job.runtime_s] -= job.nodes
-    steps, busy = [], 0
-    for time_s in sorted(changes):
-        busy += changes[time_s]
-        steps.append((time_s, busy))
-    return steps
+    times_s = sorted(changes)
+    return list(zip(times_s, accumulate(changes[time_s] for time_s in times_s), strict=True))
 
 
 def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str, option: str = "--nodes ") -> TraceError:

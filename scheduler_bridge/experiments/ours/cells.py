@@ -171,40 +171,33 @@ def traces(scale: Scale, data: Path | None) -> list[Trace]:
     if data is not None:
         found += [_real(cells.cori_trace(part, data, jobs.get(part), None)) for part in cells.cori_parts(data)]
     for name, what in (("eagle", "Eagle"), ("ricc", "RICC")):
-        found.append(Trace(f"{name}-twin", f"{what} twin (synthetic)", partial(_twin, name, jobs[name])))
-    kit = partial(_twin, "kit", jobs["kit"], arrivals=0.75, rule=_MEBF_RULE)
-    found.append(Trace("kit-twin", "KIT twin, intensive, resizes cost (synthetic)", kit, "mebf:10", tuned=True))
-    label = "Lublin-Feitelson, 100 nodes, load 0.9 (synthetic)"
-    found.append(Trace("lublin", label, partial(_lublin, jobs["lublin"]), tuned=True))
-    label = "Cirne-Berman form, 256 nodes, load 1.5 (synthetic)"
-    found.append(Trace("cirne", label, partial(_cirne, jobs["cirne"]), tuned=True))
+        make = partial(_converted, partial(_twin, name, jobs[name]))
+        found.append(Trace(f"{name}-twin", f"{what} twin (synthetic)", make))
+    make = partial(_converted, partial(_twin, "kit", jobs["kit"], 0.75), rule=_MEBF_RULE)
+    found.append(Trace("kit-twin", "KIT twin, intensive, resizes cost (synthetic)", make, "mebf:10", tuned=True))
+    make = partial(_converted, partial(lublin, jobs["lublin"], 100, load=0.9))
+    found.append(Trace("lublin", "Lublin-Feitelson, 100 nodes, load 0.9 (synthetic)", make, tuned=True))
+    make = partial(_converted, partial(cirne, jobs["cirne"], 256, load=1.5), rule=_MEBF_RULE)
+    found.append(Trace("cirne", "Cirne-Berman form, 256 nodes, load 1.5 (synthetic)", make, tuned=True))
     found.append(Trace("batch", "25 jobs for 32 nodes (synthetic)", _batch, "measured", None))
     return found
 
 
 def _real(trace: cells.Trace) -> Trace:
-    return Trace(trace.name, trace.label, partial(_converted, trace.make), tuned=trace.paper != "knl")
+    return Trace(trace.name, trace.label, partial(_converted, trace.make, drawn=False), tuned=trace.paper != "knl")
 
 
-def _converted(make: Callable[[], Workload], seed: int, share: int, rule: Rule = amdahl_rule) -> Workload:
-    return convert(make(), share / 100, seed, rule) if share else make()
+def _converted(
+    make: Callable[..., Workload], seed: int, share: int, *, rule: Rule = amdahl_rule, drawn: bool = True
+) -> Workload:
+    """What ``make`` reads, or draws from the seed, with this percentage of malleable jobs."""
+    workload = make(seed=seed) if drawn else make()
+    return convert(workload, share / 100, seed, rule) if share else workload
 
 
 @lru_cache(maxsize=2)
-def _drawn_twin(name: str, jobs: int, arrivals: float, seed: int) -> Workload:
+def _twin(name: str, jobs: int, arrivals: float = 1.0, *, seed: int) -> Workload:
     return twin(PORTRAITS[name], seed=seed, jobs=jobs, arrival_factor=arrivals)
-
-
-def _twin(name: str, jobs: int, seed: int, share: int, *, arrivals: float = 1.0, rule: Rule = amdahl_rule) -> Workload:
-    return _converted(partial(_drawn_twin, name, jobs, arrivals, seed), seed, share, rule)
-
-
-def _lublin(jobs: int, seed: int, share: int) -> Workload:
-    return _converted(partial(lublin, jobs, 100, seed=seed, load=0.9), seed, share)
-
-
-def _cirne(jobs: int, seed: int, share: int) -> Workload:
-    return _converted(partial(cirne, jobs, 256, seed=seed, load=1.5), seed, share, _MEBF_RULE)
 
 
 def _batch(seed: int, share: int) -> Workload:

@@ -458,10 +458,15 @@ class Comparison:
     costs: Costs
     replicas: int
 
+    def errors(self, names: Iterable[str] = JUDGED, *, sound: bool = False) -> list[float]:
+        """How far the means of these measures are off, see ``Cell.error``, as far as that is known."""
+        found = (cell.error(name, sound=sound) for cell in self.compat for name in names)
+        return [abs(error) for error in found if error is not None]
+
     def within(self) -> tuple[int, int]:
         """How many of the judged means are within the limit, and how many there are."""
-        errors = [error for cell in self.compat for name in JUDGED if (error := cell.error(name)) is not None]
-        return sum(abs(error) <= LIMIT for error in errors), len(errors)
+        errors = self.errors()
+        return sum(error <= LIMIT for error in errors), len(errors)
 
 
 def compare(

@@ -70,12 +70,11 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
     else:
         comparison = compare(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS, progress=progress)
     inside, means = comparison.within()
-    largest = max(abs(cell.error(name) or 0.0) for cell in comparison.compat for name in JUDGED)
     runs = _runs(comparison)
     seeds = [key.seed for cell in comparison.compat for key in cell.runs]
     verdict = (
         f"{runs} real runs replayed: {inside} of {means} means are within {LIMIT:g} % of what was measured, "
-        f"the farthest is off by {largest:.1f} %."
+        f"the farthest is off by {max(comparison.errors(), default=0.0):.1f} %."
     )
     return StudyReport(
         NAME,
@@ -130,12 +129,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
         if (error := cell.error(name)) is not None and abs(error) > LIMIT
     ]
     if far:
-        sound = statistics.fmean(
-            abs(error)
-            for cell in comparison.compat
-            for name in JUDGED[:3]
-            if (error := cell.error(name, sound=True)) is not None
-        )
+        sound = statistics.fmean(comparison.errors(JUDGED[:3], sound=True))
         remarks.append(
             f"Farther than {LIMIT:g} %: {'; '.join(far)}. Over all policies and shares, the runs without a failed "
             f"resize are off by {sound:.1f} % on average."
@@ -163,13 +157,7 @@ def _single_jobs(comparison: Comparison, reference: Reference) -> str:
 def _out_of_sample(reference: Reference) -> str:
     """How far means are off if nothing is fitted to the runs that are replayed."""
     halves = predict(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS)
-    errors = [
-        abs(error)
-        for half in halves
-        for cell in half.compat
-        for name in JUDGED[:3]
-        if (error := cell.error(name)) is not None
-    ]
+    errors = [error for half in halves for error in half.errors(JUDGED[:3])]
     fitted = " and ".join(f"{half.costs.release_s:.2f} s" for half in halves)
     inside = sum(error <= LIMIT for error in errors)
     return (

@@ -223,7 +223,8 @@ def simulated(record: RunRecord, costs: Fitted, replicas: int = REPLICAS) -> dic
 
 
 def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, float]:
-    sims = [_sim_job(job, costs, rng) for job in record.jobs]
+    delays = costs.delays or (Delay(0.0, 0.0),)
+    sims = [sim_job(job, costs, rng.choice(delays)) for job in record.jobs]
     result = Engine(record.nodes, get(record.policy), unending(record.policy)).run(sims)
     spans, held = [], 0.0
     for found in result.records.values():
@@ -233,10 +234,6 @@ def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, 
         spans.append((found.spec.submit_s, start_s, end_s))
         held += sum(nodes * (to_s - from_s) for from_s, to_s, nodes in found.spans())
     return merit(spans, held, len(record.nodes))
-
-
-def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> Simulated:
-    return sim_job(job, costs, rng.choice(costs.delays) if costs.delays else Delay(0.0, 0.0))
 
 
 def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> Simulated:

@@ -84,19 +84,23 @@ def draw_costs(costs: Sequence[Cost], note: str) -> Picture:
     """Figure 7: mean seconds of start, grow and shrink, runtime below and balancer above, the paper's hollow beside."""
     figure = _noted(4.2, 7.0, "What starts and resizes take, not scaled (fig. 7 of the paper)", note)
     axes = figure.subplots()
+    titles = []
     for place, (what, theirs) in enumerate(PAPER.items()):
         axes.bar(place + 0.2, theirs[0], 0.34, color="none", edgecolor=OKABE_ITO[4], lw=1.4)
         axes.bar(place + 0.2, theirs[1], 0.34, bottom=theirs[0], color="none", edgecolor=OKABE_ITO[1], lw=1.4)
         axes.annotate(f"{sum(theirs):.1f}", (place + 0.2, sum(theirs)), (0, 3), textcoords="offset points", ha="center")
         those = [cost for cost in costs if cost.what == what]
         if not those:
+            titles.append(f"{what}\nnone")
             continue
-        runtime_s, balancer_s = (statistics.fmean(getattr(cost, part) for cost in those) for part in _PARTS)
+        titles.append(f"{what}\n{statistics.fmean(cost.nodes for cost in those):.1f} nodes, {len(those)} times")
+        runtime_s = statistics.fmean(cost.runtime_s for cost in those)
+        balancer_s = statistics.fmean(cost.balancer_s for cost in those)
         axes.bar(place - 0.2, runtime_s, 0.34, color=OKABE_ITO[4])
         axes.bar(place - 0.2, balancer_s, 0.34, bottom=runtime_s, color=OKABE_ITO[1])
         total = runtime_s + balancer_s
         axes.annotate(f"{total:.2f}", (place - 0.2, total), (0, 3), textcoords="offset points", ha="center")
-    axes.set_xticks(range(len(PAPER)), [_titled(what, costs) for what in PAPER])
+    axes.set_xticks(range(len(PAPER)), titles)
     axes.set(ylabel="mean, s")
     plain(axes)
     handles = [
@@ -110,14 +114,6 @@ def draw_costs(costs: Sequence[Cost], note: str) -> Picture:
         f"Means of {len(costs)} starts and resizes; hollow bars: the paper's, of real nodes.",
         "Bars: mean seconds of a start, a grow and a shrink, in the runtime and in the balancer.",
     )
-
-
-_PARTS: Final = ("runtime_s", "balancer_s")
-
-
-def _titled(what: str, costs: Sequence[Cost]) -> str:
-    nodes = [cost.nodes for cost in costs if cost.what == what]
-    return f"{what}\n{statistics.fmean(nodes):.1f} nodes, {len(nodes)} times" if nodes else f"{what}\nnone"
 
 
 def draw_orders(

@@ -312,12 +312,10 @@ def costs_table(records: Sequence[RunRecord]) -> DataTable:
     grouped: dict[tuple[str, int | str], list[Cost]] = {}
     found = costs(records)
     for what in ("start", "end", "grow", "shrink"):
-        for cost in found:
-            if cost.what == what:
-                grouped.setdefault((what, "all"), []).append(cost)
-        sizes = sorted({cost.nodes for cost in found if cost.what == what})
-        for nodes in sizes:
-            grouped[what, nodes] = [cost for cost in found if (cost.what, cost.nodes) == (what, nodes)]
+        if those := [cost for cost in found if cost.what == what]:
+            grouped[what, "all"] = those
+        for nodes in sorted({cost.nodes for cost in those}):
+            grouped[what, nodes] = [cost for cost in those if cost.nodes == nodes]
     weights = honest(records)
     rows: list[tuple[Value, ...]] = []
     for (what, size), those in grouped.items():

@@ -258,11 +258,11 @@ def _value(measure: str, cell: Cell | None) -> float | None:
 
 # Tables --------------------------------------------------------------------------------------------------------------
 
+_COMPARED: Final = [column for name in JUDGED for column in (f"{_WORDS[name]} measured", "simulated", "error %")]
+
 
 def _means(comparison: Comparison) -> DataTable:
-    columns = ["policy", "malleable %", "runs"]
-    for name in JUDGED:
-        columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
+    columns = ["policy", "malleable %", "runs", *_COMPARED]
     columns += ["runs without a failed resize", *(f"error % there, {_WORDS[name]}" for name in JUDGED)]
     rows: list[tuple[Value, ...]] = []
     for cell in comparison.compat:
@@ -292,9 +292,7 @@ def _gains(comparison: Comparison) -> DataTable:
 
 
 def _batches(comparison: Comparison) -> DataTable:
-    columns = ["policy", "malleable %", "seed", "run", "failed resize"]
-    for name in JUDGED:
-        columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
+    columns = ("policy", "malleable %", "seed", "run", "failed resize", *_COMPARED)
     rows: list[tuple[Value, ...]] = []
     for cell in comparison.compat:
         for key, real, ours, broken in zip(cell.runs, cell.real, cell.ours, cell.broken, strict=True):
@@ -303,7 +301,7 @@ def _batches(comparison: Comparison) -> DataTable:
                 theirs, mine = getattr(real, name), getattr(ours, name)
                 row += [theirs, mine, study.change(theirs, mine)]
             rows.append(tuple(row))
-    return DataTable("batches", "Every run", tuple(columns), tuple(rows))
+    return DataTable("batches", "Every run", columns, tuple(rows))
 
 
 # Figures 9 to 11 and the mean wait: measured, simulated, and what correct policies would have done -------------------

@@ -174,10 +174,6 @@ KNOWN_COSTS: Final = (
 )
 
 
-_MEBF: Final = ResizeModel(alpha=None, beta=None, b=MIDDLE, scale_s=10.0, theta=0.5, gamma=2.0)
-"""With each job's own alpha and beta, as the policy ``mebf`` believes by default."""
-
-
 def _need_costs(name: str, *numbers: float) -> None:
     """See that a resize takes some time, and comes to an end.
 
@@ -209,23 +205,21 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class MebfCost:
-    """MEBF's overheads, in which the job stops: redistribution of data, processes [MEBF, equations 1 and 2].
-
-    Attributes:
-        model: The parameters.
-    """
+class MebfCost(ResizeModel):
+    """MEBF's overheads, in which the job stops: redistribution of data, processes [MEBF, equations 1 and 2]."""
 
     stops: ClassVar[bool] = True
-    model: ResizeModel = _MEBF
 
     def __post_init__(self) -> None:
-        model = self.model
-        _need_costs("mebf", model.scale_s, *(number for number in (model.alpha, model.beta) if number is not None))
+        _need_costs("mebf", self.scale_s, *(number for number in (self.alpha, self.beta) if number is not None))
 
     def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:
         """Seconds of both overheads."""
-        return self.model.cost_s(before, after, own)
+        return self.cost_s(before, after, own)
+
+
+_MEBF: Final = MebfCost(alpha=None, beta=None, b=MIDDLE, scale_s=10.0, theta=0.5, gamma=2.0)
+"""With each job's own alpha and beta, as the policy ``mebf`` believes by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,11 +298,11 @@ def parse_cost(text: str) -> Cost | None:
             case "constant", seconds:
                 return Constant(float(seconds))
             case "mebf", "":
-                return MebfCost()
+                return _MEBF
             case "mebf", numbers:
                 scale_s, *known = (float(number) for number in numbers.split(":"))
-                model = replace(_MEBF, scale_s=scale_s)
-                return MebfCost(replace(model, **dict(zip(("alpha", "beta"), known, strict=True))) if known else model)
+                fixed = dict(zip(("alpha", "beta"), known, strict=True)) if known else {}
+                return replace(_MEBF, scale_s=scale_s, **fixed)
             case "measured", factor:
                 return Measured(factor=float(factor) if rest else 1.0)
             case "fitted", numbers:

@@ -147,8 +147,7 @@ def _level(times: Floats, spans: Sequence[tuple[float, float, float]]) -> Floats
     changes = np.concatenate((table[:, 2], -table[:, 2]))
     order = np.argsort(moments, kind="stable")
     totals = np.concatenate(([0.0], np.cumsum(changes[order])))
-    level: Floats = totals[np.searchsorted(moments[order], times, side="right")]
-    return level
+    return totals[np.searchsorted(moments[order], times, side="right")]
 
 
 # The workloads of the 2025 paper: real logs of three machines, a twin of the fourth, and shorter cuts of them ---------

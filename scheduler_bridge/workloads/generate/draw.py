@@ -30,8 +30,7 @@ def spread(rng: np.random.Generator, count: int) -> Floats:
 def piecewise_log(u: Floats, knots: Sequence[tuple[float, float]]) -> Floats:
     """Values whose distribution function goes through (share, value) ``knots``, log-uniform between them."""
     shares, values = zip(*knots, strict=True)
-    result: Floats = np.exp(np.interp(u, shares, np.log(values)))
-    return result
+    return np.exp(np.interp(u, shares, np.log(values)))
 
 
 def power_tail(u: Floats, low: float, high: float, exponent: float) -> Floats:
@@ -57,8 +56,7 @@ _DEPTH: Final = 0.6
 def day_cycle(days: int) -> Floats:
     """Rates by hour: more by day than by night, a cosine with its peak at 14 h."""
     hours = np.arange(24 * days)
-    result: Floats = 1 + _DEPTH * np.cos((hours % 24 + 0.5 - 14) * np.pi / 12)
-    return result
+    return 1 + _DEPTH * np.cos((hours % 24 + 0.5 - 14) * np.pi / 12)
 
 
 def zipf_users(rng: np.random.Generator, count: int, users: int) -> Ints:

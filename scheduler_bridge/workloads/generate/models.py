@@ -99,8 +99,7 @@ def _lublin_sizes(rng: np.random.Generator, jobs: int, nodes: int) -> Ints:
     log_size = low_edge + place * (high_edge - low_edge)
     log_size = np.where(kind <= LUBLIN_SERIAL + LUBLIN_POWERS_OF_TWO, np.floor(log_size + 0.5), log_size)
     sizes = np.where(kind <= LUBLIN_SERIAL, 1, np.floor(2**log_size + 0.5))
-    result: Ints = np.clip(sizes, 1, nodes).astype(np.int64)
-    return result
+    return np.clip(sizes, 1, nodes).astype(np.int64)
 
 
 def _log_runtimes(rng: np.random.Generator, sizes: Ints) -> Floats:
@@ -123,8 +122,7 @@ def _arrivals(rng: np.random.Generator, jobs: int) -> Floats:
     spent = np.cumsum(np.exp(gaps) / SLOT_S)
     days, within = np.divmod(spent, SLOTS)
     edges = np.concatenate(([0.0], np.cumsum(day_points())))
-    result: Floats = days * SLOTS * SLOT_S + np.interp(within, edges, np.arange(SLOTS + 1) * SLOT_S)
-    return result
+    return days * SLOTS * SLOT_S + np.interp(within, edges, np.arange(SLOTS + 1) * SLOT_S)
 
 
 def day_points() -> Floats:

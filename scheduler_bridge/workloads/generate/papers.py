@@ -303,8 +303,7 @@ def _twin_sizes(portrait: Portrait, u: Floats, within: Floats) -> Ints:
     index = np.searchsorted(edges, u, side="right")
     tail = np.rint(power_tail(within, low, high, exponent))
     sizes = np.where(index < len(common), common[np.minimum(index, len(common) - 1)], tail)
-    result: Ints = sizes.astype(np.int64)
-    return result
+    return sizes.astype(np.int64)
 
 
 def _paired(rng: np.random.Generator, sizes: Ints, runtime_s: Floats, portrait: Portrait) -> Floats:
@@ -323,8 +322,7 @@ def _twin_runtimes(portrait: Portrait, u: Floats) -> Floats:
     wanted_s = (portrait.mean_runtime_s - _mean_below(portrait.runtimes)) / (1 - begins)
     exponent = _exponent(shortest_s, portrait.longest_s, wanted_s)
     tail = power_tail(np.maximum(0.0, (u - begins) / (1 - begins)), shortest_s, portrait.longest_s, exponent)
-    result: Floats = np.where(u < begins, piecewise_log(u, portrait.runtimes), tail)
-    return result
+    return np.where(u < begins, piecewise_log(u, portrait.runtimes), tail)
 
 
 def _mean_below(knots: Sequence[tuple[float, float]]) -> float:

@@ -102,8 +102,7 @@ def draw(
         jobs = _draw_once(random, shape)
         if fits(jobs, shape) and (accept is None or accept(jobs)):
             return jobs
-    message = f"no batch of {shape.jobs} jobs with {shape.work_node_s} node-seconds in {attempts} attempts"
-    raise ValueError(message)
+    raise ValueError(f"no batch of {shape.jobs} jobs with {shape.work_node_s} node-seconds in {attempts} attempts")
 
 
 def fits(batch: Sequence[Drawn], shape: Shape) -> bool:

@@ -59,8 +59,7 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
         ValueError: There is nothing to draw.
     """
     if not records or not any(record.jobs for record in records):
-        message = "nothing to draw: no record holds a job"
-        raise ValueError(message)
+        raise ValueError("nothing to draw: no record holds a job")
     notes = [line for note in words.notes(records) for line in textwrap.wrap(drawable(note), NOTE_CHARACTERS)]
     rows_in = [max(1.1, min(0.42, 9.0 / max(1, len(record.nodes))) * len(record.nodes)) for record in records]
     head_in, foot_in = 1.02 if titled else 0.34, 0.92 + 0.17 * len(notes)

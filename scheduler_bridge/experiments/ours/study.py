@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
+from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.experiments.ours.cells import (
@@ -34,7 +35,6 @@ from scheduler_bridge.report.looks import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.patches import Patch
 
 
 NAME: Final = "ours"
@@ -326,15 +326,14 @@ def against(results: Results, tuned: Container[str]) -> DataTable:
 
 def ablation(results: Results) -> DataTable:
     """What each ingredient is worth."""
-    rows: list[tuple[Value, ...]] = []
-    for what in WITHOUT:
-        name = without(what)
-        measures = ("all_turnaround_s", "all_wait_s", "all_slowdown", "wait_max_s", "resizes")
-        ratios = [shown(results.ratio(results.workloads, name, OWN, measure), 2) for measure in measures]
-        rows.append((what, *ratios))
+    measures = ("all_turnaround_s", "all_wait_s", "all_slowdown", "wait_max_s", "resizes")
+    rows = tuple(
+        (what, *(shown(results.ratio(results.workloads, without(what), OWN, name), 2) for name in measures))
+        for what in WITHOUT
+    )
     columns = ("with", "turnaround x", "wait x", "bounded slowdown x", "longest wait x", "resizes x")
     title = f"Each ingredient of {OWN} off: by what all of it gives, geometric mean over workloads"
-    return DataTable("ablation", title, columns, tuple(rows))
+    return DataTable("ablation", title, columns, rows)
 
 
 def means(results: Results, labels: Mapping[str, str]) -> DataTable:
@@ -381,7 +380,8 @@ def draw_map(results: Results, labels: Mapping[str, str], column: str, title: st
         if not np.isnan(line).all():
             lowest = np.nanmin(line)
             for column_number in np.flatnonzero(line <= lowest * 1.0005).tolist():
-                axes.add_patch(_frame(column_number, y))
+                corner = column_number - 0.47, y - 0.45
+                axes.add_patch(Rectangle(corner, 0.94, 0.9, fill=False, edgecolor="k", linewidth=1.6))
     axes.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=9)
     axes.set_yticks(range(len(rows)), [f"{labels[name]}, {share} % malleable" for name, share in rows], fontsize=8)
     axes.get_xticklabels()[-1].set_fontweight("bold")
@@ -392,12 +392,6 @@ def draw_map(results: Results, labels: Mapping[str, str], column: str, title: st
         f"Means over {results.seeds} seeds by those under EASY, workload by workload; framed: the lowest of a row.",
         f"A map with a row for each workload and a column for each policy: {title.lower()} by that under EASY.",
     )
-
-
-def _frame(x: float, y: float) -> Patch:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="k", linewidth=1.6)
 
 
 def draw_trade(results: Results) -> Picture:

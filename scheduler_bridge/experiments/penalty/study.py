@@ -79,13 +79,10 @@ def _column(name: str) -> str:
 def judged(waits: study.Means, policy: str = "penalty") -> list[study.ClaimVerdict]:
     """Judge all claims by what was found under ``policy``; beside, what was found with aging and under plain EASY."""
 
-    def ratio(claim: study.Claim, policy: str) -> float | None:
-        low, high = (waits.get(scenario, policy, _column(name)) for scenario, name in (claim["lower"], claim["than"]))
-        return None if not low or high is None else high / low
-
     def times(claim: study.Claim, policy: str) -> study.Judged:
         """A ratio is judged by the change in percent that it is."""
-        found, printed = ratio(claim, policy), f"{claim['printed']:.2f}"
+        low, high = (waits.get(scenario, policy, _column(name)) for scenario, name in (claim["lower"], claim["than"]))
+        found, printed = None if not low or high is None else high / low, f"{claim['printed']:.2f}"
         if not found:
             return study.Judged(printed, "-" if found is None else f"{found:.2f}", "not judged")
         word = study.word_for_times(found, claim["printed"], still=claim.get("still", False))

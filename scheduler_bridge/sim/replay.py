@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -53,49 +53,29 @@ class Behaviour:
     tolerance: FaultTolerance = _RUN_AGAIN
 
 
-def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[Simulated]:
-    """Make the workload's jobs ready for the simulator.
+def sim_jobs(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Iterator[Simulated]:
+    """Make jobs ready for the simulator as they are asked for, and take them out of ``jobs``.
 
     [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
     it. [D] Where a malleable job's speedup is no power law, the scheduler believes in the one that has the same gain
     from the size asked for to the largest one. [D] Walltimes are longer by what checkpoints and a restart take: who has
     them asks for more time.
 
-    Raises:
-        UnknownModelError: A job has a speedup model that does not exist.
-    """
-    jobs, behaviour = workload.jobs, behaviour or Behaviour()
-    return list(_made(jobs, _speedups(jobs), behaviour, dependencies(jobs)))
-
-
-def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Submissions | Iterable[Simulated]:
-    """Make ``jobs`` ready as they are submitted, and take them out of it; see ``sim_jobs``.
-
     Args:
         jobs: In the order of submission, then by id.
         behaviour: How they behave.
-        links: Who comes after whom. Where there are such jobs, all are made at once.
+        links: Who comes after whom.
 
     Raises:
-        UnknownModelError: A job has a speedup model that does not exist.
+        UnknownModelError: (when the first one is asked for) A job has a speedup model that does not exist.
     """
-    found = _made(taken(jobs), _speedups(jobs), behaviour, links)
-    return found if links.after else Submissions(found, prompt=not behaviour.start_delay_s)
-
-
-def _speedups(jobs: Iterable[TraceJob]) -> Mapping[str, Speedup]:
-    return {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
-
-
-def _made(
-    jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour, links: Dependencies
-) -> Iterator[Simulated]:
+    speedups = {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
     start_delay_s, tolerance = behaviour.start_delay_s, behaviour.tolerance
     rigid = Dynamics(start_delay_s=start_delay_s, tolerance=structs.replace(tolerance, resilient=False))
     ready_s = None if behaviour.moldable else 0.0
     malleable = Dynamics(start_delay_s=start_delay_s, ready_delay_s=ready_s, cost=behaviour.cost, tolerance=tolerance)
     scaling = {name: structs.replace(malleable, speedup=speedup) for name, speedup in speedups.items()}
-    for job in jobs:
+    for job in taken(jobs):
         changes = _changes(job, speedups[job.speedup], behaviour)
         if job.comes_after:
             after_ok, after_any = links.after.get(job.job_id, ((), ()))
@@ -222,7 +202,9 @@ def replay(
         sharing=options.sharing,
         forgets=not options.remember,
     )
-    submitted = submissions(jobs, options.behaviour, links)
+    made = sim_jobs(jobs, options.behaviour, links)
+    # where jobs come after others, the engine makes all of them at once
+    submitted = made if links.after else Submissions(made, prompt=not options.behaviour.start_delay_s)
     began = time.perf_counter()
     with rare_searches():
         result = engine.run(submitted, disturbances)

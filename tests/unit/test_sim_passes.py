@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -30,6 +30,7 @@ from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import Around, stands_until
 from scheduler_bridge.sim import Behaviour, Engine, ReplayOptions, parse_cost, replay, sim_jobs
 from scheduler_bridge.workloads import TraceJob, Workload
+from scheduler_bridge.workloads.workload import Dependencies
 
 ANSWERS = (JobStarted, MalleableReady, GrowCompleted, ShrinkCompleted, WorkersChanged)
 NODES, CORES = 8, 4
@@ -123,9 +124,10 @@ def test_passes_that_decide_nothing_are_left_out_and_change_nothing(name: str, m
     settings = replace(
         settings_for(name), pass_interval_s=1.1, walltime="scaled", cores_per_node=CORES, walltime_grace_s=7.0
     )
+    traced = workload(malleable=malleable).jobs
     jobs = [
         (structs.replace(job, walltime_s=job.runtime_s * draw.choice([0.9, 1.0, 3.1])), dynamics)
-        for job, dynamics in sim_jobs(workload(malleable=malleable), behaviour)
+        for job, dynamics in sim_jobs(deque(traced), behaviour, Dependencies())
     ]
     every, fewer, sworn = (
         Engine(NODES, around(policies.get(name)), settings).run(jobs) for around in (EveryPass, lambda it: it, Sworn)

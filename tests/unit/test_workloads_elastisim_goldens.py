@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import statistics
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import NodeDown
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Shrink, Start, get
-from scheduler_bridge.sim import Engine, ReplayOptions, parse_speedup, replay, sim_jobs
+from scheduler_bridge.sim import Behaviour, Engine, ReplayOptions, parse_speedup, replay, sim_jobs
 from scheduler_bridge.workloads import TraceJob, Workload
 from scheduler_bridge.workloads.elastisim import read_elastisim
+from scheduler_bridge.workloads.workload import Dependencies
 
 TICK_S = 60.0
 
@@ -78,7 +80,7 @@ class Scripted:
 
 def runtime_s(job: TraceJob, first: int, second: int, steps: int) -> float:
     """What our engine makes of a job that is ordered in the middle of a step to change its size after it."""
-    ((job, dynamics),) = sim_jobs(Workload("one", 32, (job,)))
+    ((job, dynamics),) = sim_jobs(deque([job]), Behaviour(), Dependencies())
     speedup = parse_speedup(job.speedup)
     rate = speedup(first) / speedup(job.nodes)
     at_s = (steps - 0.5) * job.runtime_s / job.steps / rate

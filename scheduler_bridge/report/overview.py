@@ -11,7 +11,7 @@ import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from scheduler_bridge.record import JobRecord, RunRecord
+    from scheduler_bridge.record import JobRecord, Reserved, RunRecord, Segment
 
     Floats: TypeAlias = NDArray[np.float64]
 
@@ -727,26 +727,24 @@ def lives_of(record: RunRecord) -> Iterable[Life]:
             yield Life(job.submit_s, job.start_s, job.end_s, held, job.done("grow"), job.done("shrink"))
 
 
+_Held = TypeVar("_Held", "Segment", "Reserved")
+
+
 def cut(record: RunRecord, window: Window, origin_s: float) -> RunRecord:
     """The part of a record that lies in a window: jobs that held nodes then, and only what they held then."""
     from msgspec.structs import replace
 
     from_s, to_s = window.from_s + origin_s, window.to_s + origin_s
-    jobs = []
-    for job in record.jobs:
-        parts = [
+
+    def within(parts: Iterable[_Held]) -> list[_Held]:
+        return [
             replace(part, from_s=max(part.from_s, from_s), to_s=min(part.to_s, to_s))
-            for part in job.segments
+            for part in parts
             if part.from_s < to_s and part.to_s > from_s
         ]
-        if parts:
-            jobs.append(replace(job, segments=parts))
-    reserved = [
-        replace(taken, from_s=max(taken.from_s, from_s), to_s=min(taken.to_s, to_s))
-        for taken in record.reserved
-        if taken.from_s < to_s and taken.to_s > from_s
-    ]
-    return replace(record, jobs=jobs, reserved=reserved)
+
+    jobs = [replace(job, segments=held) for job in record.jobs if (held := within(job.segments))]
+    return replace(record, jobs=jobs, reserved=within(record.reserved))
 
 
 def _area(from_s: Floats, to_s: Floats, height: Floats) -> tuple[Floats, Floats]:

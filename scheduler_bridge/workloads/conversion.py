@@ -184,21 +184,17 @@ def make_evolving(workload: Workload, proportion: float, seed: int, target_effic
     """
 
     def evolving(job: TraceJob) -> TraceJob:
-        if target_efficiency is None:
-            return _wishing(job, seed)
-        return structs.replace(job, target_efficiency=target_efficiency, wishes=())
+        if target_efficiency is not None:
+            return structs.replace(job, target_efficiency=target_efficiency, wishes=())
+        rng = random.Random(f"{seed} wishes {job.job_id}")
+        first, second = rng.uniform(0.1, 0.5), rng.uniform(0.5, 0.9)
+        more, fewer = job.max_nodes - job.nodes, job.nodes - job.min_nodes
+        if not more and not fewer:
+            return job
+        count = -rng.randint(1, fewer) if fewer else rng.randint(1, more)
+        return structs.replace(job, wishes=((first, count), (second, -count)))
 
     return _changed(workload, proportion, f"{seed} evolving", lambda job: job.is_malleable, evolving)
-
-
-def _wishing(job: TraceJob, seed: int) -> TraceJob:
-    rng = random.Random(f"{seed} wishes {job.job_id}")
-    first, second = rng.uniform(0.1, 0.5), rng.uniform(0.5, 0.9)
-    more, fewer = job.max_nodes - job.nodes, job.nodes - job.min_nodes
-    if not more and not fewer:
-        return job
-    count = -rng.randint(1, fewer) if fewer else rng.randint(1, more)
-    return structs.replace(job, wishes=((first, count), (second, -count)))
 
 
 def _changed(

@@ -92,7 +92,7 @@ def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> S
     found = by_policy(records)
     verdicts = judged(found, enough=campaign.jobs >= _ENOUGH)
     claims = study.claims_table(verdicts, title="The paper's claims on its real run")
-    shared = sharers(record for key, record in records.items() if key.policy == SHARED)
+    shared = sum(is_guest(job) for key, record in records.items() if key.policy == SHARED for job in record.jobs)
     jobs = sum(len(record.jobs) for record in records.values())
     results = "every result is right" if not wrong else f"{len(wrong)} jobs failed, are wrong or shared a core"
     where = f"{campaign.nodes} nodes of {campaign.cores} cores emulated on one machine of {os.cpu_count()} cores"
@@ -345,11 +345,6 @@ def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
         "result right",
     )
     return DataTable("jobs", "The jobs under SD-Policy, and under static backfill", columns, tuple(rows))
-
-
-def sharers(records: Iterable[RunRecord]) -> int:
-    """How many jobs were started on nodes of others."""
-    return sum(is_guest(job) for record in records for job in record.jobs)
 
 
 # Cores of jobs that met on a node ------------------------------------------------------------------------------------

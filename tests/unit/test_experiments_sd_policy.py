@@ -35,7 +35,7 @@ from scheduler_bridge.experiments.sd_policy.study import (
     Limits,
     categories,
     days,
-    draw_limits,
+    draw_changes,
     judged,
     printed,
     run,
@@ -268,4 +268,4 @@ def test_the_title_says_what_is_in_the_rows(slowdown: float, said: str) -> None:
     for limit in LIMITS:
         changed = {**figures, "slowdown": slowdown, "makespan_s": 98.0}
         rows.append(Row(Cell("two", limit, 100, 1), {**dict.fromkeys(COLUMNS), **changed}))
-    assert draw_limits(Limits(rows), [TWO]).alt.startswith(said)
+    assert draw_changes(Limits(rows), [TWO], {limit: limit for limit in LIMITS}, "MAX_SLOWDOWN").alt.startswith(said)

@@ -88,7 +88,12 @@ def run(
     drawn = [gains(trace, chosen[0]) for trace in found if trace.paper in (1, _BIG)]
     means = Limits(rows)
     verdicts = judged(means, found, next((one for one in drawn if one.trace.paper == _BIG), None))
-    figures = {"limits": draw_limits(means, found), "models": draw_models(means, found)}
+    limits = {limit: f"limit {limit}" for limit in LIMITS}
+    models = {"dynamic": "ideal model", named("dynamic", "worst"): "worst case model"}
+    figures = {
+        "limits": draw_changes(means, found, limits, "MAX_SLOWDOWN, ideal model"),
+        "models": draw_changes(means, found, models, "Runtime models, dynamic limit"),
+    }
     for one in sorted(drawn, key=lambda one: -one.trace.paper):
         figures[f"map-{one.trace.name}"] = draw_maps(one)
         if len(one.days) > 1:
@@ -441,17 +446,6 @@ _SIZE_LABELS: Final = ("1", "2", "3-8", "9-32", "33-128", "129-512", "513-1,024"
 _HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
 
 
-def draw_limits(means: Limits, traces: Sequence[Trace]) -> Picture:
-    """By limit, against static backfill [figures 1 to 3]."""
-    return _changes(means, traces, {limit: f"limit {limit}" for limit in LIMITS}, "MAX_SLOWDOWN, ideal model")
-
-
-def draw_models(means: Limits, traces: Sequence[Trace]) -> Picture:
-    """By runtime model with the dynamic limit, against static backfill [figure 8]."""
-    names = {"dynamic": "ideal model", named("dynamic", "worst"): "worst case model"}
-    return _changes(means, traces, names, "Runtime models, dynamic limit")
-
-
 def printed(means: Limits, trace: Trace, measure: str) -> dict[str, float]:
     """What the paper prints by policy, as a change in percent: of the best limit, where ours is best."""
     found: dict[str, float] = {}
@@ -465,7 +459,8 @@ def printed(means: Limits, trace: Trace, measure: str) -> dict[str, float]:
     return found
 
 
-def _changes(means: Limits, traces: Sequence[Trace], names: Mapping[str, str], what: str) -> Picture:
+def draw_changes(means: Limits, traces: Sequence[Trace], names: Mapping[str, str], what: str) -> Picture:
+    """By limit, or by runtime model with the dynamic limit, against static backfill [figures 1 to 3, 8]."""
     rows = []
     for trace in traces:
         theirs = {measure: printed(means, trace, measure) for measure in _TITLES}

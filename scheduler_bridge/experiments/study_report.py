@@ -171,10 +171,12 @@ def render(report: StudyReport, note: Mapping[str, Any]) -> str:
         report: What was found.
         note: Where it comes from, see ``origin_of``.
     """
+    links = [f'<a href="#{escape(data.name, quote=True)}">{escape(data.title)}</a>' for data in report.tables]
+    links += ['<a href="#provenance">Where this comes from</a>', '<a href="#reproduce">How to reproduce it</a>']
     body = Template(part("page.html", _HERE)).substitute(
         title=escape(report.title),
         verdict=escape(report.verdict),
-        contents=_contents(report.tables),
+        contents=" · ".join(links),
         figures="\n".join(_figure(name, picture) for name, picture in report.figures.items()),
         remarks=_remarks(report.remarks),
         tables="\n".join(map(_table, report.tables)),
@@ -182,12 +184,6 @@ def render(report: StudyReport, note: Mapping[str, Any]) -> str:
         reproduce=escape(note["command"]),
     )
     return page(report.title, body, part("page.css", _HERE))
-
-
-def _contents(tables: Sequence[DataTable]) -> str:
-    links = [f'<a href="#{escape(data.name, quote=True)}">{escape(data.title)}</a>' for data in tables]
-    links += ['<a href="#provenance">Where this comes from</a>', '<a href="#reproduce">How to reproduce it</a>']
-    return " · ".join(links)
 
 
 def _figure(name: str, picture: Picture) -> str:
@@ -252,24 +248,20 @@ def origin_of(report: StudyReport, command: str) -> dict[str, Any]:
     Raises:
         OSError: The reference data cannot be read.
     """
+    claims = [data for data in report.tables if data.name == "claims"]
+    words = Counter(str(row[data.columns.index("verdict")]) for data in claims for row in data.rows)
     return {
         "experiment": report.name,
         "command": command,
         "verdict": report.verdict,
         "remarks": list(report.remarks),
-        "claims": _words(report.tables),
+        "claims": dict(words),
         "from": {
             **report.provenance,
             "data": {path.name: f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in report.data},
             **here(),
         },
     }
-
-
-def _words(tables: Iterable[DataTable]) -> dict[str, int]:
-    """How many claims have which verdict."""
-    claims = [data for data in tables if data.name == "claims"]
-    return dict(Counter(str(row[data.columns.index("verdict")]) for data in claims for row in data.rows))
 
 
 def here() -> dict[str, Any]:

@@ -230,18 +230,14 @@ class Sweeping:
             OSError: It cannot be read or written.
         """
         file = None if self.out is None else self.out / f"cells-{self.scale}.{self.form or default_form()}"
-        if self.report_only:
-            return _kept(cells, columns, file)
-        return sweep(cells, simulate, columns, file=file, reporter=self.reporter)
-
-
-def _kept(cells: Iterable[Cell], columns: Sequence[str], file: Path | None) -> list[Row]:
-    if file is None or not any(file.with_suffix(form).exists() for form in (".csv", ".parquet")):
-        raise SweepFileError(f"there is no {file or 'file of simulations'} to report")
-    with RowFile(file, columns) as kept:
-        known = [cell for cell in dict.fromkeys(cells) if cell in kept.found]
-        kept.finish(known)
-        return [kept.found[cell] for cell in known]
+        if not self.report_only:
+            return sweep(cells, simulate, columns, file=file, reporter=self.reporter)
+        if file is None or not any(file.with_suffix(form).exists() for form in (".csv", ".parquet")):
+            raise SweepFileError(f"there is no {file or 'file of simulations'} to report")
+        with RowFile(file, columns) as kept:
+            known = [cell for cell in dict.fromkeys(cells) if cell in kept.found]
+            kept.finish(known)
+            return [kept.found[cell] for cell in known]
 
 
 # Simulations that several experiments have in common -----------------------------------------------------------------

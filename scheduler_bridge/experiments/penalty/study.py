@@ -36,9 +36,6 @@ _TOLERANCE: Final = (
 )
 
 
-_UNKNOWN: Final = "not known"
-
-
 def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> StudyReport:
     """Simulate what is not known yet and compare.
 
@@ -97,7 +94,7 @@ def judged(waits: study.Means, policy: str = "penalty") -> list[study.ClaimVerdi
 
     def reason(claim: study.Claim) -> str:
         held = kind(claim, AGED).word == "held"
-        return f"a job's age may count in the paper's scheduler: with aging it is so ({AGED})" if held else _UNKNOWN
+        return f"a job's age may count in the paper's scheduler: with aging it is so ({AGED})" if held else "not known"
 
     def beside(claim: study.Claim) -> tuple[Value, ...]:
         aged = kind(claim, AGED)

@@ -69,7 +69,9 @@ def run_batch(
             daemon.note_result(job_id, _checked(results[job_id], pace))
         record = daemon.record()
     record.notes += [emulation_note(setting), cost_note(record, setting, children_cpu_s() - cpu_s)]
-    record.provenance |= _provenance(results.values(), setting)
+    first: Mapping[str, Any] = next((one["provenance"] for one in results.values() if "provenance" in one), {})
+    kept = {name: first[name] for name in ("cpu", "cores", "mpi", "versions", "commit") if name in first}
+    record.provenance |= kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
     return record
 
 
@@ -122,12 +124,6 @@ def cost_note(record: RunRecord, setting: Setting, cpu_s: float) -> str:
         f"CPU used: {words.percent(used)} of {words.plural(setting.cores, 'core')}. "
         f"Worst lag behind the rate: {said}.{verdict}"
     )
-
-
-def _provenance(results: Sequence[Mapping[str, Any]] | Any, setting: Setting) -> dict[str, Any]:
-    first: Mapping[str, Any] = next((result["provenance"] for result in results if "provenance" in result), {})
-    kept = {name: first[name] for name in ("cpu", "cores", "mpi", "versions", "commit") if name in first}
-    return kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
 
 
 # Whether a demo succeeded --------------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ def replayed(trace: Trace, policy: str, seed: int) -> tuple[Jobs, Measures]:
             sharing="worst" if model == "worst" else "ideal",
         ),
     )
-    return _jobs(workload, done.result.records), done.measures
+    columns = zip(*_rows(workload, done.result.records), strict=True)
+    return Jobs(*(np.array(column, dtype=np.float64) for column in columns)), done.measures
 
 
 def simulated(trace: Trace, cell: Cell) -> Figures:
@@ -136,11 +137,6 @@ def _in_nodes(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob
     """Malleable within its nodes: it keeps their number, and gives and takes cores."""
     del machine_nodes, rng
     return structs.replace(job, job_class="malleable")
-
-
-def _jobs(workload: Workload, records: dict[int, SimRecord]) -> Jobs:
-    rows = list(_rows(workload, records))
-    return Jobs(*(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)))
 
 
 def _rows(workload: Workload, records: dict[int, SimRecord]) -> Iterator[tuple[float, ...]]:

@@ -116,19 +116,16 @@ def lanes(jobs: Iterable[JobRecord]) -> dict[tuple[int, int], list[Lane]]:
     if all(part.share >= 1 and not part.shares for job in jobs for part in job.segments):
         return {}  # mostly so, and quick to see
     stays: defaultdict[str, list[_Stay]] = defaultdict(list)
-    shared: set[tuple[int, int]] = set()
+    found: dict[tuple[int, int], list[Lane]] = {}
     for job in jobs:
         for number, part in enumerate(job.segments):
             for node, share in part.by_node():
                 stays[node].append(_Stay(part.from_s, part.to_s, job.job_id, number, share, part.is_guest))
                 if share < 1:
-                    shared.add((job.job_id, number))
-    found: dict[tuple[int, int], list[Lane]] = {key: [] for key in shared}
-    if not shared:
-        return found
+                    found.setdefault((job.job_id, number), [])
     for node, there in stays.items():
         for stay, lane in _on_node(node, there):
-            if (key := (stay.job_id, stay.number)) in shared:
+            if (key := (stay.job_id, stay.number)) in found:
                 found[key].append(lane)
     return found
 

@@ -84,7 +84,6 @@ class Shape:
     work_node_s: tuple[float, float]
     malleable: int
     window_s: float = SUBMIT_WINDOW_S
-    at_once: int = AT_ONCE
 
 
 def draw(
@@ -121,8 +120,8 @@ def _draw_once(random: Random, shape: Shape) -> list[Drawn]:
     count = random.randint(*shape.jobs)
     choices = [(configuration, size, weight) for configuration in shape.mix for size, weight in configuration.rigid]
     drawn = random.choices(choices, weights=[weight for _, _, weight in choices], k=count)
-    later = sorted(round(random.uniform(0.5, shape.window_s), 1) for _ in range(count - shape.at_once))
-    submissions = [0.0] * shape.at_once + later
+    later = sorted(round(random.uniform(0.5, shape.window_s), 1) for _ in range(count - AT_ONCE))
+    submissions = [0.0] * AT_ONCE + later
     malleable = [random.random() < MALLEABLE_SHARE for _ in range(count)]
     return [
         _job(index, configuration, size, elastic, submit_s)

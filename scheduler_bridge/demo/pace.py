@@ -160,5 +160,4 @@ QUICK: Final = Shape(
     work_node_s=(22.0, 32.0),
     malleable=3,
     window_s=6.0,
-    at_once=3,
 )

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from scheduler_bridge.demo.batch import (
+    AT_ONCE,
     BENCHMARKS,
     NODES,
     Configuration,
@@ -45,7 +46,7 @@ def test_every_batch_has_the_shape_of_the_mix(shape: Shape, seed: int) -> None:
     assert classes["rigid"] >= 2
     assert shape.work_node_s[0] <= sum(drawn.problem.work_node_s for drawn in batch) <= shape.work_node_s[1]
     assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
-    assert [job.submit_s for job in jobs].count(0.0) == shape.at_once
+    assert [job.submit_s for job in jobs].count(0.0) == AT_ONCE
     assert jobs[-1].submit_s <= shape.window_s
     assert len({job.name for job in jobs}) == len(jobs)
     for drawn in batch:

@@ -207,7 +207,6 @@ class Sweeping:
         out: The folder of its file, ``cells-SCALE`` with an ending; None: nothing is kept.
         reporter: Called with how far it is.
         form: Of the finished file; None: Parquet where it can be written, else CSV.
-        seeds: Other seeds than those of the plan.
         report_only: Whether nothing is simulated, and the rows are those that are kept.
     """
 
@@ -215,12 +214,7 @@ class Sweeping:
     out: Path | None = None
     reporter: Reporter = lambda _: None
     form: Form | None = None
-    seeds: tuple[int, ...] | None = None
     report_only: bool = False
-
-    def seeds_of(self, plan: Mapping[Scale, tuple[int, ...]]) -> tuple[int, ...]:
-        """The seeds that were asked for, or else those of a plan."""
-        return plan[self.scale] if self.seeds is None else self.seeds
 
     def rows(self, cells: Iterable[Cell], simulate: Callable[[Cell], Figures], columns: Sequence[str]) -> list[Row]:
         """Simulate what is not known yet, see ``sweep``; or give the rows that are kept, of some of the cells.

@@ -69,7 +69,7 @@ def run(how: Sweeping, *, jobs: int | None = None) -> StudyReport:
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
-    seeds = how.seeds_of(SEEDS)
+    seeds = SEEDS[how.scale]
     rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
     means = Twins(rows)
     verdicts = judged(means)

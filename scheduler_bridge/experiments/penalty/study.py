@@ -47,7 +47,7 @@ def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> StudyReport:
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
-    seeds = how.seeds_of(SEEDS)
+    seeds = SEEDS[how.scale]
     rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
     waits = study.Means(rows)
     verdicts = judged(waits)

@@ -13,8 +13,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from scheduler_bridge import policies
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.ours import cells, study
-from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Grid, Trace, simulated, without
+from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Trace, simulated, without
 from scheduler_bridge.experiments.ours.study import Results, against, best, estimate, run, which
+from scheduler_bridge.experiments.real_workloads.cells import Grid
 from scheduler_bridge.experiments.study_report import write_report
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload

@@ -12,7 +12,15 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.real_workloads import cells
-from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Grid, Trace, figures_of, simulated, timeline
+from scheduler_bridge.experiments.real_workloads.cells import (
+    COLUMNS,
+    Grid,
+    Trace,
+    cells_of,
+    figures_of,
+    simulated,
+    timeline,
+)
 from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, _beside, judged, printed, run
 from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.study_report import write_report
@@ -104,7 +112,7 @@ def test_the_machine_over_time() -> None:
 
 
 def test_an_interrupted_plan_has_the_first_seed_first_and_once_what_no_seed_changes() -> None:
-    wanted = Grid((50, 100), (1, 2)).cells([FOUR])
+    wanted = cells_of(Grid((50, 100), (1, 2)), [FOUR])
     assert wanted[:2] == [Cell("four", "easy", 0, 0), Cell("four", "easy-clock-compat", 0, 0)]
     assert len(wanted) == len(set(wanted)) == 2 + 3 * 5
     assert [cell.seed for cell in wanted[2:]] == [1] * 10 + [2] * 5

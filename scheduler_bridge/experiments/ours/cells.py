@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler_bridge import policies
 from scheduler_bridge.experiments.real_workloads import cells
+from scheduler_bridge.experiments.real_workloads.cells import Grid
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import Behaviour, Means, ReplayOptions, parse_cost, replay
 from scheduler_bridge.sim.measures import Times, counted
@@ -59,32 +60,20 @@ COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """What is simulated.
-
-    Attributes:
-        shares: Malleable jobs in percent.
-        seeds: Each draws a workload, or, of a log, which of its jobs are malleable.
-    """
-
-    shares: tuple[int, ...]
-    seeds: tuple[int, ...]
-
-    def cells(self, traces: Iterable[Trace]) -> list[Cell]:
-        """All simulations, those of the first seed first."""
-        names = [trace.name for trace in traces]
-        every = [*OTHERS, OWN, *(without(what) for what in WITHOUT)]
-        return [
-            Cell(name, policy, share, seed)
-            for seed in self.seeds
-            for name in names
-            for share in self.shares
-            for policy in every
-        ]
-
-
 GRIDS: Final[dict[Scale, Grid]] = {"small": Grid((50,), (1, 2)), "full": Grid((50, 100), tuple(range(1, 11)))}
+
+
+def cells_of(grid: Grid, traces: Iterable[Trace]) -> list[Cell]:
+    """All simulations, those of the first seed first."""
+    names = [trace.name for trace in traces]
+    every = [*OTHERS, OWN, *(without(what) for what in WITHOUT)]
+    return [
+        Cell(name, policy, share, seed)
+        for seed in grid.seeds
+        for name in names
+        for share in grid.shares
+        for policy in every
+    ]
 
 
 def without(what: str) -> str:

@@ -21,13 +21,13 @@ from scheduler_bridge.experiments.ours.cells import (
     OTHERS,
     OWN,
     WITHOUT,
-    Grid,
     Trace,
+    cells_of,
     simulated,
     traces,
     without,
 )
-from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
+from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, Grid, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
 from scheduler_bridge.experiments.sweep import Figures, Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
@@ -89,7 +89,7 @@ def run(
         OSError: The same, or the folder cannot be written.
     """
     found = list(workloads) if workloads is not None else traces(how.scale, data)
-    cells = (grid or GRIDS[how.scale]).cells(found)
+    cells = cells_of(grid or GRIDS[how.scale], found)
     rows = how.rows(cells, partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
     files = there(data, (THETA_FILE, *CORI_FILES.values()))
     return _report(rows, found, how.scale, files)

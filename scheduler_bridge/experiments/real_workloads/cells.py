@@ -45,31 +45,32 @@ class Grid:
     """What is simulated.
 
     Attributes:
-        shares: Malleable jobs in percent, beside 0.
-        seeds: Each draws which jobs are malleable.
+        shares: Malleable jobs in percent.
+        seeds: Each draws which jobs are malleable, and workloads that are no logs.
     """
 
     shares: tuple[int, ...]
     seeds: tuple[int, ...]
-
-    def cells(self, traces: Iterable[Trace]) -> list[Cell]:
-        """All simulations, those of the first seed first.
-
-        Without malleable jobs a trace has one under either EASY; where all are malleable, one seed is enough.
-        """
-        names = [trace.name for trace in traces]
-        found = [Cell(name, policy, 0, 0) for name in names for policy in (RIGID, PUBLISHED)]
-        for seed in self.seeds:
-            shares = [share for share in self.shares if share < 100 or seed == self.seeds[0]]
-            for name in names:
-                found += [Cell(name, policy, share, seed) for share in shares for policy in (RIGID, *STRATEGIES)]
-        return found
 
 
 GRIDS: Final[dict[Scale, Grid]] = {
     "small": Grid((20, 60, 100), (1,)),
     "full": Grid((20, 40, 60, 80, 100), tuple(range(1, 11))),
 }
+
+
+def cells_of(grid: Grid, traces: Iterable[Trace]) -> list[Cell]:
+    """All simulations, those of the first seed first.
+
+    Without malleable jobs a trace has one under either EASY; where all are malleable, one seed is enough.
+    """
+    names = [trace.name for trace in traces]
+    found = [Cell(name, policy, 0, 0) for name in names for policy in (RIGID, PUBLISHED)]
+    for seed in grid.seeds:
+        shares = [share for share in grid.shares if share < 100 or seed == grid.seeds[0]]
+        for name in names:
+            found += [Cell(name, policy, share, seed) for share in shares for policy in (RIGID, *STRATEGIES)]
+    return found
 
 
 def simulated(trace: Trace, cell: Cell) -> Figures:

@@ -21,6 +21,7 @@ from scheduler_bridge.experiments.real_workloads.cells import (
     THETA_FILE,
     Grid,
     Trace,
+    cells_of,
     left_out,
     simulated,
     timeline,
@@ -106,7 +107,9 @@ def run(
     """
     grid = grid or GRIDS[how.scale]
     found = list(workloads) if workloads is not None else traces(how.scale, data)
-    rows = how.rows(grid.cells(found), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
+    rows = how.rows(
+        cells_of(grid, found), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS
+    )
     means = Shares(rows)
     verdicts = judged(means, found)
     figures = {}

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -209,11 +210,8 @@ def draw_bar_table(
         form: Words a value.
     """
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    tops: list[float] = []
-    down = 0.0
-    for row in rows:
-        tops.append(down)
-        down += 1.4 if any(entry.printed is not None for entry in row.entries) else 1.0
+    heights = (1.4 if any(entry.printed is not None for entry in row.entries) else 1.0 for row in rows)
+    *tops, down = accumulate(heights, initial=0.0)
     reach = [0.0]
     for number, axes in enumerate(panels):
         for row, top in zip(rows, tops, strict=True):

@@ -353,12 +353,7 @@ def spreads(records: Iterable[SimRecord], window: Window) -> Spreads:
 def _spread(records: Sequence[SimRecord]) -> Spread:
     times = Times.of(records)
     turnarounds = array("d", map(add, times.wait_s, times.runtime_s))
-    return Spread(
-        quartiles(times.wait_s),
-        quartiles(times.runtime_s),
-        quartiles(turnarounds),
-        quartiles(times.bounded_slowdown),
-    )
+    return Spread(*map(quartiles, (times.wait_s, times.runtime_s, turnarounds, times.bounded_slowdown)))
 
 
 def quartiles(values: Sequence[float]) -> Quartiles | None:

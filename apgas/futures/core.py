@@ -8,6 +8,7 @@ Events are method calls, and each returns what is to be done. A task is a number
     done(p)                                        -> ended
     handed_back(p)                                 -> waiting
     cancel_all                  -> ended           (goes on)
+    withdraw                    -> ended           (goes on; handed back if it was not begun)
     dropped(p)                                     -> ended
     lost(p), retries left                          -> waiting, alone
     lost(p), no retries left                       -> ended: ``Lost``
@@ -123,6 +124,23 @@ class PoolCore:
         for task in found:
             self._losses.pop(task, None)
         return found
+
+    def withdraw(self, tasks: Collection[int]) -> tuple[list[int], list[Effect]]:
+        """Tasks are not wanted any more: returns those that waited; places hand back what they have not begun."""
+        unwanted = set(tasks)
+        ended = [task for task in (*self._waiting, *self._suspects) if task in unwanted]
+        for queue in (self._waiting, self._suspects):
+            kept = [task for task in queue if task not in unwanted]
+            queue.clear()
+            queue.extend(kept)
+        for task in ended:
+            self._losses.pop(task, None)
+        effects: list[Effect] = []
+        for place, hands in self._places.items():
+            if len(hands.under_way) > 1 and not unwanted.isdisjoint(hands.under_way):
+                hands.recalling = True
+                effects.append(Recall(place, everything=True))
+        return ended, effects
 
     def done(self, place: int, tasks: Collection[int], seconds: float) -> list[int]:
         """A place has done tasks, in ``seconds``; returns those of which it was awaited."""

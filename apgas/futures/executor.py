@@ -179,7 +179,7 @@ class MalleableExecutor(Executor):
             raise ValueError("buffersize must be None or >= 1.")
         until = None if timeout is None else time.monotonic() + timeout
         shown = MapProgress(total_of(iterables), self._elastic.standing) if progress else None
-        stream = _Stream(self._put, fn, zip(*iterables, strict=False), chunksize, shown)
+        stream = _Stream(self._put, self._pool.withdraw, fn, zip(*iterables, strict=False), chunksize, shown)
         stream.ahead(buffersize or AHEAD)
         return stream.values(until)
 
@@ -207,7 +207,12 @@ class MalleableExecutor(Executor):
         Args:
             wait: Whether to return only then; otherwise it goes on beside, and is waited for at the end of the program.
             cancel_futures: Whether tasks that no place has yet are cancelled.
+
+        Raises:
+            UsageError: It is to wait, and this is a callback of a future, which must not.
         """
+        if wait:
+            self._pool.refuse_own_thread("shutdown(wait=True)")
         with self._lock:
             self._shut = True
         self._pool.close(cancel=cancel_futures)
@@ -250,8 +255,10 @@ class MalleableExecutor(Executor):
         Raises:
             ApgasError: It could not be done, or the scheduler did not grant it; the executor goes on with those that it
                 has.
+            UsageError: This is a callback of a future, which must not wait.
             ValueError: ``places`` is less than 1.
         """
+        self._pool.refuse_own_thread("resize")
         self._elastic.resize(places)
 
     def adapt(self, minimum: int = 1, maximum: int | None = None) -> None:
@@ -327,6 +334,7 @@ class _Stream:
     def __init__(
         self,
         put: Callable[[Target, Callable[..., Any], tuple[Any, ...], dict[str, Any]], None],
+        withdraw: Callable[[Callable[[Target], bool]], None],
         fn: Callable[..., Any],
         items: Iterator[tuple[Any, ...]],
         chunksize: int | None,
@@ -337,6 +345,7 @@ class _Stream:
         self.awaited: _Slot | None = None
         self.news = threading.Event()
         self._put = put
+        self._withdraw = withdraw
         self._fn = fn
         self._items = items
         self._chunksize = chunksize or 1
@@ -370,6 +379,8 @@ class _Stream:
                         yield values.pop()
         finally:
             self.cancelled = True
+            if self._slots:  # places may have many of its items, if those before were quick
+                self._withdraw(lambda target: isinstance(target, _Slot) and target.stream is self)
 
     def _next(self, until: float | None) -> list[Any]:
         """The values of the next slot, the last one first."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never, cast
 import msgspec
 
 from apgas.core.identity import Place
-from apgas.errors import ApgasError, DeadPlaceError, PlaceGoneError, SlowPeerError
+from apgas.errors import ApgasError, DeadPlaceError, PlaceGoneError, SlowPeerError, UsageError
 from apgas.futures import worker
 from apgas.futures.core import Effect, Lost, PoolCore, Recall, Send
 from apgas.futures.worker import Function, Item, Packed, Result, Unreadable
@@ -53,6 +53,7 @@ class Task(msgspec.Struct, eq=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     begun: bool = False
+    unwanted: bool = False
 
     def fail(self, error: BaseException) -> None:
         """End with an error."""
@@ -100,7 +101,8 @@ class Pool:
         self._settled: list[tuple[frozenset[int], Future[None]]] = []
         worker.listen(self._number, self)
         driver.on_place_died.append(self._died)
-        threading.Thread(target=self._run, name="apgas-futures", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="apgas-futures", daemon=True)
+        self._thread.start()
 
     # any thread ------------------------------------------------------------------------------------------------------
 
@@ -110,8 +112,21 @@ class Pool:
         """Have a call run; ``target`` takes its value."""
         self._inbox.put(Task(target, function, args, kwargs))
 
+    def refuse_own_thread(self, what: str) -> None:
+        """Refuse what waits for the pool's thread, on that thread, which would wait for ever.
+
+        Raises:
+            UsageError: This is that thread.
+        """
+        if threading.current_thread() is self._thread:
+            raise UsageError(
+                f"{what} waits for the executor, whose thread calls the callbacks of futures: let another thread do it"
+            )
+
     def ask(self, act: Callable[[], T]) -> T:
         """Call ``act`` on the pool's thread, and wait for what it returns."""
+        if threading.current_thread() is self._thread:  # in a callback of a future
+            return act()
         future: Future[T] = Future()
 
         def answer() -> None:
@@ -125,6 +140,10 @@ class Pool:
             with suppress(TimeoutError):
                 return future.result(0.5)
         raise ApgasError("the executor is closed")
+
+    def withdraw(self, unwanted: Callable[[Target], bool]) -> None:
+        """Run no task any more whose target is not wanted; those that run end."""
+        self._inbox.put(partial(self._withdraw, unwanted))
 
     def scatter(self, value: T) -> T:
         """Have all places keep ``value``; what is returned stands for it in the arguments of tasks.
@@ -282,7 +301,7 @@ class Pool:
         functions: dict[int, Any] = {}
         for number in tasks:
             task = self._tasks[number]
-            if not task.begun and not task.target.set_running_or_notify_cancel():
+            if task.unwanted or not (task.begun or task.target.set_running_or_notify_cancel()):
                 dropped.append(number)
                 continue
             task.begun = True
@@ -369,6 +388,15 @@ class Pool:
 
     def _gone(self, place: int) -> None:
         self._carry_out(self._core.gone(place))
+
+    def _withdraw(self, unwanted: Callable[[Target], bool]) -> None:
+        found = {number: task for number, task in self._tasks.items() if unwanted(task.target)}
+        for task in found.values():
+            task.unwanted = True
+        ended, effects = self._core.withdraw(found)
+        for number in ended:
+            del self._tasks[number]
+        self._carry_out(effects)
 
     def _close(self, *, cancel: bool) -> None:
         if cancel:

@@ -33,7 +33,7 @@ def test_an_executor_works(places: int, words: list[str | Path], leftovers: Left
     leftovers.check(job.mark)
 
 
-@pytest.mark.parametrize("trouble", ["kills", "interrupted", "adapts", "left"])
+@pytest.mark.parametrize("trouble", ["kills", "interrupted", "abandoned", "called_back", "adapts", "left"])
 def test_it_is_robust(trouble: str, leftovers: Leftovers) -> None:
     job = python_run([PROGRAMS / "futures_trouble.py", trouble])
     assert (job.rc, job.out) == (0, "fine\n"), job.err

@@ -25,6 +25,7 @@ class SimulatedPool(RuleBasedStateMachine):
         self.leaving: set[int] = set()
         self.runs: Counter[int] = Counter()
         self.ended: dict[int, str] = {}
+        self.unwanted: set[int] = set()
         self.submitted = 0
         self.places = 0
 
@@ -35,7 +36,12 @@ class SimulatedPool(RuleBasedStateMachine):
                     assert place in self.queues
                     assert place not in self.leaving
                     assert tasks
-                    self.queues[place] += tasks
+                    dropped = self.unwanted.intersection(tasks)
+                    self.core.dropped(place, dropped)
+                    self.ended |= dict.fromkeys(dropped, "withdrawn")
+                    self.queues[place] += [task for task in tasks if task not in dropped]
+                    if dropped:
+                        self.carry_out(self.core.fill())
                 case Recall(place, everything):
                     self.recalls[place].append(everything)
                 case Lost(_, tasks):
@@ -95,6 +101,20 @@ class SimulatedPool(RuleBasedStateMachine):
         if self.results[place]:
             self._report(place, 1e-3)
         self.core.handed_back(place, back)
+
+    @precondition(lambda self: self.submitted > len(self.ended))
+    @rule(data=st.data())
+    def withdraw(self, data: st.DataObject) -> None:
+        first, last = sorted(data.draw(st.tuples(*[st.integers(0, self.submitted)] * 2)))
+        unwanted = set(range(first, last)) - self.ended.keys()
+        self.unwanted |= unwanted
+        ended, effects = self.core.withdraw(unwanted)
+        self.ended |= dict.fromkeys(ended, "withdrawn")
+        self.carry_out(effects)
+        for place in self.queues:  # what has begun or is the next one goes on
+            kept = self.unwanted.intersection(self.queues[place])
+            assert len(kept) < 2 or any(self.recalls[place])
+        self.carry_out(self.core.fill())
 
     @precondition(lambda self: self.queues.keys() - self.leaving)
     @rule(data=st.data())

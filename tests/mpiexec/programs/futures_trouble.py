@@ -6,10 +6,15 @@ import functools
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
 
-from apgas import DeadPlaceError
+from apgas import DeadPlaceError, UsageError
 from apgas.futures import MalleableExecutor
 
 
@@ -74,6 +79,43 @@ def interrupted() -> None:
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() == before, threading.enumerate()
+
+
+def noted(file: str) -> None:
+    with Path(file).open("a") as begun:
+        begun.write("x")
+    time.sleep(0.5)
+
+
+def abandoned() -> None:
+    """Places have many tasks when those before were quick; they hand them back if the map is given up."""
+    with tempfile.NamedTemporaryFile() as begun, MalleableExecutor(places=2) as executor:
+        assert sum(executor.map(square, range(30_000))) == sum(map(square, range(30_000)))
+        try:
+            list(executor.map(noted, [begun.name] * 1000, timeout=1.0))
+        except TimeoutError:
+            assert executor.submit(square, 7).result() == 49
+        assert 0 < Path(begun.name).stat().st_size < 100
+
+
+def called_back() -> None:
+    """A callback of a future that would wait for ever is refused; what need not wait works there."""
+    said: SimpleQueue[str] = SimpleQueue()
+    with MalleableExecutor(places=2) as executor:
+
+        def call_back(_: Future[int]) -> None:
+            for wait in (partial(executor.resize, 1), executor.shutdown):
+                try:
+                    wait()
+                except UsageError as error:
+                    said.put(str(error))
+            said.put(f"scattered: {executor.submit(square, executor.scatter(8)).done()}")
+
+        executor.submit(square, 1).add_done_callback(call_back)
+        heard = [said.get(timeout=60) for _ in range(3)]
+        assert all("let another thread do it" in text for text in heard[:2]), heard
+        assert heard[2] == "scattered: False"
+        executor.resize(1)
 
 
 def adapts() -> None:

@@ -271,8 +271,8 @@ class Driver:
         self.handle(*events, facts=[*configured(before, config), *why])
 
     def _settle_strangers(self, known: Iterable[str], config: DaemonConfig, nodes: Collection[str]) -> dict[str, str]:
-        """See to attempts that the log does not know; return which of them runs on which of the ``nodes``."""
-        over, running = self._folder.settle_strangers(known, end=config.end_unknown)
+        """See to attempts that do not go on by the log; return which of them runs on which of the ``nodes``."""
+        over, running = self._folder.settle_strangers(known, self._has_end, end=config.end_unknown)
         self._folder.drop_other_books({*self._log_state.jobs, *map(_job_of, running)})
         for key in over:
             self.executor.retire(key)
@@ -281,6 +281,10 @@ class Driver:
         if running:
             self._awaiting = self._loop.create_task(self._await_strangers(set(running)))
         return {node: key for key, used in running.items() for node in used if node in nodes}
+
+    def _has_end(self, key: str) -> bool:
+        number = key.partition(".")[2]
+        return number.isdecimal() and self._log_state.has_end(_job_of(key), int(number))
 
     async def _await_strangers(self, running: set[str]) -> None:
         while running:

@@ -80,7 +80,9 @@ class World:
     def drop_other_books(self, jobs: Collection[int]) -> None:
         """There are no files."""
 
-    def settle_strangers(self, known: list[str], *, end: bool) -> tuple[set[str], dict[str, set[str]]]:
+    def settle_strangers(
+        self, known: list[str], has_end: Callable[[str], bool], *, end: bool
+    ) -> tuple[set[str], dict[str, set[str]]]:
         assert set(self.jobs) <= set(known) | {key for key, job in self.jobs.items() if job.ended is not None}, known
         return set(self.jobs) - set(known), {}
 

@@ -57,6 +57,10 @@ def test_a_file_of_a_job_is_read_with_care(tmp_path: Path, put: Callable[[Path],
         folder.close()
 
 
+def no_end(_: str) -> bool:
+    return False
+
+
 def test_an_attempt_that_the_log_lacks_leaves_no_result_to_the_next_one_of_its_name(tmp_path: Path) -> None:
     """A scheduler that is killed may lose its last entries; jobs that the log has keep what they wrote."""
     folder = StateFolder(tmp_path)
@@ -64,9 +68,25 @@ def test_an_attempt_that_the_log_lacks_leaves_no_result_to_the_next_one_of_its_n
         for key in ("1.1", "2.1"):
             folder.notes(key).end(Ending(0))
             folder.result(key).write_text('{"result": 5, "verified": true}')
-        assert folder.settle_strangers(["2.1"], end=False) == ({"1.1"}, {})
+        assert folder.settle_strangers(["2.1"], no_end, end=False) == ({"1.1"}, {})
         assert result_of("1.1", folder) is None
         assert result_of("2.1", folder) == {"result": 5, "verified": True}
+    finally:
+        folder.close()
+
+
+def test_an_attempt_whose_end_the_log_has_is_not_named_for_its_claim(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A scheduler that is killed soon after the end leaves the claim, which keeps late runners off."""
+    folder = StateFolder(tmp_path)
+    try:
+        for key in ("1.1", "2.1"):
+            folder.notes(key).claim("1.1.another-boot")
+        assert folder.settle_strangers([], lambda key: key == "2.1", end=False) == ({"1.1", "2.1"}, {})
+        assert [record.getMessage() for record in caplog.records] == [
+            "attempt 1.1, of which the log does not know, is over"
+        ]
     finally:
         folder.close()
 
@@ -76,9 +96,9 @@ def test_the_runner_of_an_attempt_that_the_log_lacks_is_ended_although_it_has_no
     runner = subprocess.Popen(["/bin/sleep", "1000"])
     try:
         folder.notes("1.1").claim(processes.identity(runner.pid))
-        assert folder.settle_strangers([], end=False) == (set(), {"1.1": set()})
+        assert folder.settle_strangers([], no_end, end=False) == (set(), {"1.1": set()})
         assert folder.processes_of("1.1") == [runner.pid]
-        assert folder.settle_strangers([], end=True) == ({"1.1"}, {})
+        assert folder.settle_strangers([], no_end, end=True) == ({"1.1"}, {})
         assert runner.wait(PATIENCE_S) == -signal.SIGKILL
     finally:
         runner.kill()

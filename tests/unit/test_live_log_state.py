@@ -130,6 +130,18 @@ def test_ids_and_names_are_given_once_and_handlers_are_followed() -> None:
     assert log_state.new_reservation() == "r2"
 
 
+def test_attempts_whose_ends_are_known() -> None:
+    log_state = easy("a", "b")
+    request = JobRequest(name="job", command=("x",), requeue=True)
+    log_state.take(Entry(0.0, (), (Requested(1, request, admitted=1), Requested(2, request, admitted=1))))
+    log_state.take(Entry(1.0, (ev.JobStarted(1), ev.JobStarted(2)), ()))
+    log_state.take(Entry(2.0, (ev.JobEnded(1, "completed"), ev.JobEnded(2, "lost")), ()))
+    assert log_state.has_end(1, 1)
+    assert log_state.has_end(2, 1), "also if it waits to be run again"
+    assert not log_state.has_end(2, 2)
+    assert not log_state.has_end(3, 1)
+
+
 def test_what_jobs_hold_is_added_up_in_seconds_of_nodes() -> None:
     log_state = easy("a", "b")
     log_state.take(submitted(1, 100.0, 10.0))

@@ -138,6 +138,11 @@ class LogState:
         judged = self._judged(job_id)
         return judged.outcome if judged is not None else None
 
+    def has_end(self, job_id: int, attempt: int) -> bool:
+        """Whether the log has the end of an attempt; it is not the one by which a job holds nodes."""
+        job = self.jobs.get(job_id)
+        return self.ended(job_id) is not None if job is None else attempt <= job.attempt
+
     def admissions(self, user_jobs: int | None) -> list[Admission]:
         """Return what is to become now of jobs that were kept back."""
         if not self._admission_due:

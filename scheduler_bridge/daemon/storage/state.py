@@ -14,7 +14,7 @@ import shutil
 import signal
 import stat
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -156,10 +156,17 @@ class StateFolder:
         """What the processes of an attempt carry in their environment."""
         return self._derive("mark", key)[:32]
 
-    def settle_strangers(self, known: Iterable[str], *, end: bool) -> tuple[set[str], dict[str, set[str]]]:
-        """See to attempts other than the ``known`` ones, which the log does not have; each is named.
+    def settle_strangers(
+        self, known: Iterable[str], has_end: Callable[[str], bool], *, end: bool
+    ) -> tuple[set[str], dict[str, set[str]]]:
+        """See to attempts other than the ``known`` ones; each is named, unless it is over and the log has its end.
 
         What runs of them may be the work of a user: it goes on, unless it is to ``end``.
+
+        Args:
+            known: What goes on by the log.
+            has_end: Whether the log has the end of an attempt; its claim is kept for a while after that.
+            end: Whether what runs is ended.
 
         Returns:
             The keys of those that are over, and the nodes of the others by key; none, if they cannot be found out.
@@ -177,7 +184,8 @@ class StateFolder:
                     uses,
                 )  # fmt: skip
                 continue
-            _logger.error("attempt %s, of which the log does not know, %s", key, "is ended" if runs else "is over")
+            if runs or not has_end(key):
+                _logger.error("attempt %s, of which the log does not know, %s", key, "is ended" if runs else "is over")
             self.end_stranger(key)
             over.add(key)
         return over, running

@@ -247,7 +247,7 @@ class Daemon:
         """Return the record of the run so far; also after the end."""
         if self._restored is None:
             raise DaemonError("the daemon was never started")
-        return self._restored.log_state.recorder.record()
+        return self._restored.log_state.record()
 
     def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Let another policy decide from now on.

@@ -28,7 +28,7 @@ from scheduler_bridge.record.model import (
     decode_record,
     encode_record,
 )
-from scheduler_bridge.record.recorder import Recorder
+from scheduler_bridge.record.recorder import Recorder, record_of
 
 __all__ = [
     "UTILIZATION_DENOMINATOR",
@@ -50,6 +50,7 @@ __all__ = [
     "metrics",
     "nodes_over_time",
     "open_jobs",
+    "record_of",
     "runtime_s",
     "turnaround_s",
     "use_by_user",

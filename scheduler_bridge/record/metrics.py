@@ -174,7 +174,7 @@ class UserUse(msgspec.Struct, frozen=True):
         jobs: Submitted jobs that were taken.
         completed: Those that completed.
         failed: Those that failed, were lost, or were ended at their walltime.
-        open: Those that wait or run.
+        open: Those that wait, also if they are held, or run.
         node_s: Seconds of nodes that they held; of nodes that they shared, their part.
         mean_wait_s: Mean wait of the jobs that started; None if none did.
         mean_runtime_s: Mean runtime of those that ended; None if none did.

@@ -28,7 +28,7 @@ from scheduler_bridge.record.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler_bridge.model import AdvanceReservation
+    from scheduler_bridge.model import AdvanceReservation, JobSpec
 
 
 @dataclass
@@ -204,21 +204,7 @@ class Recorder:
                 again.start_s = again.ready_s = again.end_s = again.result = again.verified = None
                 again.restarts_s = ()
             case ev.JobSubmitted(job=spec):
-                self._jobs[spec.job_id] = _Watched(
-                    JobRecord(
-                        job_id=spec.job_id,
-                        name=spec.label,
-                        user=spec.user,
-                        job_class=spec.job_class,
-                        nodes=spec.nodes,
-                        min_nodes=spec.min_nodes,
-                        max_nodes=spec.max_nodes,
-                        walltime_s=spec.walltime_s,
-                        submit_s=at_s,
-                        command=tuple(spec.command),
-                        rho=spec.rho,
-                    )
-                )
+                self._jobs[spec.job_id] = _Watched(record_of(spec, at_s))
             case ev.JobStarted(job_id=job_id):
                 self._started(job_id, at_s)
             case ev.MalleableReady(job_id=job_id):
@@ -372,6 +358,23 @@ class Recorder:
                     refused.record.state, refused.record.reason = "refused", reason
             case _:  # A kill shows in the job's end, a wake-up in nothing.
                 pass
+
+
+def record_of(spec: JobSpec, submit_s: float) -> JobRecord:
+    """The record of a job that waits."""
+    return JobRecord(
+        job_id=spec.job_id,
+        name=spec.label,
+        user=spec.user,
+        job_class=spec.job_class,
+        nodes=spec.nodes,
+        min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes,
+        walltime_s=spec.walltime_s,
+        submit_s=submit_s,
+        command=tuple(spec.command),
+        rho=spec.rho,
+    )
 
 
 def _lists(nodes: Sequence[str], core_ids: Sequence[int]) -> dict[str, str]:

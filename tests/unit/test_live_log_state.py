@@ -11,10 +11,11 @@ from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.requests import JobRequest
-from scheduler_bridge.daemon.storage.log_entries import AnyFact, Configured, Entry, Policy, Requested
+from scheduler_bridge.daemon.storage.log_entries import AnyFact, Configured, Entry, Held, Policy, Requested
 from scheduler_bridge.daemon.storage.log_state import DivergedError, LogState, configured, spec_of
 from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import AdvanceReservation
+from scheduler_bridge.record import use_by_user
 
 ERA = Era(
     nodes=("a",), policy="sd-policy", parameters={"max_slowdown": "inf"}, first_job=1, started_at="", wall_s=0.0,
@@ -140,6 +141,23 @@ def test_attempts_whose_ends_are_known() -> None:
     assert log_state.has_end(2, 1), "also if it waits to be run again"
     assert not log_state.has_end(2, 2)
     assert not log_state.has_end(3, 1)
+
+
+def test_the_record_has_jobs_that_are_kept_back() -> None:
+    log_state = easy("a", "b")
+    log_state.take(submitted(1, 100.0, 0.0))
+    log_state.take(Entry(5.0, (), (Requested(2, JobRequest(name="held", command=("x",), user="anna", hold=True)),)))
+    log_state.take(Entry(6.0, (), (Requested(3, JobRequest(name="next", command=("x",), after_ok=(1,))),)))
+    record = log_state.record()
+    assert [(job.job_id, job.state, job.submit_s, job.reason) for job in record.jobs] == [
+        (1, "waiting", 0.0, ""),
+        (2, "waiting", 5.0, "its user holds it"),
+        (3, "waiting", 6.0, "it waits for the end of job 1"),
+    ]
+    assert record.end_s == 6.0
+    assert [(use.user, use.open) for use in use_by_user([record])] == [("", 2), ("anna", 1)]
+    log_state.take(Entry(7.0, (ev.JobSubmitted(log_state.jobs[2].spec),), (Held(2, held=False, by="user"),)))
+    assert [job.job_id for job in log_state.record().jobs] == [1, 2, 3]
 
 
 def test_what_jobs_hold_is_added_up_in_seconds_of_nodes() -> None:

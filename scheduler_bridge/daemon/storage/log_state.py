@@ -25,14 +25,14 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, SchedulerCore, Settings, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.tracked import PendingOrder
-from scheduler_bridge.daemon.admission import Admission, JobFacts, admissions
+from scheduler_bridge.daemon.admission import Admission, JobFacts, admissions, blocked
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name, is_resilient
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.record import Recorder
+from scheduler_bridge.record import Recorder, RunRecord, record_of
 
 VERSION: Final = f"{metadata.version('malleable-apgas')}/14"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
@@ -142,6 +142,17 @@ class LogState:
         """Whether the log has the end of an attempt; it is not the one by which a job holds nodes."""
         job = self.jobs.get(job_id)
         return self.ended(job_id) is not None if job is None else attempt <= job.attempt
+
+    def record(self) -> RunRecord:
+        """Return the record so far, also of jobs that are kept back and of which the core has never heard."""
+        found = self.recorder.record()
+        for job_id in sorted(self.kept.difference(job.job_id for job in found.jobs)):
+            facts = self.jobs[job_id]
+            job = record_of(facts.spec, facts.spec.submit_s)
+            job.reason = blocked(facts, self.ended)
+            found.jobs.append(job)
+            found.end_s = max(found.end_s, job.submit_s)
+        return found
 
     def admissions(self, user_jobs: int | None) -> list[Admission]:
         """Return what is to become now of jobs that were kept back."""

@@ -156,7 +156,7 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
         except BadEntryError as error:
             raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
         log_state.take(entry)
-    return log_state.recorder.record()
+    return log_state.record()
 
 
 # Runs in the log of a state folder, whether or not a scheduler serves it ---------------------------------------------

@@ -380,7 +380,7 @@ class Driver:
                 _logger.info("job %d is ordered to %s", effect.job_id, what)
                 self.job_orders.order(effect)
             case ev.KillJob(job_id=job_id, reason=reason):
-                _logger.info("job %d is ended: %s", job_id, reason)
+                _logger.info("job %d is to end: %s", job_id, reason)
                 self.executor.end(job_id)
             case ev.NodeLeft(node=node):
                 _logger.info("node %s has left the cluster", node)
@@ -456,7 +456,7 @@ class Driver:
         self.executor.note_segments(job_id)
 
     def _doom(self, job_id: int, reason: str) -> None:
-        _logger.warning("job %d is ended: %s", job_id, reason)
+        _logger.warning("job %d is to end: %s", job_id, reason)
         self._doomed[job_id] = f"ended by the scheduler: {reason}"
         self.executor.end(job_id)
 

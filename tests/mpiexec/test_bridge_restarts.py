@@ -195,8 +195,9 @@ class Job:
 
     @property
     def is_to_end(self) -> bool:
-        """Whether its end has been ordered."""
-        return f"job {self.id} is ended: " in self._serving.text(self._serving.err)
+        """Whether its end has been ordered, or it has ended."""
+        said = self._serving.text(self._serving.err)
+        return f"job {self.id} is to end: " in said or f"job {self.id} is ended: " in said
 
     @property
     def row(self) -> dict[str, Any]:

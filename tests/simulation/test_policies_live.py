@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,10 +79,13 @@ class PretendedJobs:
         if job_id in self.malleable:
             self.todo.append((job_id, lambda: self.handle(MalleableReady(job_id))))
 
-    def _end(self, job_id: int) -> None:
+    def _end(self, job_id: int, status: int = 0) -> None:
         assert self.driver is not None
         self.todo = [entry for entry in self.todo if entry[0] != job_id]
-        self.driver._ended(job_id, Ending(0, ""))
+        self.driver._ended(job_id, Ending(status, ""))
+
+    def end(self, job_id: int) -> None:
+        self._end(job_id, -signal.SIGTERM)
 
     def order(self, order: SendOrder) -> None:
         self.orders.append(order)
@@ -127,23 +133,34 @@ def request(rng: random.Random, number: int) -> JobRequest:
     )  # fmt: skip
 
 
-async def live_through(policy: str, seed: int, folder: Path) -> tuple[LogState, PretendedJobs]:
-    """Submit jobs and let them live, in an order that ``seed`` determines, until nothing is left."""
-    rng = random.Random(seed)
-    jobs = PretendedJobs(rng)
+@asynccontextmanager
+async def scheduling(policy: str, jobs: PretendedJobs, folder: Path) -> AsyncIterator[tuple[Driver, LogState]]:
+    """A scheduler of ``jobs``, until none is left."""
     state = StateFolder(folder)
     config = DaemonConfig(
         NODES, state_dir=folder, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES
     )
     store = Store(folder)
     restored = restore(store, config, 1)
-    core = restored.log_state.core
     journal = Journal(store, restored.number, restored.next_seq, _broke)
     driver = Driver(config, restored.log_state, journal, state, restored.origin_s, _broke)
     driver.executor = driver.job_orders = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
-    submitted = 0
     try:
+        yield driver, restored.log_state
+        await driver.close()
+    finally:
+        store.close()
+        state.close()
+
+
+async def live_through(policy: str, seed: int, folder: Path) -> tuple[LogState, PretendedJobs]:
+    """Submit jobs and let them live, in an order that ``seed`` determines, until nothing is left."""
+    rng = random.Random(seed)
+    jobs = PretendedJobs(rng)
+    submitted = 0
+    async with scheduling(policy, jobs, folder) as (driver, log_state):
+        core = log_state.core
         while submitted < JOBS or not driver.is_idle():
             if submitted < JOBS and (not jobs.todo or rng.random() < 0.3):
                 driver.submissions.submit(request(rng, submitted))
@@ -154,11 +171,7 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[LogState, 
             jobs.todo.pop(rng.randrange(len(jobs.todo)))[1]()
             core.check()
             await driver.durable()
-        await driver.close()
-    finally:
-        store.close()
-        state.close()
-    return restored.log_state, jobs
+    return log_state, jobs
 
 
 def _broke(error: Exception) -> None:
@@ -189,3 +202,20 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
         kinds |= {order.kind for order in jobs.orders}
     still = policy in ("fcfs", "backfilling", "easy", "easy-compat", "easy-clock-compat", "conservative", "penalty")
     assert kinds == (set() if still else {"workers"} if policy == "sd-policy" else {"grow", "shrink"})
+
+
+def test_the_log_says_once_that_a_job_is_to_end_and_once_that_it_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def cancel() -> None:
+        jobs = PretendedJobs(random.Random(0))
+        async with scheduling("easy", jobs, tmp_path) as (driver, _):
+            driver.submissions.submit(JobRequest(name="j", command=(sys.executable,)))
+            await driver.durable()
+            jobs.todo.pop()[1]()
+            driver.submissions.cancel(1)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(cancel())
+    said = [record.getMessage() for record in caplog.records if "end" in record.getMessage()]
+    assert said == ["job 1 is to end: cancelled", "job 1 is ended: cancelled"]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
 
 _DAY_S: Final = 86_400
+_BEGIN: Final = "--from/--start"
+"""The option by its two names: which of them was given is not known."""
 WorkloadOption = Annotated[
     Path,
     typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."),
@@ -105,7 +107,7 @@ class WindowOptions:
         if not cut.jobs:
             last_s = workload.jobs[-1].submit_s
             raise CliError(
-                "no job in this time", f"the last submission is at {last_s:.0f} s", "change --from or --days"
+                "no job in this time", f"the last submission is at {last_s:.0f} s", f"change {_BEGIN} or --days"
             )
         return cut
 
@@ -190,10 +192,12 @@ def _seconds(begin: str, start_unix_s: float | None) -> float:
         moment = datetime.fromisoformat(begin)
     except ValueError:
         raise CliError(
-            f"--from {begin}: neither a date nor seconds", hint="for example: 2023-08-01, or 86400"
+            f"{_BEGIN} {begin}: neither a date nor seconds", hint="for example: 2023-08-01, or 86400"
         ) from None
     if start_unix_s is None:
-        raise CliError(f"--from {begin}: the file does not say when it begins", hint="give seconds since its beginning")
+        raise CliError(
+            f"{_BEGIN} {begin}: the file does not say when it begins", hint="give seconds since its beginning"
+        )
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - start_unix_s
 
 

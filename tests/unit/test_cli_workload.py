@@ -48,8 +48,9 @@ def test_a_window_by_date_or_seconds(tmp_path: Path, capsys: pytest.CaptureFixtu
     for begin in ("1970-01-02T05:00:00", "18000"):
         numbers = json.loads(out(capsys, "stats", file, "--from", begin, "--days", "0.125", "--json"))
         assert numbers["jobs"] == 3
-    assert "neither a date nor seconds" in refused(capsys, "stats", file, "--from", "soon")
-    assert "no job in this time" in refused(capsys, "stats", file, "--from", "9999999")
+    for option in ("--from", "--start"):  # names of one option
+        assert "--from/--start soon: neither a date nor seconds" in refused(capsys, "stats", file, option, "soon")
+        assert "change --from/--start or --days" in refused(capsys, "stats", file, option, "9999999")
 
 
 def test_convert_writes_malleable_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

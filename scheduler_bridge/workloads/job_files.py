@@ -27,6 +27,7 @@ _SIMULATED: Final = (
     "think_s", "submit_s", "runtime_s", "speedup", "steps", "wishes", "target_efficiency", "overhead", "count",
     "every_s",
 )  # fmt: skip
+_OF_A_JOB: Final = (*JOB_FILE_KEYS, *_SIMULATED)
 _OF_THE_FILE: Final = ("nodes", "name", "job")
 _HINT: Final = "see the reference of workloads for the keys of a job file"
 _MAX_COUNT: Final = 1_000_000
@@ -55,9 +56,11 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
         raise TraceError(f"{path}: no jobs", "a workload has tables [[job]]", _HINT)
     if "job" in content:
         _check_keys(content, _OF_THE_FILE, f"{path}")
+    elif name := next((key for key in content if key not in _OF_A_JOB and _are_tables(content[key])), ""):
+        raise TraceError(f"{path}: unknown key {name!r}", "the jobs of a workload are given as [[job]]", _HINT)
     jobs: list[TraceJob] = []
     for index, entry in enumerate(entries, start=1):
-        _check_keys(entry, (*JOB_FILE_KEYS, *_SIMULATED), f"{path}: job {index}")
+        _check_keys(entry, _OF_A_JOB, f"{path}: job {index}")
         try:
             jobs += _jobs(entry, first_id=len(jobs), default_name=path.stem)
         except (OverflowError, TypeError, ValueError, InvalidJobError) as error:
@@ -78,6 +81,10 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
         source=path.file_name,
         findings=Findings(records=len(jobs)),
     )
+
+
+def _are_tables(value: object) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(entry, dict) for entry in value))
 
 
 def _check_keys(values: dict[str, Any], known: Collection[str], where: str) -> None:

@@ -144,6 +144,14 @@ def test_an_unknown_key_of_a_job_file_is_refused(text: str, what: str, tmp_path:
         load(tmp_path / "w.toml")
 
 
+@pytest.mark.parametrize("text", ["nodes = 4\n[[jobs]]\nnodes = 1\n", "[jobs]\nnodes = 1\n", "jobs = [{nodes = 1}]\n"])
+def test_jobs_of_another_key_are_said_to_be_given_as_job(text: str, tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(text)
+    with pytest.raises(TraceError, match=r"w\.toml: unknown key 'jobs'") as caught:
+        load(tmp_path / "w.toml")
+    assert caught.value.why == "the jobs of a workload are given as [[job]]"
+
+
 def test_what_can_be_submitted_can_be_read(tmp_path: Path) -> None:
     numbers = {
         "nodes": "2",

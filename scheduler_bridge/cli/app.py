@@ -37,11 +37,11 @@ COMMANDS: Final = {
         "List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove"
         " some.",
     ),
-    "cancel": Entry("jobs", "End a job, whether it waits or runs."),
-    "hold": Entry("jobs", "Keep a waiting job from starting until it is released."),
+    "cancel": Entry("jobs", "End jobs, whether they wait or run."),
+    "hold": Entry("jobs", "Keep waiting jobs from starting until they are released."),
     "release": Entry(
         "jobs",
-        "Let a held job start again, when it is its turn. What an operator holds only operators release.",
+        "Let held jobs start again, when it is their turn. What an operator holds only operators release.",
     ),
     "priority": Entry("jobs", "Have a waiting job considered before those with a lower priority."),
     "resize": Entry(

@@ -6,6 +6,7 @@ import os
 import pwd
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -24,15 +25,19 @@ from scheduler_bridge.cli.common import (
     direction,
     print_json,
     print_outcome,
+    say,
 )
 from scheduler_bridge.cli.inputs import line_of, read_numbers, read_toml
 from scheduler_bridge.cli.results import show_explanation
-from scheduler_bridge.daemon import ControlClient, Door, JobRequest, SubmitError
+from scheduler_bridge.daemon import ControlClient, ControlError, Door, JobRequest, RefusedError, SubmitError
 from scheduler_bridge.daemon.jobs.template import resolve_program
 from scheduler_bridge.daemon.requests import ENV_INDEX, Hold, Prioritise
 from scheduler_bridge.model.job import JOB_FILE_KEYS
 
 JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")]
+JobsArgument = Annotated[
+    str, typer.Argument(metavar="JOBS", help="Ids of jobs, as submit printed them: 3, or several like 3,5-7.")
+]
 
 
 # ``malleable submit`` -------------------------------------------------------------------------------------------------
@@ -283,29 +288,72 @@ def explain(
 # ``malleable hold``, ``malleable release`` and ``malleable priority`` ------------------------------------------------
 
 
+def _each(command: str, jobs: str, act: Callable[[int], dict[str, Any]], *, as_json: bool, last_first: bool) -> None:
+    """Have something done to each of some jobs, and print of which it was.
+
+    Args:
+        command: That asks for it.
+        jobs: Their numbers.
+        act: What is done; returns what is to be printed of a job.
+        as_json: How that is printed.
+        last_first: Begin with the last job, so that none starts, or is cancelled, because one before it is gone.
+
+    Raises:
+        CliError: They are no numbers.
+        ControlError: It was not done to some of them, for reasons that the text says; or there is no scheduler.
+    """
+    done: list[dict[str, Any]] = []
+    refused: dict[int, RefusedError] = {}
+    for job in sorted(set(read_numbers(f"malleable {command}", jobs) or ()), reverse=last_first):
+        try:
+            done.append({"job": job, **act(job)})
+        except RefusedError as error:
+            refused[job] = error
+    done.sort(key=itemgetter("job"))
+    if done and as_json:
+        print_json(done[0] if jobs.isdecimal() else done)
+    elif texts := [each["done"] for each in done if "done" in each]:
+        say("\n".join(texts))
+    if refused:
+        reasons = [refused[job] for job in sorted(refused)]
+        raise ControlError("\n".join(map(str, reasons)), reasons[0].hint)
+
+
 def hold(
-    job: JobArgument,
+    jobs: JobsArgument,
     as_user: Annotated[
         bool, typer.Option("--as-user", help="Let its user release it, too; else only operators can, if one holds it.")
     ] = False,
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep a waiting job from starting until it is released.
+    """Keep waiting jobs from starting until they are released.
 
     Example: malleable hold 3
     """
-    text = client(state).manage(Hold(job=job, as_user=as_user))
-    print_outcome(text, {"job": job, "done": text}, as_json=as_json)
+    scheduler = client(state)
+    _each(
+        "hold",
+        jobs,
+        lambda job: {"done": scheduler.manage(Hold(job=job, as_user=as_user))},
+        as_json=as_json,
+        last_first=True,
+    )
 
 
-def release(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
-    """Let a held job start again, when it is its turn. What an operator holds only operators release.
+def release(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
+    """Let held jobs start again, when it is their turn. What an operator holds only operators release.
 
     Example: malleable release 3
     """
-    text = client(state).manage(Hold(job=job, held=False))
-    print_outcome(text, {"job": job, "done": text}, as_json=as_json)
+    scheduler = client(state)
+    _each(
+        "release",
+        jobs,
+        lambda job: {"done": scheduler.manage(Hold(job=job, held=False))},
+        as_json=as_json,
+        last_first=False,
+    )
 
 
 def priority(
@@ -326,17 +374,21 @@ def priority(
 
 
 def cancel(
-    job: JobArgument,
+    jobs: JobsArgument,
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """End a job, whether it waits or runs.
+    """End jobs, whether they wait or run.
 
-    Example: malleable cancel 3
+    Example: malleable cancel 3,5-7
     """
-    client(state).cancel(job)
-    if as_json:
-        print_json({"job": job, "cancelled": True})
+    scheduler = client(state)
+
+    def end(job: int) -> dict[str, Any]:
+        scheduler.cancel(job)
+        return {"cancelled": True}
+
+    _each("cancel", jobs, end, as_json=as_json, last_first=True)
 
 
 # ``malleable resize`` ------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ other users through ``DaemonConfig.doors``.
 from scheduler_bridge.core import JobStatus, ReservationStatus
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.daemon.control.access import Door
-from scheduler_bridge.daemon.control.client import ControlClient, ControlError
+from scheduler_bridge.daemon.control.client import ControlClient, ControlError, RefusedError
 from scheduler_bridge.daemon.daemon import Daemon, DaemonThread
 from scheduler_bridge.daemon.jobs.health import Standing
 from scheduler_bridge.daemon.requests import JobRequest, NodeStatus, Snapshot, SubmitError
@@ -50,6 +50,7 @@ __all__ = [
     "JobStatus",
     "Limits",
     "NodeStatus",
+    "RefusedError",
     "ReservationStatus",
     "Run",
     "Snapshot",

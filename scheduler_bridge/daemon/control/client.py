@@ -50,6 +50,10 @@ class ControlError(HintedError):
     """The daemon cannot be reached or did not do what was asked; ``hint`` says what to do."""
 
 
+class RefusedError(ControlError):
+    """The daemon did not do what was asked."""
+
+
 class ControlClient:
     """Talks to a daemon.
 
@@ -137,7 +141,7 @@ class ControlClient:
         if isinstance(reply, Failure):
             if isinstance(request, Submit):
                 raise SubmitError(reply.reason, field=reply.field, why=reply.why, hint=reply.hint)
-            raise ControlError(reply.reason, reply.hint)
+            raise RefusedError(reply.reason, reply.hint)
         if not isinstance(reply, expected):
             raise ControlError(f"the scheduler answered a {type(request).__name__} with a {type(reply).__name__}")
         return reply

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from types import BuiltinFunctionType
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from apgas.arrays import layout as layouts
 from apgas.arrays.block import Block, Held, Rows, read_only
-from apgas.arrays.layout import Form, Layout
+from apgas.arrays.layout import Form, Layout, whole_number
 from apgas.arrays.operations import (
     Operand,
     Operation,
@@ -114,7 +114,7 @@ class BlockArray:
         self.constant = True
         return self
 
-    def halo(self, width: int, *, above: Any = 0, below: Any = 0) -> Halo:
+    def halo(self, width: SupportsIndex, *, above: Any = 0, below: Any = 0) -> Halo:
         """Have ``map_blocks`` bring each block the rows of its neighbours: ``map_blocks(fn, array.halo(1))``.
 
         Args:
@@ -126,7 +126,7 @@ class BlockArray:
             What to give to ``map_blocks`` in place of the array; the block's ``padded`` then has these rows.
 
         Raises:
-            UsageError: ``width`` is less than 1.
+            UsageError: ``width`` is less than 1, or no whole number.
 
         Example:
             >>> from apgas import arrays
@@ -135,9 +135,10 @@ class BlockArray:
             >>> [int(rows[0]) for rows in padded][0], [int(rows[-1]) for rows in padded][-1]
             (-1, -2)
         """
-        if width < 1:
+        rows = whole_number(width, "the width of a halo is a whole number of rows")
+        if rows < 1:
             raise UsageError(f"a halo has at least 1 row, not {width}")
-        return Halo(self, width, (above, below))
+        return Halo(self, rows, (above, below))
 
     def whole(self) -> Whole:
         """Have ``map_blocks`` bring every place all rows: ``map_blocks(fn, other, array.whole())``.
@@ -223,7 +224,9 @@ class Whole:
 # making arrays -------------------------------------------------------------------------------------------------------
 
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block: int = 0) -> BlockArray:
+def zeros(
+    shape: SupportsIndex | tuple[SupportsIndex, ...], dtype: DTypeLike = np.float64, *, block: SupportsIndex = 0
+) -> BlockArray:
     """(place 0) Make an array of zeros.
 
     Args:
@@ -237,7 +240,7 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block:
 
     Raises:
         UsageError: Not on place 0, or the shape is none of one or two dimensions with a row at least, or ``block`` is
-            negative.
+            negative, or one of the numbers is no whole one.
 
     Example:
         >>> from apgas import arrays
@@ -248,16 +251,22 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block:
         >>> arrays.map_blocks(count, arrays.zeros(10, block=4))
         [4, 4, 2]
     """
-    if block < 0:
+    rows = whole_number(block, "block is a whole number of rows, or 0 for one block on each place")
+    if rows < 0:
         raise UsageError(f"a block has 1 row at least, or is 0 for one block on each place; not {block}")
-    whole = (shape,) if isinstance(shape, int) else tuple(shape)
+    says = "a shape is a whole number of rows, or a tuple of those of rows and columns"
+    whole = tuple(whole_number(size, says, shape) for size in (shape if np.iterable(shape) else (shape,)))
     if len(whole) not in (1, 2) or whole[0] < 1 or min(whole) < 0:
         raise UsageError(f"an array has one dimension or two, and a row at least; its shape cannot be {shape}")
-    return BlockArray(whole, dtype, block)
+    return BlockArray(whole, dtype, rows)
 
 
 def from_function(
-    fn: Callable[..., Any], shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, *, block: int = 0
+    fn: Callable[..., Any],
+    shape: SupportsIndex | tuple[SupportsIndex, ...],
+    dtype: DTypeLike = np.float64,
+    *,
+    block: SupportsIndex = 0,
 ) -> BlockArray:
     """(place 0) Make an array whose elements are a function of their indices; each place computes its own.
 
@@ -285,7 +294,7 @@ def from_function(
     return array
 
 
-def from_array(values: Any, *, block: int = 0) -> BlockArray:
+def from_array(values: Any, *, block: SupportsIndex = 0) -> BlockArray:
     """(place 0) Make an array of the elements of a NumPy array, or of what can become one.
 
     Args:

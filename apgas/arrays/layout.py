@@ -13,12 +13,27 @@ A layout cuts the rows into blocks. There are two kinds:
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import msgspec
+
+from apgas.errors import UsageError
+
+
+def whole_number(value: SupportsIndex, says: str, given: object = None) -> int:
+    """Return ``value``, which the program has given, or which is a part of ``given``, as an int, also one of NumPy's.
+
+    Raises:
+        UsageError: It is none; ``says`` what is expected.
+    """
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise UsageError(f"{says}, not {value if given is None else given!r:.100}") from None
 
 
 class Move(NamedTuple):

@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, SupportsIndex
 
+from apgas.arrays.layout import whole_number
 from apgas.arrays.spread import Ahead, Spread, spread_of_program
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines
@@ -36,7 +37,7 @@ _LOOK_EVERY_S: Final = 0.001
 
 
 def steps(
-    count: int | None = None, *, redundancy: int = 0, target_efficiency: float | Sizing | None = None
+    count: SupportsIndex | None = None, *, redundancy: int = 0, target_efficiency: float | Sizing | None = None
 ) -> Iterator[int]:
     """(place 0) Number the steps of a loop, and let the program grow and shrink between them.
 
@@ -61,8 +62,8 @@ def steps(
         The numbers of the steps, from 0.
 
     Raises:
-        UsageError: Not on place 0, or ``count`` is negative, or ``redundancy`` is not 0 or 1, or the program has a
-            handler of its own; or the target is out of range.
+        UsageError: Not on place 0, or ``count`` is negative or no whole number, or ``redundancy`` is not 0 or 1, or the
+            program has a handler of its own; or the target is out of range.
 
     Example:
         >>> from apgas import arrays
@@ -75,14 +76,15 @@ def steps(
         >>> float(ones.sum()), [record.outcome for record in apgas.resizes()]
         (100.0, ['done', 'done'])
     """
-    if count is not None and count < 0:
+    last = None if count is None else whole_number(count, "a loop has a whole number of steps, or None")
+    if last is not None and last < 0:
         raise UsageError(f"a loop has 0 steps or more, not {count}")
     if redundancy not in (0, 1):
         raise UsageError(f"redundancy is 1, for a copy of all rows at a neighbour, or 0, not {redundancy}")
     stepping = _stepping.get()
     stepping.register()
     stepping.size(target_efficiency)
-    return _between(stepping, count, copies=redundancy == 1 and resilient())
+    return _between(stepping, last, copies=redundancy == 1 and resilient())
 
 
 def _between(stepping: _Stepping, count: int | None, *, copies: bool) -> Iterator[int]:

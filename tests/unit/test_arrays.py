@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -1019,6 +1019,13 @@ def test_what_makes_no_sense_is_refused_with_a_reason(apgas_job: MakeJob) -> Non
         refused(lambda: arrays.zeros((2, 2, 2)), r"cannot be \(2, 2, 2\)")
         refused(lambda: arrays.zeros(0), "a row at least")
         refused(lambda: arrays.from_array(3.0), r"cannot be \(\)")
+        not_whole: Any = 2.5
+        refused(lambda: arrays.zeros((not_whole, 3)), r"a tuple of those of rows and columns, not \(2.5, 3\)")
+        refused(lambda: arrays.zeros(not_whole), "a shape is a whole number of rows.*, not 2.5")
+        refused(lambda: arrays.from_function(np.copy, cast("Any", "ab")), "a shape is .*, not 'ab'")
+        refused(lambda: arrays.zeros(3, block=not_whole), "block is a whole number of rows.*, not 2.5")
+        refused(lambda: array.halo(not_whole), "width of a halo is a whole number of rows, not 2.5")
+        refused(lambda: arrays.steps(not_whole), "a whole number of steps, or None, not 2.5")
         refused(lambda: array.halo(0), "at least 1 row, not 0")
         refused(lambda: arrays.map_blocks(len_of, array, other), "there are 4, 5")
         refused(lambda: arrays.map_blocks(len_of, 3), "there are none")
@@ -1035,6 +1042,17 @@ def test_what_makes_no_sense_is_refused_with_a_reason(apgas_job: MakeJob) -> Non
             arrays.map_blocks(fail, array)
         assert len(found.value.exceptions) == 3
         assert float(array.sum()) == 0.0
+
+    on_places(apgas_job, main)
+
+
+def test_numbers_may_be_those_of_numpy(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        of_one, of_two = arrays.zeros(np.int64(5), block=np.int8(2)), arrays.zeros((np.int32(5), np.int64(2)))
+        assert (of_one.shape, of_one.block, of_two.shape) == ((5,), 2, (5, 2))
+        assert {type(number) for number in (*of_one.shape, of_one.block, *of_two.shape)} == {int}
+        assert arrays.map_blocks(lambda block: len(block.padded), of_one.halo(np.int64(1))) == [4, 4, 3]
+        assert list(arrays.steps(np.int64(2))) == [0, 1]
 
     on_places(apgas_job, main)
 

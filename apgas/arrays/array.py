@@ -170,6 +170,19 @@ class BlockArray:
         """
         return np.concatenate(self._read(_rows_of))
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Gather, for ``np.asarray`` and others that take all that can become an array."""
+        if copy is False:
+            raise ValueError(f"{self} has its rows on several places: a NumPy array of them is a copy")
+        return self.gather().astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, *_: Any, **__: Any) -> Any:
+        """Compute nothing with elements here: of ``np.sin(array)`` the result should be spread, too."""
+        raise TypeError(
+            f"np.{ufunc.__name__} does not work on {self}: have map_blocks call it where the blocks are "
+            "(block.local), or give it array.gather()"
+        )
+
     # reductions ------------------------------------------------------------------------------------------------------
 
     def sum(self) -> Any:

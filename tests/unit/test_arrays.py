@@ -1046,6 +1046,32 @@ def test_what_makes_no_sense_is_refused_with_a_reason(apgas_job: MakeJob) -> Non
     on_places(apgas_job, main)
 
 
+def test_numpy_gathers_an_array_that_it_is_given_but_computes_nothing_with_it(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array, expected = arrays.from_function(lambda i, j: i + j, (4, 2)), np.add.outer(range(4), range(2))
+        found = np.asarray(array)
+        assert found.dtype == array.dtype
+        assert np.array_equal(found, expected)
+        assert np.asarray(array, dtype=np.int8).tolist() == expected.tolist()
+        assert np.array([array, array]).shape == (2, 4, 2)
+        assert arrays.from_array(array).gather().tolist() == expected.tolist()
+        with pytest.raises(ValueError, match="a NumPy array of them is a copy"):
+            array.__array__(copy=False)
+        calls: list[Callable[[Any], object]] = [
+            np.sin,
+            lambda array: expected + array,
+            lambda array: np.float64(2) * array,
+            lambda array: np.add(expected, 1, out=array),
+        ]
+        for call in calls:
+            with pytest.raises(TypeError, match=r"does not work on BlockArray\(\(4, 2\).*map_blocks"):
+                call(array)
+        with pytest.raises(TypeError, match="unsupported operand"):
+            array + 1  # type: ignore[operator]  # that is what this is about
+
+    on_places(apgas_job, main)
+
+
 def test_numbers_may_be_those_of_numpy(apgas_job: MakeJob) -> None:
     def main() -> None:
         of_one, of_two = arrays.zeros(np.int64(5), block=np.int8(2)), arrays.zeros((np.int32(5), np.int64(2)))

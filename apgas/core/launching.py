@@ -345,7 +345,9 @@ class LaunchedJob:
         if lost and code == 0:
             code = 1
         if first:
-            self._first_code = code
+            # Python that is interrupted before it has loaded its modules ends with 1
+            begins = code == 1 and not member.joined
+            self._first_code = 128 + self._signalled if begins and self._signalled is not None else code
         effects: list[Effect] = []
         if lost:
             # what it has started must not outlive it; a process that has not been waited for keeps the group's number

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -36,6 +37,8 @@ READ_BYTES: Final = 1 << 16
 OF_ANOTHER_LAUNCHER: Final = ("PMI_", "PMIX_", "HYDRA_", "HYDI_", "MPI_LOCAL", "OMPI_COMM_WORLD_")
 """How variables begin that are not for the processes of this one."""
 PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+BEGINNING_S: Final = 3.0
+"""How long a process may take until it handles Ctrl-C as it wants to: places leave it to place 0."""
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -76,7 +79,16 @@ class _Child(msgspec.Struct, eq=False):
     number: int
     popen: subprocess.Popen[bytes] | Forked
     stream: socket.socket
+    newcomer: bool
+    """It is to be a place of a program that runs."""
+    begun_s: float
+    spoken: bool = False
     at_end: bool = False
+
+    def to_send(self, what: signal.Signals) -> signal.Signals:
+        """The signal that it gets for ``what``: one that begins would print a traceback at Ctrl-C, and not at TERM."""
+        begins = (self.newcomer or not self.spoken) and time.monotonic() - self.begun_s < BEGINNING_S
+        return signal.SIGTERM if what == signal.SIGINT and begins and self.number != FIRST else what
 
 
 class Processes:
@@ -114,7 +126,7 @@ class Processes:
                         child.stream.send(data)
             case Signal(_, number, what):
                 if (child := self._children.get(number)) is not None:
-                    _signal(child.popen.pid, what)
+                    _signal(child.popen.pid, child.to_send(what))
 
     def run_tied(self, words: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
         """Start a program that ends when this one does, in a session of its own."""
@@ -159,6 +171,7 @@ class Processes:
             except BlockingIOError:
                 return False
         if data:
+            child.spoken = True
             self._report(Received(child.number, data))
         else:
             child.at_end = True
@@ -232,7 +245,9 @@ class Processes:
             ours.setblocking(False)
             popen = (self._forked(process, theirs) if fork else None) or self._executed(process, theirs)
         self._inform_keeper(popen.pid)
-        child = self._children[process.number] = _Child(process.number, popen, ours)
+        child = self._children[process.number] = _Child(
+            process.number, popen, ours, newcomer=bool(process.loads), begun_s=time.monotonic()
+        )
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._read(child))
 
     def _forked(self, process: Process, theirs: socket.socket) -> Forked | None:

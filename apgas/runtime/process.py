@@ -140,11 +140,11 @@ def _start_launched() -> Start:
         UsageError: The places cannot reach each other, or one has ended.
     """
     environment.raise_open_files_limit()
-    line = launched.line()
-    location = joining.Location(joining.machine(), environment.node_name())
     first = os.environ["PMI_RANK"] == "0"
     if not first:
-        _leave_signals_to_place_0()
+        _leave_signals_to_place_0()  # the launcher passes Ctrl-C on to all that have spoken to it
+    line = launched.line()
+    location = joining.Location(joining.machine(), environment.node_name())
     try:
         tokens, locations = zip(*line.exchange((new_token() if first else b"", location)), strict=True)
         listening, report = joining.listen(joining.node_elsewhere(location, locations))

@@ -111,6 +111,20 @@ def test_term_ends_the_job_at_any_time(after_s: float, leftovers: Leftovers) -> 
     leftovers.check(done.mark)
 
 
+@pytest.mark.parametrize("options", [[], ["--preload", "json"]], ids=["executed", "forked"])
+def test_of_processes_that_begin_only_the_first_says_that_it_was_interrupted(
+    options: list[str], leftovers: Leftovers
+) -> None:
+    program = "import time; print('begun', flush=True); time.sleep(600)"
+    with start_job([*LAUNCH.start(2, options), "-c", program]) as job:
+        while job.text(job.out).count("begun") < 2:
+            time.sleep(0.01)
+        job.process.send_signal(signal.SIGINT)
+        done = job.wait(SOON_S)
+    assert (done.rc, done.err.count("KeyboardInterrupt")) == (130, 1), done.err
+    leftovers.check(done.mark)
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_job_amid_its_start_disturbs_no_other_and_leaves_no_memory(how: signal.Signals, leftovers: Leftovers) -> None:
     """MPICH names a world's shared memory after the store; one of two processes has made it and waits for the other."""

@@ -465,6 +465,20 @@ def test_a_signal_that_comes_twice_at_once_is_one_and_insists_a_second_later() -
     assert Signal("here", 0, signal.SIGKILL) in job.signalled(signal.SIGINT, AGAIN_S)
 
 
+@pytest.mark.parametrize(
+    ("joined", "status", "code"), [(False, 1, 130), (False, 7, 7), (False, -2, 130), (True, 1, 1), (True, 0, 0)]
+)
+def test_the_code_is_that_of_an_interrupt_though_python_has_ended_with_1_as_it_began(
+    joined: bool, status: int, code: int
+) -> None:
+    job = begun(1)
+    if joined:
+        job.received(0, b"cmd=init\ncmd=finalize\n", 0.0)
+    job.signalled(signal.SIGINT, 0.0)
+    job.ended(0, status, 0.1)
+    assert job.code == code
+
+
 def test_a_spawn_may_come_without_what_it_may_leave_out() -> None:
     (start,) = begun(1).received(0, b"mcmd=spawn\nnprocs=2\nexecname=x\ntotspawns=1\nspawnssofar=1\nendcmd\n", 0.0)
     assert isinstance(start, Start)

@@ -16,7 +16,7 @@ import pickle
 import reprlib
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import _base
 from types import MemberDescriptorType, TracebackType
 from typing import Any, Final, TypeAlias, cast
@@ -227,6 +227,15 @@ def folded(error: BaseException) -> BaseException:
     """
     if full():
         return error
+    for current in _all_in(error):
+        visible = _visible(current.__traceback__)
+        if visible is not None or current is not error:
+            current.__traceback__ = visible
+    return error
+
+
+def _all_in(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that it comes of or consists of."""
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
@@ -234,13 +243,10 @@ def folded(error: BaseException) -> BaseException:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        visible = _visible(current.__traceback__)
-        if visible is not None or current is not error:
-            current.__traceback__ = visible
+        yield current
         waiting += (current.__cause__, current.__context__)
         if isinstance(current, BaseExceptionGroup):
             waiting += current.exceptions
-    return error
 
 
 def full() -> bool:
@@ -250,7 +256,15 @@ def full() -> bool:
 
 def text(error: BaseException) -> str:
     """An error with its traceback, without our frames, as it stands in a note."""
-    return "".join(traceback.format_exception(folded(error))).rstrip()
+    shown = traceback.TracebackException.from_exception(folded(error), compact=True)
+    if isinstance(error, BaseExceptionGroup) and _say_themselves(error.exceptions) and _travels(error):
+        shown.exceptions = None
+    return "".join(shown.format()).rstrip()
+
+
+def _say_themselves(members: Sequence[BaseException]) -> bool:
+    """Whether errors of a group have no tracebacks that only its note could show: they have notes of their own."""
+    return all(each.__traceback__ is None for member in members for each in _all_in(member))
 
 
 def level_of_program() -> int:

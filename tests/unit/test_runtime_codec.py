@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import traceback
 
 import numpy as np
 import pytest
@@ -95,6 +96,27 @@ def test_an_error_without_a_text_whose_class_cannot_travel_is_replaced() -> None
     assert isinstance(error, RemoteError)
     assert "Local" in str(error)
     assert "raised on place 3 (node)" in error.__notes__[0]
+
+
+def test_what_a_group_consists_of_is_shown_once() -> None:
+    def shown(errors: list[Exception]) -> str:
+        travelled = serialization.load_error(serialization.dump_error(ExceptionGroup("some", errors), 0, "node"))
+        return "".join(traceback.format_exception(travelled))
+
+    def raised(error: Exception) -> Exception:
+        try:
+            raise error
+        except type(error) as caught:
+            return caught
+
+    told = serialization.load_error(serialization.dump_error(raised(ValueError("told")), 3, "node"))
+    assert isinstance(told, ValueError)
+    said = shown([told, KeyError("made, not raised")])
+    assert said.count("raised on place 3 (node)") == said.count("raise error") == 1
+    assert said.count("made, not raised") == 1
+    assert said.count("raised on place 0 (node)") == 1
+    said = shown([told, raised(KeyError("here"))])  # its traceback does not travel with it
+    assert said.count("raise error") == 3
 
 
 def test_an_error_that_cannot_be_read_is_replaced() -> None:

@@ -85,10 +85,11 @@ class _Child(msgspec.Struct, eq=False):
     spoken: bool = False
     at_end: bool = False
 
-    def to_send(self, what: signal.Signals) -> signal.Signals:
-        """The signal that it gets for ``what``: one that begins would print a traceback at Ctrl-C, and not at TERM."""
-        begins = (self.newcomer or not self.spoken) and time.monotonic() - self.begun_s < BEGINNING_S
-        return signal.SIGTERM if what == signal.SIGINT and begins and self.number != FIRST else what
+    @property
+    def begins(self) -> bool:
+        """Whether Ctrl-C would end it with a traceback, also where the first process goes on after that."""
+        fresh = (self.newcomer or not self.spoken) and time.monotonic() - self.begun_s < BEGINNING_S
+        return fresh and self.number != FIRST
 
 
 class Processes:
@@ -125,8 +126,9 @@ class Processes:
                     with suppress(BlockingIOError, ConnectionError):
                         child.stream.send(data)
             case Signal(_, number, what):
-                if (child := self._children.get(number)) is not None:
-                    _signal(child.popen.pid, child.to_send(what))
+                child = self._children.get(number)
+                if child is not None and not (what == signal.SIGINT and child.begins):
+                    _signal(child.popen.pid, what)
 
     def run_tied(self, words: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
         """Start a program that ends when this one does, in a session of its own."""

@@ -495,11 +495,18 @@ def _leave(job: Job) -> None:
 def _at_exit() -> None:
     """End what is open, before the threads of the process end."""
     failed = isinstance(getattr(sys, "last_value", None), BaseException) and not hasattr(sys, "ps1")
-    if _pool is not None:
-        _pool.close(cancel=failed)
-        _await_last()
-    if _ours is not None:
-        _leave(_ours)
+    try:
+        if _pool is not None:
+            _pool.close(cancel=failed)
+            _await_last()
+        if _ours is not None:
+            _leave(_ours)
+    except KeyboardInterrupt as error:
+        from apgas.runtime import program
+
+        # Python would report it and end with 0, though tasks are lost
+        program.end_if_terminated(error)
+        raise
 
 
 # as concurrent.futures does: later, what this registers with atexit would not be called

@@ -66,7 +66,7 @@ class Driver:
         objects: What references lead to here.
         counting: Counts them.
         over: Set when the place has been released, or the program has ended, for ``reason``.
-        interrupted: A signal came while the main thread read messages: its wait ends with ``KeyboardInterrupt``.
+        interrupted: What the main thread's wait ends with, for a signal came while it read messages; None: none came.
         activities_run: How many have ended well; about, for it is counted without a lock.
     """
 
@@ -80,7 +80,7 @@ class Driver:
         self.objects = Objects()
         self.counting = Counting(core, transport, self.lock, self.objects, self.carry_out)
         self.over = threading.Event()
-        self.interrupted = False
+        self.interrupted: type[KeyboardInterrupt] | None = None
         self._forked = False
         _drivers.add(self)
         self.messages_sent = 0
@@ -255,9 +255,9 @@ class Driver:
         if not future.done():
             self.end_forked_child()
             call_within(None, nullcontext, self.transport.lead, future.done, LEAD_S)
-            if self.interrupted and threading.current_thread() is threading.main_thread():
-                self.interrupted = False
-                raise KeyboardInterrupt
+            if self.interrupted is not None and threading.current_thread() is threading.main_thread():
+                interrupted, self.interrupted = self.interrupted, None
+                raise interrupted
         return future.result()
 
     def expected(self) -> Future[Any]:

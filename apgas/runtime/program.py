@@ -115,22 +115,48 @@ class Job(Program):
 
         Whether ``error`` is a defect of the program's clean-up, or comes of a lock that was taken, cannot be known.
         """
-        self._end_by(by, "" if isinstance(error, KeyboardInterrupt) else f" ({serialization.summary(error)})")
+        self._end_by(by, error)
 
-    def _end_by(self, by: signal.Signals, became: str = "") -> NoReturn:
+    def _end_by(self, by: signal.Signals, error: BaseException | None = None) -> NoReturn:
         self.interrupts.ending(by)
-        _report(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
+        _report_end(by, error)
         self.disconnect()
         process.abort(128 + by)
 
 
-def _came_of_an_interrupt(error: BaseException | None) -> bool:
-    """Whether ``error`` is a KeyboardInterrupt, or was raised because of one."""
+class Terminated(KeyboardInterrupt):
+    """TERM came: to programs it is what Ctrl-C is, but who ends the process for it knows the two apart."""
+
+
+def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """``error``, if it is a KeyboardInterrupt, or the one because of which it was raised."""
     if isinstance(error, SystemExit):
-        return False  # the program has ended itself, after its clean-up
+        return None  # the program has ended itself, after its clean-up
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
-    return error is not None
+    return error
+
+
+def end_if_terminated(error: BaseException) -> None:
+    """End the process as ``run`` does if ``error``, which ends a script whose program an executor has begun, is TERM's.
+
+    The program may be over by now: the executor has ended it when the script left its block.
+    """
+    if not isinstance(_interrupt_behind(error), Terminated):
+        return
+    this = _programs.get(current_driver())
+    if isinstance(this, Job):
+        this.stop(signal.SIGTERM, error)
+    _report_end(signal.SIGTERM, error)
+    process.abort(128 + signal.SIGTERM)
+
+
+def _report_end(by: signal.Signals, error: BaseException | None) -> None:
+    """Report that ``by`` ends the job, and what became of its KeyboardInterrupt if that is another ``error`` now."""
+    became = ""
+    if error is not None and not isinstance(error, KeyboardInterrupt):
+        became = f" ({serialization.summary(error)})"
+    _report(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
 
 
 def _report(text: str) -> None:
@@ -148,6 +174,7 @@ def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackTy
     def show_folded(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         from apgas.runtime import exceptions
 
+        end_if_terminated(error)
         if error in _unstarted and not exceptions.full():
             _report("".join(traceback.format_exception_only(error)))
             return
@@ -251,7 +278,7 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
             this.resizing_if_any.calibration.store(this.resizing_if_any.records)
     except BaseException as error:
         by = this.interrupts.signalled
-        if by is not None and _came_of_an_interrupt(error) and not _outlives(by):
+        if by is not None and _interrupt_behind(error) is not None and not _outlives(by):
             this.stop(by, error)
         if isinstance(error, Exception):
             from apgas.runtime import exceptions
@@ -595,11 +622,12 @@ class Interrupts:
             return
         self._signalled_s = time.monotonic()
         self.signalled = signal.Signals(number)
+        kind = Terminated if self.signalled is signal.SIGTERM else KeyboardInterrupt
         if self._driver.transport.may_lead():
             # it reads an answer itself, or is about to; what it does meanwhile must not be torn apart
-            self._driver.interrupted = True
+            self._driver.interrupted = kind
             return
-        raise KeyboardInterrupt
+        raise kind
 
     def _put_it_off(self, number: int) -> bool:
         """Have the signal raised again shortly; False if there is no thread that could do that."""

@@ -51,13 +51,23 @@ def test_a_map_is_exact_whoever_is_killed(words: list[str], tmp_path: Path, left
     leftovers.check(job.mark)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_stays_behind_when_it_is_ended(how: signal.Signals, leftovers: Leftovers) -> None:
     with start_job([sys.executable, PROGRAMS / "futures_trouble.py", "waits"]) as job:
         job.expect("waiting")
         job.process.send_signal(how)
         ended = job.wait(SOON_S * 6)
-    assert ended.rc == -how if how is not signal.SIGTERM else 130
+    assert ended.rc == -how
+    leftovers.check(ended.mark)
+
+
+@pytest.mark.parametrize("where", ["waits", "waits_without_a_block", "waits_at_exit"])
+def test_term_ends_it_as_it_ends_any_program(where: str, leftovers: Leftovers) -> None:
+    with start_job([sys.executable, PROGRAMS / "futures_trouble.py", where]) as job:
+        job.expect("waiting")
+        job.process.send_signal(signal.SIGTERM)
+        ended = job.wait(SOON_S * 6)
+    assert (ended.rc, ended.err) == (143, "apgas: terminated; the job ends\n")
     leftovers.check(ended.mark)
 
 

@@ -111,7 +111,7 @@ def test_a_callback_of_a_future_must_not_wait(apgas_job: MakeJob, caplog: pytest
 def test_an_interrupt_is_for_the_main_thread_and_once(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     def main() -> None:
         driver = required_driver()
-        driver.interrupted = True
+        driver.interrupted = KeyboardInterrupt
         assert apgas.at(apgas.place(1), pow, 2, 3) == 8
         monkeypatch.setattr(threading, "main_thread", threading.current_thread)
         with pytest.raises(KeyboardInterrupt):

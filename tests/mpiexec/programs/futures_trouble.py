@@ -150,9 +150,21 @@ def waits() -> None:
         executor.submit(time.sleep, 3600).result()
 
 
+def waits_without_a_block() -> None:
+    executor = MalleableExecutor(places=2)
+    print("waiting", flush=True)
+    executor.submit(time.sleep, 3600).result()
+
+
+def waits_at_exit() -> None:
+    executor = MalleableExecutor(places=2)
+    executor.submit(time.sleep, 3600)
+    print("waiting", flush=True)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
-    if sys.argv[1] not in ("left", "waits"):
+    if sys.argv[1] not in ("left", "waits_at_exit"):
         print("fine", flush=True)
 else:
     # a place loads this file to find what has a name only

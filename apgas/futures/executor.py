@@ -5,6 +5,7 @@ The runtime is loaded when the first executor is opened: where that starts place
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import threading
@@ -56,6 +57,8 @@ class MalleableExecutor(Executor):
             ``DeadPlaceError``.
 
     Raises:
+        TypeError: ``places`` or ``retries`` is no whole number, or ``initializer`` cannot be called.
+        ValueError: ``places`` is less than 1, or ``retries`` less than 0.
         UsageError: Not on place 0, or in a task or another activity; or an executor is open already; or MPI cannot be
             used here.
         ApgasError: The places could not be started.
@@ -74,6 +77,8 @@ class MalleableExecutor(Executor):
         initargs: tuple[Any, ...] = (),
         retries: int = 0,
     ) -> None:
+        places = None if places is None else _whole("places", places)
+        retries = _whole("retries", retries)
         if places is not None and places < 1:
             raise ValueError(f"places must be at least 1, not {places}")
         if retries < 0:
@@ -168,11 +173,15 @@ class MalleableExecutor(Executor):
             An iterator of the values.
 
         Raises:
+            TypeError: ``chunksize`` or ``buffersize`` is no whole number.
+            ValueError: It is less than 1.
             RuntimeError: As with ``submit``.
             UsageError: ``progress`` is wanted, and the package rich is missing.
             TimeoutError: (iterator) A value did not come in time.
             BaseException: (iterator) What ``fn`` raised.
         """
+        chunksize = None if chunksize is None else _whole("chunksize", chunksize)
+        buffersize = None if buffersize is None else _whole("buffersize", buffersize)
         if chunksize is not None and chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if buffersize is not None and buffersize < 1:
@@ -256,10 +265,11 @@ class MalleableExecutor(Executor):
             ApgasError: It could not be done, or the scheduler did not grant it; the executor goes on with those that it
                 has.
             UsageError: This is a callback of a future, which must not wait.
-            ValueError: ``places`` is less than 1.
+            TypeError: ``places`` is no whole number.
+            ValueError: It is less than 1.
         """
         self._pool.refuse_own_thread("resize")
-        self._elastic.resize(places)
+        self._elastic.resize(_whole("places", places))
 
     def adapt(self, minimum: int = 1, maximum: int | None = None) -> None:
         """Have the number of places follow the length of the queue from now on, until ``resize`` is called.
@@ -272,9 +282,11 @@ class MalleableExecutor(Executor):
             maximum: How many at most; None: as many as this machine has cores, or as the scheduler grants.
 
         Raises:
+            TypeError: One is no whole number.
             ValueError: The numbers are none of places.
         """
-        self._elastic.adapt(minimum, maximum)
+        maximum = None if maximum is None else _whole("maximum", maximum)
+        self._elastic.adapt(_whole("minimum", minimum), maximum)
 
     def _end(self) -> None:
         """End the program, if it is only this executor's."""
@@ -282,6 +294,18 @@ class MalleableExecutor(Executor):
         if self._own is not None:
             own, self._own = self._own, None
             _leave(own)
+
+
+def _whole(name: str, value: object) -> int:
+    """An argument as an int: those of NumPy, which compute otherwise, are not passed on.
+
+    Raises:
+        TypeError: It is no whole number.
+    """
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # what it refuses is the question
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r:.100}") from None
 
 
 # The values of a map -------------------------------------------------------------------------------------------------

@@ -1,0 +1,46 @@
+"""What an executor says of arguments that it cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apgas.futures import MalleableExecutor
+from apgas.testing.pytest_plugin import MakeJob
+
+# as a caller without types
+executor_of: Callable[..., Any] = MalleableExecutor
+
+
+@pytest.mark.parametrize("arguments", [{"places": 1.5}, {"places": "2"}, {"retries": "x"}, {"retries": None}])
+def test_an_executor_is_opened_with_whole_numbers(arguments: dict[str, object]) -> None:
+    ((name, value),) = arguments.items()
+    with pytest.raises(TypeError, match=f"^{name} must be a whole number, not {value!r}$"):
+        executor_of(**arguments)
+
+
+def test_numbers_that_are_not_whole_are_refused_by_name_and_those_of_numpy_are_taken(apgas_job: MakeJob) -> None:
+    calls: list[tuple[str, str, Callable[[Any], object]]] = [
+        ("places", "1.5", lambda executor: executor.resize(1.5)),
+        ("places", "'3'", lambda executor: executor.resize("3")),
+        ("places", "None", lambda executor: executor.resize(None)),
+        ("minimum", "'a'", lambda executor: executor.adapt("a", 2)),
+        ("maximum", "2.0", lambda executor: executor.adapt(1, 2.0)),
+        ("chunksize", "1.5", lambda executor: executor.map(abs, [1], chunksize=1.5)),
+        ("buffersize", "'a'", lambda executor: executor.map(abs, [1], buffersize="a")),
+    ]
+
+    def main() -> None:
+        two: Any = np.int64(2)
+        with executor_of(places=two, retries=np.int8(0)) as executor:
+            for name, shown, call in calls:
+                with pytest.raises(TypeError, match=f"^{name} must be a whole number, not {shown}$"):
+                    call(executor)
+            executor.resize(two)
+            executor.adapt(np.int16(1), two)
+            assert list(executor.map(abs, range(5), chunksize=two, buffersize=two)) == list(range(5))
+
+    apgas_job(main, places=2).run()

@@ -59,8 +59,8 @@ class MalleableExecutor(Executor):
     Raises:
         TypeError: ``places`` or ``retries`` is no whole number, or ``initializer`` cannot be called.
         ValueError: ``places`` is less than 1, or ``retries`` less than 0.
-        UsageError: Not on place 0, or in a task or another activity; or an executor is open already; or MPI cannot be
-            used here.
+        UsageError: Not on place 0, or in a task or another activity; or in another thread than the main one, where it
+            starts places; or an executor is open already; or MPI cannot be used here.
         ApgasError: The places could not be started.
 
     Example:
@@ -250,8 +250,17 @@ class MalleableExecutor(Executor):
 
     @property
     def places(self) -> list[Place]:
-        """The places that run tasks at present."""
+        """The places that run tasks at present.
+
+        Raises:
+            RuntimeError: The executor was shut down, and all of it has ended.
+        """
+        self._check_lives()
         return self._elastic.places()
+
+    def _check_lives(self) -> None:
+        if self._shut and (self._pool.ended.is_set() or self._elastic.pool is not self._pool):
+            raise RuntimeError("the executor has no places after shutdown: open another one")
 
     def resize(self, places: int) -> None:
         """Let ``places`` places run tasks from now on; returns when it is so.
@@ -267,7 +276,9 @@ class MalleableExecutor(Executor):
             UsageError: This is a callback of a future, which must not wait.
             TypeError: ``places`` is no whole number.
             ValueError: It is less than 1.
+            RuntimeError: The executor was shut down, and all of it has ended.
         """
+        self._check_lives()
         self._pool.refuse_own_thread("resize")
         self._elastic.resize(_whole("places", places))
 
@@ -284,7 +295,9 @@ class MalleableExecutor(Executor):
         Raises:
             TypeError: One is no whole number.
             ValueError: The numbers are none of places.
+            RuntimeError: The executor was shut down, and all of it has ended.
         """
+        self._check_lives()
         maximum = None if maximum is None else _whole("maximum", maximum)
         self._elastic.adapt(_whole("minimum", minimum), maximum)
 
@@ -482,7 +495,11 @@ def _check_caller(elastic: Callable[[], Elastic]) -> None:
 
 
 def _program() -> tuple[Driver, Job | None]:
-    """The place to work on, and the program, if an executor has begun it: it ends with that, or with the process."""
+    """The place to work on, and the program, if an executor has begun it: it ends with that, or with the process.
+
+    Raises:
+        UsageError: None can begin here, or now.
+    """
     global _ours  # noqa: PLW0603 - one program a process
     from apgas.runtime import program
     from apgas.runtime.driver import current_driver
@@ -491,6 +508,11 @@ def _program() -> tuple[Driver, Job | None]:
     driver = current_driver()
     if driver is not None:
         return driver, None
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError(
+            "a MalleableExecutor that starts its places is opened in the main thread only: there it hears of Ctrl-C; "
+            "open it there, and let other threads submit"
+        )
     if environment.launched_by(os.environ).kind != "none" or environment.transport() != "tcp":
         _ours = program.begin()
         return _ours.driver, None

@@ -1,13 +1,15 @@
-"""What an executor says of arguments that it cannot take."""
+"""What an executor says of arguments that it cannot take, and where and when it cannot be used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
+from apgas.errors import UsageError
 from apgas.futures import MalleableExecutor
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -42,5 +44,33 @@ def test_numbers_that_are_not_whole_are_refused_by_name_and_those_of_numpy_are_t
             executor.resize(two)
             executor.adapt(np.int16(1), two)
             assert list(executor.map(abs, range(5), chunksize=two, buffersize=two)) == list(range(5))
+
+    apgas_job(main, places=2).run()
+
+
+def test_one_that_starts_places_is_opened_in_the_main_thread() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        opened = threads.submit(MalleableExecutor, 1)
+        with pytest.raises(UsageError, match=r"^a MalleableExecutor that .* in the main thread only"):
+            opened.result(20)
+
+
+def test_after_shutdown_it_has_no_places(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        executor = MalleableExecutor()
+        assert len(executor.places) == 2
+        executor.shutdown()
+        calls: list[Callable[[], object]] = [
+            lambda: executor.places,
+            lambda: executor.resize(3),
+            lambda: executor.adapt(1, 3),
+        ]
+        for call in calls:
+            with pytest.raises(RuntimeError, match="after shutdown"):
+                call()
+        with MalleableExecutor() as another:
+            assert len(another.places) == 2
+            with pytest.raises(RuntimeError, match="after shutdown"):
+                executor.resize(1)
 
     apgas_job(main, places=2).run()

@@ -285,8 +285,9 @@ class MalleableExecutor(Executor):
     def adapt(self, minimum: int = 1, maximum: int | None = None) -> None:
         """Have the number of places follow the length of the queue from now on, until ``resize`` is called.
 
-        It grows as long as there is work for more than some seconds, and shrinks when places have been idle for some
-        seconds. Under a scheduler that is asked for nodes, and offered those that are not needed.
+        It grows as long as there is work for more than some seconds, and shrinks when for 3 s there have been more
+        places than it needs, or than ``maximum``. Under a scheduler that is asked for nodes, and offered those that are
+        not needed.
 
         Args:
             minimum: How many places there are at least.

@@ -443,8 +443,12 @@ def forgotten_places_may_finish(new: TransportFactory) -> None:
             made.recorders[0].wait_frames(1)
             stays.forget(1)
             gone = threading.Event()
-            stays.on_gone(1, partial(made.recorders[0].log.append, "gone"))
-            stays.on_gone(1, gone.set)
+
+            def note(log: list[str] = made.recorders[0].log, gone: threading.Event = gone) -> None:
+                log.append("gone")
+                gone.set()
+
+            stays.on_gone(1, note)
             leaves.close(PATIENCE_S)
             wait(gone, "on_gone of a place that closed")
             assert made.recorders[0].heads(1) == [b"%d" % number for number in range(count)], "not delivered"

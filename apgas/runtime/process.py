@@ -479,7 +479,8 @@ def abort(code: int) -> NoReturn:
     # MPI may be busy for long, with a spawn on a host that does not answer; without us, mpiexec ends the others, too
     by_force = threading.Timer(ABORT_S, os._exit, (code,))
     by_force.daemon = True
-    by_force.start()
+    with suppress(RuntimeError):  # from Python 3.12 on none can be started when the interpreter ends
+        by_force.start()
     flush()
     for pipe in (1, 2):
         _wait_until_read(pipe)

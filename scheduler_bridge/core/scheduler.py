@@ -65,7 +65,7 @@ class SchedulerCore:
 
     The caller reports what happens as events and carries the effects out. Reports that contradict what the core knows
     change nothing and are kept in ``anomalies``; reports that come too late, about a job that ended meanwhile, change
-    nothing either. Whoever asks about a job of which the core does not know gets a ``KeyError``.
+    nothing either. Methods raise ``KeyError`` for a job that the core does not know.
 
     Args:
         nodes: All nodes of the cluster, in the order in which they are to be used.

@@ -61,7 +61,7 @@ _LAST_WORD_S: Final = 0.2
 class Daemon:
     """One live scheduler; see the package's documentation for examples.
 
-    Whoever asks about a job that there never was gets a ``KeyError``.
+    Methods raise ``KeyError`` for a job that there never was.
 
     Args:
         config: Settings.

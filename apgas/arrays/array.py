@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from types import BuiltinFunctionType
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, Final, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -36,6 +36,10 @@ from apgas.runtime.driver import required_driver
 from apgas.runtime.refs import PlaceLocal
 
 T = TypeVar("T")
+
+_COMPUTED_BYTES: Final = 1 << 16
+"""How many bytes of elements a function computes at once: what it works with then fits a cache. From 128 KiB on, the
+system would give each such array fresh memory, and to zero that takes as long as to compute the elements."""
 
 
 class BlockArray:
@@ -285,7 +289,8 @@ def from_function(
 
     Args:
         fn: Gets an array of the indices of rows, and for two dimensions one of those of columns, with shapes ``(n, 1)``
-            and ``(1, m)``; returns the elements, or what broadcasts to them. It is sent as with ``async_at``.
+            and ``(1, m)``; returns the elements, or what broadcasts to them. It is called for some rows at a time, and
+            is sent as with ``async_at``.
         shape: As for ``zeros``.
         dtype: Of the elements.
         block: As for ``zeros``.
@@ -623,7 +628,11 @@ def _apply(fn: Callable[[Rows], T], block: Block) -> T:
 
 
 def _compute(fn: Callable[..., Any], block: Block) -> None:
-    block.local = fn(*block.indices)
+    at_once = max(1, _COMPUTED_BYTES // max(1, block.local[:1].nbytes))
+    for first in range(0, len(block.rows), at_once):
+        some = slice(first, first + at_once)
+        part = Block(block.rows[some], block.local[some], block.local[some])
+        part.local = fn(*part.indices)
 
 
 def _multiply(matrix: Block, product: Block, vector: Rows) -> None:

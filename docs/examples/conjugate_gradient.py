@@ -32,7 +32,7 @@ def neighbours(padded):
 
 def multiply(ap, values, p, r, rr, before):
     p.padded[:] = r.padded + rr / before * p.padded
-    ap.local = np.sum(values.local * neighbours(p.padded), axis=1)
+    np.sum(values.local * neighbours(p.padded), axis=1, out=ap.local)
     return p.local @ ap.local
 
 

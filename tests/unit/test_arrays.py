@@ -157,6 +157,23 @@ def test_reductions_and_products_are_those_of_numpy(apgas_job: MakeJob) -> None:
     on_places(apgas_job, main)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(30_000, 3), (5, 20_000), (50_000, 1)])
+def test_elements_are_computed_for_some_rows_at_a_time(apgas_job: MakeJob, rows: int, columns: int) -> None:
+    def main() -> None:
+        most = np.zeros(1, np.int64)
+
+        def element(i: Any, j: Any) -> Any:
+            np.maximum(most, i.size * j.size, out=most)
+            assert (i.shape, j.shape) == ((len(i), 1), (1, columns))
+            return np.where(j == 0, most[0], 10 * i + j)
+
+        values = arrays.from_function(element, (rows, columns)).gather()
+        assert values[:, 0].max() <= max(1 << 13, columns)
+        assert np.array_equal(values[:, 1:], (10.0 * np.arange(rows)[:, None] + np.arange(columns))[:, 1:])
+
+    on_places(apgas_job, main)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 10])
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_a_halo_is_the_rows_beside_a_block_however_thin_that_is(apgas_job: MakeJob, rows: int, width: int) -> None:

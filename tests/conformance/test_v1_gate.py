@@ -47,6 +47,9 @@ def started(scheduler: str, nodes: str, *command: str, **more: str) -> Iterator[
         try:
             yield gate
         finally:
+            gate.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                gate.wait(PATIENCE_S)  # a killed one would leave its list of nodes behind
             with suppress(ProcessLookupError):  # it has ended
                 os.killpg(gate.pid, signal.SIGKILL)
 

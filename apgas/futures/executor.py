@@ -551,9 +551,7 @@ def _at_exit() -> None:
     except KeyboardInterrupt as error:
         from apgas.runtime import program
 
-        # Python would report it and end with 0, though tasks are lost
-        program.end_if_terminated(error)
-        raise
+        program.end_interrupted(error)  # Python would report it and end with 0, though tasks are lost
 
 
 # as concurrent.futures does: later, what this registers with atexit would not be called

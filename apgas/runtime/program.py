@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
@@ -138,17 +138,22 @@ def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def end_if_terminated(error: BaseException) -> None:
-    """End the process as ``run`` does if ``error``, which ends a script whose program an executor has begun, is TERM's.
+    """End the process as ``run`` does if ``error``, which ends a script with a program of an executor's, is TERM's."""
+    if isinstance(_interrupt_behind(error), Terminated):
+        end_interrupted(error)
+
+
+def end_interrupted(error: BaseException) -> NoReturn:
+    """End the process as ``run`` does for Ctrl-C or TERM, of which ``error`` is.
 
     The program may be over by now: the executor has ended it when the script left its block.
     """
-    if not isinstance(_interrupt_behind(error), Terminated):
-        return
+    by = signal.SIGTERM if isinstance(_interrupt_behind(error), Terminated) else signal.SIGINT
     this = _programs.get(current_driver())
     if isinstance(this, Job):
-        this.stop(signal.SIGTERM, error)
-    _report_end(signal.SIGTERM, error)
-    process.abort(128 + signal.SIGTERM)
+        this.stop(by, error)
+    _report_end(by, error)
+    process.abort(128 + by)
 
 
 def _report_end(by: signal.Signals, error: BaseException | None) -> None:
@@ -585,7 +590,12 @@ class Interrupts:
         signalled: The last signal.
     """
 
+    _over: ClassVar[Interrupts | None] = None
+    """Those of a program that has ended in another thread, where no handlers can be installed."""
+
     def __init__(self, driver: Driver, on_ignored: Callable[[signal.Signals], None]) -> None:
+        if Interrupts._over is not None:
+            Interrupts._over.restore_handlers()
         self.signalled: signal.Signals | None = None
         self._driver = driver
         self._signalled_s = -math.inf
@@ -595,7 +605,14 @@ class Interrupts:
         self._let_go = process.handle_signals(self._interrupt)
 
     def restore_handlers(self) -> None:
-        """Leave signals to those who took them before."""
+        """Leave signals to those who took them before.
+
+        Another thread than the main one cannot: the next signal does, or the next program, whichever comes first.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            Interrupts._over = self
+            return
+        Interrupts._over = None
         self._let_go()
         self._alarm.silence()
 
@@ -614,6 +631,10 @@ class Interrupts:
         One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
         """
         self._alarm.heard()
+        if self is Interrupts._over:
+            self.restore_handlers()
+            signal.raise_signal(number)
+            return
         if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
             return
         locked: bool = self._driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - no public method says so

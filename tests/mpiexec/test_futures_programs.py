@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_an_executor_works(places: int, words: list[str | Path], leftovers: Left
     leftovers.check(job.mark)
 
 
-@pytest.mark.parametrize("trouble", ["kills", "interrupted", "abandoned", "called_back", "adapts", "left"])
+@pytest.mark.parametrize("trouble", ["kills", "interrupted", "abandoned", "called_back", "adapts", "left", "elsewhere"])
 def test_it_is_robust(trouble: str, leftovers: Leftovers) -> None:
     job = python_run([PROGRAMS / "futures_trouble.py", trouble])
     assert (job.rc, job.out) == (0, "fine\n"), job.err
@@ -61,13 +62,37 @@ def test_nothing_stays_behind_when_it_is_ended(how: signal.Signals, leftovers: L
     leftovers.check(ended.mark)
 
 
-@pytest.mark.parametrize("where", ["waits", "waits_without_a_block", "waits_at_exit"])
-def test_term_ends_it_as_it_ends_any_program(where: str, leftovers: Leftovers) -> None:
+@pytest.mark.parametrize(
+    ("where", "by", "how"),
+    [
+        ("waits", signal.SIGTERM, "terminated"),
+        ("waits_without_a_block", signal.SIGTERM, "terminated"),
+        ("waits_at_exit", signal.SIGTERM, "terminated"),
+        ("waits_at_exit", signal.SIGINT, "interrupted"),
+    ],
+)
+def test_a_signal_ends_it_as_it_ends_any_program(
+    where: str, by: signal.Signals, how: str, leftovers: Leftovers
+) -> None:
     with start_job([sys.executable, PROGRAMS / "futures_trouble.py", where]) as job:
         job.expect("waiting")
-        job.process.send_signal(signal.SIGTERM)
+        if where == "waits_at_exit":
+            time.sleep(0.5)  # Python ends threads first
+        job.process.send_signal(by)
         ended = job.wait(SOON_S * 6)
-    assert (ended.rc, ended.err) == (143, "apgas: terminated; the job ends\n")
+    assert (ended.rc, ended.err) == (128 + by, f"apgas: {how}; the job ends\n")
+    leftovers.check(ended.mark)
+
+
+@pytest.mark.parametrize(("by", "rc"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, -signal.SIGTERM)])
+def test_signals_are_left_to_python_when_another_thread_has_shut_it_down(
+    by: signal.Signals, rc: int, leftovers: Leftovers
+) -> None:
+    with start_job([sys.executable, PROGRAMS / "futures_trouble.py", "shut_down_elsewhere"]) as job:
+        job.expect("waiting")
+        job.process.send_signal(by)
+        ended = job.wait(SOON_S * 6)
+    assert ended.rc == rc
     leftovers.check(ended.mark)
 
 

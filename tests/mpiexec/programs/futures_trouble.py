@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -136,6 +136,28 @@ def until(executor: MalleableExecutor, count: int) -> None:
     """Wait until it has that many places; the test's own patience ends what would wait for ever."""
     while len(executor.places) != count:
         time.sleep(0.02)
+
+
+def elsewhere() -> None:
+    """Another thread than the main one may end it, as servers and graphical programs do; then all is as before."""
+    before = signal.getsignal(signal.SIGINT)
+    for _ in range(2):
+        executor = MalleableExecutor(places=2)
+        last = executor.submit(time.sleep, 0.1)
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(executor.shutdown).result()
+        assert last.done()
+    with MalleableExecutor(places=1) as again:
+        assert again.submit(square, 5).result() == 25
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def shut_down_elsewhere() -> None:
+    executor = MalleableExecutor(places=2)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(executor.shutdown).result()
+    print("waiting", flush=True)
+    time.sleep(3600)
 
 
 def left() -> None:

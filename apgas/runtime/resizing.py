@@ -241,6 +241,8 @@ class Resizing:
 
     def safe_point(self) -> None:
         """Do what a method of the handler waits for."""
+        if self._wish is None:  # as in most steps: they need not wait for the lock
+            return
         with self.driver.lock:
             wish, self._wish = self._wish, None
         if wish is None:

@@ -1,69 +1,19 @@
-"""Parts that all transports share: delivery to the receiver, the book of peers, and the contract's io thread."""
+"""Parts that transports share: the book of peers, the contract's io thread, and an end of all connections."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Container, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 from apgas.errors import UsageError
-from apgas.transport.base import Address, Receiver, UnknownPeerError
+from apgas.transport.base import Address, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.loop import EventLoop
 from apgas.transport.wire import Frame
 
-# Delivery ------------------------------------------------------------------------------------------------------------
-
 _logger = logging.getLogger(__name__)
-
-
-class Delivery:
-    """Hands on frames and losses to the receiver, and ends of connections to the callbacks that wait for them.
-
-    All on the io thread but ``on_gone``.
-
-    Args:
-        loop: The io thread.
-        connected: The places whose connections to us have not ended; changed on the io thread.
-
-    Attributes:
-        receiver: Who gets frames and losses; None before the start.
-    """
-
-    def __init__(self, loop: EventLoop, connected: Container[int]) -> None:
-        self.receiver: Receiver | None = None
-        self._loop = loop
-        self._connected = connected
-        self._waiting: dict[int, list[Callable[[], None]]] = {}
-
-    def frame(self, frame: Frame) -> None:
-        """Deliver a frame; an error of the receiver is logged."""
-        try:
-            if self.receiver is not None:
-                self.receiver.on_frame(frame.src, frame.head, frame.buffers)
-        except Exception:
-            _logger.exception("the receiver failed on a frame of place %d", frame.src)
-
-    def lost(self, place: int, reason: str) -> None:
-        """Report a loss."""
-        if self.receiver is not None:
-            self.receiver.on_lost(place, reason)
-
-    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
-        """Run ``callback`` once ``gone(place)`` is called, or soon if there is no connection. Any thread."""
-
-        def look() -> None:
-            if place in self._connected:
-                self._waiting.setdefault(place, []).append(callback)
-            else:
-                callback()
-
-        self._loop.call_soon(look)
-
-    def gone(self, place: int) -> None:
-        """Run the callbacks that wait for the end of the connection from ``place``."""
-        for callback in self._waiting.pop(place, ()):
-            self._loop.call_soon(callback)
-
 
 # Peers ---------------------------------------------------------------------------------------------------------------
 
@@ -164,3 +114,100 @@ class OnLoop:
     def _check_may_close(self) -> None:
         if self._loop.in_thread():
             raise UsageError("the io thread cannot close its own transport")
+
+
+# Connections ---------------------------------------------------------------------------------------------------------
+
+Outgoing = TypeVar("Outgoing")
+Incoming = TypeVar("Incoming")
+
+
+class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
+    """A transport with a connection for each ordered pair of places: whom it may send to, and what comes of peers.
+
+    ``_outgoing`` has the connections that we have opened, by place, under ``_lock``; ``_incoming`` those of others,
+    which change on the io thread. What it hands on to the receiver it does there, too.
+    """
+
+    def __init__(self, loop: EventLoop) -> None:
+        super().__init__(loop)
+        self._place = -1
+        self._receiver: Receiver | None = None
+        self._peers = PeerBook()
+        self._lock = threading.Lock()
+        self._outgoing: dict[int, Outgoing] = {}
+        self._incoming: dict[int, Incoming] = {}
+        self._closing = False
+        self._waiting: dict[int, list[Callable[[], None]]] = {}
+        # what only the book has to do with, bound here as the loop's methods
+        self.learn = self._peers.learn
+        self.is_lost = self._peers.is_lost
+
+    def start(self, place: int, receiver: Receiver) -> None:
+        """Become ``place`` and begin to deliver to ``receiver``.
+
+        Raises:
+            UsageError: It was started or closed before.
+        """
+        with self._lock:
+            if self._receiver is not None or self._closing:
+                raise UsageError("a transport is started once, and before it is closed")
+            self._place, self._receiver = place, receiver
+        self._loop.start()
+
+    def forget(self, place: int) -> None:
+        """Flush, then close the connection to ``place``; see ``Transport``."""
+        if place != self._place:
+            self._peers.forget(place)
+            self._end_outgoing(place)
+
+    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
+        """Run ``callback`` once the connection from ``place`` has ended; see ``Transport``."""
+
+        def look() -> None:
+            if place in self._incoming:
+                self._waiting.setdefault(place, []).append(callback)
+            else:
+                callback()
+
+        self._loop.call_soon(look)
+
+    def _require_running(self) -> None:
+        if self._closing or self._receiver is None:
+            raise TransportClosedError("the transport is not running")
+
+    @abstractmethod
+    def _end_outgoing(self, place: int) -> None:
+        """Write what is queued for ``place``, then close our connection to it, if there is one. Any thread."""
+
+    @abstractmethod
+    def _end_incoming(self, incoming: Incoming) -> None:
+        """Close a connection of a lost place."""
+
+    # on the io thread ------------------------------------------------------------------------------------------------
+
+    def _deliver(self, frame: Frame) -> None:
+        """Deliver a frame; an error of the receiver is logged."""
+        try:
+            if self._receiver is not None:
+                self._receiver.on_frame(frame.src, frame.head, frame.buffers)
+        except Exception:
+            _logger.exception("the receiver failed on a frame of place %d", frame.src)
+
+    def _lose(self, place: int, reason: str) -> None:
+        """End all connections of a place, and report its loss, if that is news."""
+        if not self._peers.lose(place):
+            return
+        self._end_outgoing(place)  # perhaps it only stopped sending: it still gets what was queued for it before
+        incoming = self._incoming.pop(place, None)
+        if incoming is not None:
+            self._end_incoming(incoming)
+        if not self._closing and self._receiver is not None:
+            self._receiver.on_lost(place, reason)
+        if incoming is not None:
+            self._gone(place)
+
+    def _gone(self, place: int) -> None:
+        """Run the callbacks that wait for the end of the connection from ``place``."""
+        for callback in self._waiting.pop(place, ()):
+            self._loop.call_soon(callback)

@@ -7,9 +7,8 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
-from apgas.errors import UsageError
-from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
-from apgas.transport.endpoint import Delivery, OnLoop, PeerBook
+from apgas.transport.base import Address, Buffer
+from apgas.transport.endpoint import Endpoint
 from apgas.transport.loop import EventLoop
 from apgas.transport.wire import Frame, checked
 
@@ -42,7 +41,7 @@ class LocalNetwork:
             self._transports.pop(address, None)
 
 
-class LocalTransport(OnLoop):
+class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
     """A transport inside one process; keeps the contract of ``apgas.transport.base``, each place on its own io thread.
 
     A connection is an entry on both sides: ``_outgoing`` of the sender, ``_incoming`` of the receiver. Whatever happens
@@ -53,25 +52,6 @@ class LocalTransport(OnLoop):
         super().__init__(EventLoop(f"apgas-io-{address[1]}"))
         self.address = address
         self._network = network
-        self._place = -1
-        self._peers = PeerBook()
-        self._lock = threading.Lock()
-        self._outgoing: dict[int, LocalTransport] = {}
-        self._incoming: dict[int, LocalTransport] = {}
-        self._delivery = Delivery(self._loop, self._incoming)
-        self._closing = False
-        # methods of the contract that others have, bound here as those of the loop
-        self.learn = self._peers.learn
-        self.is_lost = self._peers.is_lost
-        self.on_gone = self._delivery.on_gone
-
-    def start(self, place: int, receiver: Receiver) -> None:
-        """Become ``place`` and begin to deliver; see ``Transport``."""
-        with self._lock:
-            if self._delivery.receiver is not None or self._closing:
-                raise UsageError("a transport is started once, and before it is closed")
-            self._place, self._delivery.receiver = place, receiver
-        self._loop.start()
 
     def connect(self, place: int) -> None:
         """Open the connection to ``place`` now; see ``Transport``."""
@@ -84,11 +64,10 @@ class LocalTransport(OnLoop):
         del soon  # nothing is gained by waiting
         frame = Frame(self._place, bytes(head), [bytearray(view) for view in checked(head, buffers)])
         with self._lock:
-            if dst == self._place and self._running():
-                self._loop.call_soon(partial(self._delivery.frame, frame))
-                return
-            peer = self._link(dst)
-            if peer is not None:
+            self._require_running()
+            if dst == self._place:
+                self._loop.call_soon(partial(self._deliver, frame))
+            elif (peer := self._link(dst)) is not None:
                 peer.call_soon(partial(peer.post_take, frame))
 
     def throttle(self, dst: int) -> None:
@@ -97,16 +76,6 @@ class LocalTransport(OnLoop):
     def crowded(self, dst: int) -> bool:  # noqa: ARG002 - no queue is bounded
         """Return whether ``throttle`` would wait: never; see ``Transport``."""
         return False
-
-    def forget(self, place: int) -> None:
-        """Close the connection to ``place``; see ``Transport``."""
-        if place == self._place:
-            return
-        self._peers.forget(place)
-        with self._lock:
-            peer = self._outgoing.pop(place, None)
-            if peer is not None:
-                peer.call_soon(partial(peer.post_end, self._place))
 
     def hold(self, place: int) -> None:
         """All places of a local network live in one process: there is nothing to wait for."""
@@ -126,21 +95,16 @@ class LocalTransport(OnLoop):
         self._network.leave(self.address)
         for peer in outgoing.values():
             peer.call_soon(partial(peer.post_end, self._place))
-        if self._delivery.receiver is None:
+        if self._receiver is None:
             # Those that have connected to a transport that was never started are to be notified, too.
             self._loop.start()
         self._loop.stop()
         for peer in self._incoming.values():
             peer.call_soon(partial(peer.post_broken, self._place))
 
-    def _running(self) -> bool:
-        if self._closing or self._delivery.receiver is None:
-            raise TransportClosedError("the transport is not running")
-        return True
-
     def _link(self, place: int) -> LocalTransport | None:
         """Return the peer, connecting if need be, with ``_lock`` held; None if there is none: a loss follows."""
-        self._running()
+        self._require_running()
         address = self._peers.address_of(place)
         peer = self._outgoing.get(place)
         if peer is None:
@@ -163,13 +127,13 @@ class LocalTransport(OnLoop):
     def post_take(self, frame: Frame) -> None:
         """Take a frame of a connected place."""
         if frame.src in self._incoming:
-            self._delivery.frame(frame)
+            self._deliver(frame)
 
     def post_end(self, place: int) -> None:
         """Learn that the connection from ``place`` has ended."""
         if self._incoming.pop(place, None) is not None:
             self._lose(place, "it closed its connection")
-            self._delivery.gone(place)
+            self._gone(place)
 
     def post_broken(self, place: int) -> None:
         """Learn that ``place`` has ended our connection to it."""
@@ -177,17 +141,11 @@ class LocalTransport(OnLoop):
             self._outgoing.pop(place, None)
         self._lose(place, "it closed our connection")
 
-    def _lose(self, place: int, reason: str) -> None:
-        if not self._peers.lose(place):
-            return
+    def _end_outgoing(self, place: int) -> None:
         with self._lock:
-            outgoing = self._outgoing.pop(place, None)
-        if outgoing is not None:
-            outgoing.call_soon(partial(outgoing.post_end, self._place))
-        incoming = self._incoming.pop(place, None)
-        if incoming is not None:
-            incoming.call_soon(partial(incoming.post_broken, self._place))
-        if not self._closing:
-            self._delivery.lost(place, reason)
-        if incoming is not None:
-            self._delivery.gone(place)
+            peer = self._outgoing.pop(place, None)
+        if peer is not None:
+            peer.call_soon(partial(peer.post_end, self._place))
+
+    def _end_incoming(self, incoming: LocalTransport) -> None:
+        incoming.call_soon(partial(incoming.post_broken, self._place))

@@ -20,7 +20,7 @@ from apgas.transport import unix_socket
 from apgas.transport.auth import Caller, Listener, check_token
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
 from apgas.transport.channel import Channel, Incoming
-from apgas.transport.endpoint import Delivery, OnLoop, PeerBook
+from apgas.transport.endpoint import Endpoint
 from apgas.transport.loop import READ, WRITE, EventLoop, Timer
 from apgas.transport.shared import MOST_BYTES, Budget
 from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
@@ -49,7 +49,7 @@ class _Outgoing(NamedTuple):
         self.channel.close()
 
 
-class TcpTransport(OnLoop):
+class TcpTransport(Endpoint[_Outgoing, Incoming]):
     """A transport over TCP; keeps the contract of ``apgas.transport.base``.
 
     It listens from construction on, and accepts from ``start`` on.
@@ -71,24 +71,13 @@ class TcpTransport(OnLoop):
         super().__init__(EventLoop("apgas-io"))
         self._token = check_token(token)
         self._config = config or TcpConfig()
-        self._place = -1
-        self._peers = PeerBook()
-        self._lock = threading.Lock()
         self._close_lock = threading.Lock()
-        self._outgoing: dict[int, _Outgoing] = {}
-        self._incoming: dict[int, Incoming] = {}
-        self._delivery = Delivery(self._loop, self._incoming)
         self._scratch = bytearray(SCRATCH_BYTES)
         self._budget = Budget(self._config.shared_bytes)
-        self._closing = False
         self._closed = False
         self._drained = threading.Event()
         self._acceptors = [self._new_acceptor(unix_socket.Listening(where) if isinstance(where, str) else where)]
-        # methods of the contract that others have, bound here as those of the loop
         self.address = self._acceptors[0].address
-        self.learn = self._peers.learn
-        self.is_lost = self._peers.is_lost
-        self.on_gone = self._delivery.on_gone
 
     @property
     def loop(self) -> EventLoop:
@@ -103,12 +92,8 @@ class TcpTransport(OnLoop):
         """
         if not 0 <= place <= MAX_PLACE:
             raise UsageError(f"{place} is no place id: it must be from 0 to {MAX_PLACE}")
-        with self._lock:
-            if self._delivery.receiver is not None or self._closing:
-                raise UsageError("a transport is started once, and before it is closed")
-            self._place, self._delivery.receiver = place, receiver
+        super().start(place, receiver)
         self._loop.call_soon(partial(self._open_acceptor, self._acceptors[0]))
-        self._loop.start()
 
     def listen_also(self, host: str) -> Address:
         """Listen on a further address of this machine, for places that do not reach the first one; returns it.
@@ -118,8 +103,7 @@ class TcpTransport(OnLoop):
             OSError: It cannot listen there.
         """
         with self._lock:
-            if self._closing or self._delivery.receiver is None:
-                raise TransportClosedError("the transport is not running")
+            self._require_running()
             acceptor = self._new_acceptor(unix_socket.Listening(host))
             self._acceptors.append(acceptor)
             self._loop.call_soon(partial(self._open_acceptor, acceptor))
@@ -136,12 +120,12 @@ class TcpTransport(OnLoop):
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
-        if self._closing or self._delivery.receiver is None or self._loop.abandoned:
+        if self._closing or self._receiver is None or self._loop.abandoned:
             raise TransportClosedError("the transport is not running")
         if dst == self._place:
             views = checked(head, buffers, self._config.limits)
             frame = Frame(dst, bytes(head), [bytearray(view) for view in views])
-            self._loop.call_soon(partial(self._delivery.frame, frame))
+            self._loop.call_soon(partial(self._deliver, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
         if buffers and outgoing.channel.lends:
@@ -167,16 +151,6 @@ class TcpTransport(OnLoop):
         outgoing = self._outgoing.get(dst)
         return outgoing is not None and outgoing.channel.crowded
 
-    def forget(self, place: int) -> None:
-        """Flush, then close the connection to ``place``; see ``Transport``."""
-        if place == self._place:
-            return
-        self._peers.forget(place)
-        with self._lock:
-            outgoing = self._outgoing.get(place)
-        if outgoing is not None:
-            outgoing.channel.finish()
-
     def hold(self, place: int) -> None:
         """Let the connection to ``place`` live as long as this process; see ``Transport``."""
         outgoing = self._outgoing.get(place)
@@ -198,7 +172,7 @@ class TcpTransport(OnLoop):
             self._closed = True
             with self._lock:
                 self._closing = True
-                running = self._delivery.receiver is not None
+                running = self._receiver is not None
             if running:
                 self._loop.call_soon(self._flush_all)
                 self._drained.wait(timeout_s)
@@ -217,8 +191,7 @@ class TcpTransport(OnLoop):
 
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
-            if self._closing or self._delivery.receiver is None:
-                raise TransportClosedError("the transport is not running")
+            self._require_running()
             address = self._peers.address_of(place)
             outgoing = self._outgoing.get(place)
             if outgoing is None:
@@ -252,7 +225,7 @@ class TcpTransport(OnLoop):
             _logger.warning("refused a second connection of place %d", place)
             return False
         decoder = partial(Decoder, place, self._scratch, self._config.limits)
-        self._incoming[place] = Incoming(self._loop, sock, decoder, self._delivery.frame, partial(self._on_end, place))
+        self._incoming[place] = Incoming(self._loop, sock, decoder, self._deliver, partial(self._on_end, place))
         return True
 
     def _on_broken(self, place: int, reason: str) -> None:
@@ -267,23 +240,16 @@ class TcpTransport(OnLoop):
         """The connection from ``place`` has ended."""
         del self._incoming[place]
         self._lose(place, reason)
-        self._delivery.gone(place)
+        self._gone(place)
 
-    def _lose(self, place: int, reason: str) -> None:
-        if not self._peers.lose(place):
-            return
+    def _end_outgoing(self, place: int) -> None:
         with self._lock:
             outgoing = self._outgoing.get(place)
         if outgoing is not None:
-            # Perhaps it only stopped sending: it still gets what was queued for it before.
             outgoing.channel.finish()
-        incoming = self._incoming.pop(place, None)
-        if incoming is not None:
-            incoming.close()
-        if not self._closing:
-            self._delivery.lost(place, reason)
-        if incoming is not None:
-            self._delivery.gone(place)
+
+    def _end_incoming(self, incoming: Incoming) -> None:
+        incoming.close()
 
     def _drop_outgoing(self, place: int) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from glb import affinity, messages
 from glb.bag import Bag, Result
 from glb.config import Config, PlaceResult, Setup
 from glb.core.backup import Backup, Saver
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Save, Start
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
 from glb.core.pacing import VERY_LONG_CALL_S, Backups, Granularity, Idleness, Pacer, Stretch
@@ -61,7 +61,8 @@ class PlaceRunner(Generic[R]):
         self.here = apgas.here()
         self.setup = setup
         self._changed = threading.Condition(threading.Lock())
-        self._sender: Sender[R] = Sender(setup.number, members, self._give_failed)
+        self._number = setup.number
+        self._places = {place.id: place for place in members}
         self.core: PlaceCore[R] = PlaceCore(
             self.here.id,
             _ids(members),
@@ -94,27 +95,16 @@ class PlaceRunner(Generic[R]):
             effects = self.core.receive(bag, nonce, ident)
             self._note_search()
             self._changed.notify_all()
-        for effect in effects:
-            match effect:
-                case Run(slot, own):
-                    self._sender.start(slot, own)
-                case Forward(to, _, int(ident)):
-                    self._sender.redirect(ident, to)
-                case Forward(to, passing):
-                    self._sender.forward(to, passing)
-                case Attend():
-                    self._sender.attend()
-                case _:
-                    raise AssertionError(f"an arriving bag led to {effect}")
+        self._carry_out(effects, None, None)
 
     def requested(self, thief: apgas.Place, nonce: int | None) -> None:
         """Take the question of a thief."""
-        self._sender.know([thief])
+        self._know([thief])
         self.take(lambda core: core.requested(thief.id, nonce))
 
     def set_members(self, members: Sequence[apgas.Place]) -> Statistics:
         """Learn the new members; return what was counted so far."""
-        self._sender.know(members)
+        self._know(members)
         self.take(lambda core: core.set_members(_ids(members)))
         with self._changed:
             return replace(self.core.statistics)
@@ -126,7 +116,10 @@ class PlaceRunner(Generic[R]):
             self._note_search()
             self._changed.notify_all()
         for effect in effects:
-            self._sender.say(effect)
+            self._say(effect)
+
+    def _know(self, places: Iterable[apgas.Place]) -> None:
+        self._places.update((place.id, place) for place in places)
 
     def set_workers(self, count: int) -> None:
         """Let ``count`` workers work here from now on."""
@@ -169,7 +162,7 @@ class PlaceRunner(Generic[R]):
 
         ``turns`` has the ids of those among them who get the pieces.
         """
-        self._sender.know(survivors)
+        self._know(survivors)
         self.take(lambda core: core.evacuate(_ids(survivors), turns))
         with self._changed:
             self._changed.wait_for(
@@ -185,7 +178,7 @@ class PlaceRunner(Generic[R]):
     def abort(self, reason: str = "") -> None:
         """Give the computation up, here and, through place 0, everywhere."""
         self.take(lambda core: core.abort())
-        self._sender.fail(reason)
+        apgas.immediate(apgas.place(0), messages.failed, self._number, reason)
 
     def load(self) -> tuple[Load, Statistics]:
         """Return how much there is to do, and what was counted so far."""
@@ -275,54 +268,99 @@ class PlaceRunner(Generic[R]):
                 self._changed.notify_all()
 
     def _carry_out(self, effects: list[Effect[R]], own: Slot | None, bag: Bag[R] | None) -> bool:
-        """Carry out what the activity of a worker with ``own`` and ``bag`` has to, or the attendant; True ends it."""
+        """Carry out what an activity has to, that of a worker with ``own`` and ``bag`` or another; True ends it."""
         ended = False
         for effect in effects:
             match effect:
                 case Give():
                     # what is given back to a worker before a long call would be out of all others' reach
-                    size_bytes = self._sender.give(effect, None if own is None or own.away else bag)
+                    size_bytes = self._give(effect, None if own is None or own.away else bag)
                     if own is not None:
                         own.bytes_sent += size_bytes
                     else:
                         with self._changed:
                             self.core.statistics.bytes_sent += size_bytes
                 case Save(backup):
-                    began_s = time.thread_time()
-                    self._sender.save(backup)
-                    sending_s, now = time.thread_time() - began_s, time.monotonic()
-                    with self._changed:
-                        if (
-                            not backup.gifts
-                        ):  # with gifts it is made in any case; to take it takes as long as to send it
-                            frozen_s = len(backup.bags) * self._freezing_s / max(1, self._freezes)
-                            self._backups.spent(frozen_s + (2 if self.here.id else 1) * sending_s, now)
-                        if self.core.workers == 1:  # others' bags may be as they were when they last looked
-                            self._backups.made(now)
-                        self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
+                    self._save(backup)
                 case Start(slot, part):
-                    self._sender.start(slot, part)
+                    apgas.async_(messages.work, self._number, slot, part)
                 case Attend():
-                    self._sender.attend()
+                    apgas.async_(messages.attend, self._number)
                 case Request() | Refuse():
-                    self._sender.say(effect)
+                    self._say(effect)
+                case Forward(to, _, int(ident)):
+                    apgas.async_at(apgas.place(0), messages.redirect, self._number, ident, to)
+                case Forward(to, passing):
+                    self._forward(to, passing)
                 case Ended():
                     ended = True
                     with self._changed:
                         self._note_search()
-                case Run() | Forward():
-                    raise AssertionError(f"a worker was asked to {effect}")
         return ended
 
-    def _give_failed(self, give: Give[R]) -> None:
+    def _say(self, message: Message) -> None:
+        """Ask a place for work, or refuse it some."""
+        to = self._places[message.to]
+        match message:
+            case Request():
+                apgas.trace_instant("asks", "glb", place=message.to)
+                apgas.immediate(to, messages.requested, self._number, self.here, message.nonce)
+            case Refuse():
+                apgas.immediate(to, messages.refused, self._number, message.nonce)
+
+    def _give(self, give: Give[R], own: Bag[R] | None) -> int:
+        """Give a bag away; if its taker is gone it goes back into ``own``, or to place 0 (evacuation, or no ``own``).
+
+        Returns:
+            Its bytes, if it was given to whom it was meant for.
+        """
+        size_bytes = sum(map(len, serialization.dumps(give.bag)))
+        try:
+            apgas.async_at(self._places[give.to], messages.receive, self._number, give.bag, give.nonce)
+        except apgas.PlaceGoneError:
+            if own is None or give.why == "evacuation":
+                self._forward(0, give.bag)
+            else:
+                with self._changed:
+                    self.core.give_failed(give)
+                own.merge(give.bag)
+            return 0
+        apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
+        return size_bytes
+
+    def _forward(self, to: int, bag: Bag[R]) -> None:
+        """Pass a bag on; to place 0 if ``to`` is gone."""
+        try:
+            apgas.async_at(self._places[to], messages.receive, self._number, bag, None)
+        except apgas.PlaceGoneError:
+            apgas.async_at(apgas.place(0), messages.receive, self._number, bag, None)
+
+    # backups --------------------------------------------------------------------------------------------------------
+
+    def _save(self, backup: Backup[R]) -> None:
+        """Send a backup to place 0, and with it the bags that are given away."""
+        began_s = time.thread_time()
+        for gift in backup.gifts:
+            apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=gift.bag.size_bytes)
+        if self.here.id == 0:
+            messages.keep(self._number, backup)
+        else:
+            apgas.async_at(apgas.place(0), messages.keep, self._number, backup)
+        sending_s, now = time.thread_time() - began_s, time.monotonic()
         with self._changed:
-            self.core.give_failed(give)
+            if not backup.gifts:  # with gifts it is made in any case; to take it takes as long as to send it
+                frozen_s = len(backup.bags) * self._freezing_s / max(1, self._freezes)
+                self._backups.spent(frozen_s + (2 if self.here.id else 1) * sending_s, now)
+            if self.core.workers == 1:  # others' bags may be as they were when they last looked
+                self._backups.made(now)
+            self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
 
     def _report_progress(self, own: Slot, bag: Bag[R], now: float) -> None:
         if now >= self._report_at:
             self._report_at = now + REPORT_EVERY_S
             own.held = size_of(bag)
-            self._sender.report_progress(sum(slot.tasks for slot in self._slots))
+            tasks = sum(slot.tasks for slot in self._slots)
+            apgas.immediate(apgas.place(0), messages.progressed, self._number, self.here.id, tasks)
             if self.setup.survives:
                 waited_s = own.waited_s()
                 with self._changed:
@@ -359,94 +397,6 @@ def _row(slot: int) -> str:
 
 def _ids(places: Iterable[apgas.Place]) -> list[int]:
     return sorted(place.id for place in places)
-
-
-# Sends what the state machine of a place wants sent, and starts its workers ------------------------------------------
-
-
-class Sender(Generic[R]):
-    """The ways out of one place in one computation.
-
-    Args:
-        number: The computation.
-        places: All places of it.
-        undo: Notifies the state machine that a bag could not be given, under the place's lock.
-    """
-
-    def __init__(self, number: int, places: Iterable[apgas.Place], undo: Callable[[Give[R]], None]) -> None:
-        self._number = number
-        self._here = apgas.here()
-        self._places = {place.id: place for place in places}
-        self._undo = undo
-
-    def know(self, places: Iterable[apgas.Place]) -> None:
-        """Learn of more places."""
-        self._places.update((place.id, place) for place in places)
-
-    def start(self, slot: int, bag: Bag[R]) -> None:
-        """Start a worker, in an activity of the computation's finish."""
-        apgas.async_(messages.work, self._number, slot, bag)
-
-    def say(self, message: Message) -> None:
-        """Ask a place for work, or refuse it some."""
-        to = self._places[message.to]
-        match message:
-            case Request():
-                apgas.trace_instant("asks", "glb", place=message.to)
-                apgas.immediate(to, messages.requested, self._number, self._here, message.nonce)
-            case Refuse():
-                apgas.immediate(to, messages.refused, self._number, message.nonce)
-
-    def attend(self) -> None:
-        """Start the attendant, in an activity of the computation's finish."""
-        apgas.async_(messages.attend, self._number)
-
-    def give(self, give: Give[R], own: Bag[R] | None) -> int:
-        """Give a bag away; if its taker is gone it goes back into ``own``, or to place 0 (evacuation, or no ``own``).
-
-        Returns:
-            Its bytes, if it was given to whom it was meant for.
-        """
-        size_bytes = sum(map(len, serialization.dumps(give.bag)))
-        try:
-            apgas.async_at(self._places[give.to], messages.receive, self._number, give.bag, give.nonce)
-        except apgas.PlaceGoneError:
-            if own is None or give.why == "evacuation":
-                self.forward(0, give.bag)
-            else:
-                self._undo(give)
-                own.merge(give.bag)
-            return 0
-        apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
-        return size_bytes
-
-    def forward(self, to: int, bag: Bag[R]) -> None:
-        """Pass a bag on; to place 0 if ``to`` is gone."""
-        try:
-            apgas.async_at(self._places[to], messages.receive, self._number, bag, None)
-        except apgas.PlaceGoneError:
-            apgas.async_at(apgas.place(0), messages.receive, self._number, bag, None)
-
-    def save(self, backup: Backup[R]) -> None:
-        """Send a backup to place 0, and with it the bags that are given away."""
-        for gift in backup.gifts:
-            apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=gift.bag.size_bytes)
-        if self._here.id == 0:
-            messages.keep(self._number, backup)
-        else:
-            apgas.async_at(apgas.place(0), messages.keep, self._number, backup)
-
-    def redirect(self, ident: int, to: int) -> None:
-        """Have place 0 send a gift on."""
-        apgas.async_at(apgas.place(0), messages.redirect, self._number, ident, to)
-
-    def report_progress(self, tasks: int) -> None:
-        """Report to place 0 how much was processed here so far."""
-        apgas.immediate(apgas.place(0), messages.progressed, self._number, self._here.id, tasks)
-
-    def fail(self, reason: str) -> None:
-        """Report to place 0 that the computation has failed here."""
-        apgas.immediate(apgas.place(0), messages.failed, self._number, reason)
 
 
 # A worker: processes a bag, and attends to its place between two calls -----------------------------------------------

@@ -32,7 +32,7 @@ from apgas.core.finish import FinishTable, Flush, Gathered
 from apgas.core.membership import Membership
 from apgas.core.place import PlaceCore as MemberCore
 from apgas.core.relay import DEGREE, Relay, branches, parent
-from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
+from glb.core.effects import Effect, Ended, Give, Refuse, Request, Start
 from glb.core.ledger import Ledger
 from glb.core.lifelines import Lifelines
 from glb.core.place import PlaceCore
@@ -217,7 +217,7 @@ class Model:
         if not effects:  # it has work, to which this was added
             table.ended(self._finish_id)
         for effect in effects:
-            assert isinstance(effect, Run)
+            assert isinstance(effect, Start)
             bag = effect.bag
             assert isinstance(bag, TreeBag)
             self._bags[place] = bag

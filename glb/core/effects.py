@@ -58,16 +58,8 @@ class Save(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Generic[R]):
-    """The activity that brought ``bag`` becomes the worker in ``slot``."""
-
-    slot: int
-    bag: Bag[R]
-
-
-@dataclass(frozen=True, slots=True)
 class Start(Generic[R]):
-    """Start a sibling worker in ``slot`` with ``bag``, counted by the finish."""
+    """Start a worker in ``slot`` with ``bag``, counted by the finish."""
 
     slot: int
     bag: Bag[R]
@@ -83,5 +75,5 @@ class Ended:
     """The activity returns once all effects are carried out: a worker that has given up its bag, or the attendant."""
 
 
-Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Save[R] | Run[R] | Start[R] | Attend | Ended
+Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Save[R] | Start[R] | Attend | Ended
 Message: TypeAlias = Request | Refuse

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from glb.bag import Bag, Result
 from glb.core import view
 from glb.core.backup import Backup, Gift, Saver
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Save, Start
 from glb.core.leavers import Evacuation
 from glb.core.lifelines import Lifelines
 from glb.core.pool import Pool, Slots, split_everything, split_half
@@ -214,13 +214,7 @@ class PlaceCore(Generic[R]):
         if self._saver is not None and ident is not None:
             self._saver.take(ident, tasks_in(bag))
         self._thief.rest()
-        effects: list[Effect[R]] = []
-        if (slot := self._slots.take()) is not None:
-            self._hold(slot, bag, new=True)
-            effects.append(Run(slot, bag))
-        else:
-            self._pool.put(bag)
-            effects += self._call_attendant()
+        effects = self._start(bag) or self._call_attendant()
         self._refresh()
         return effects
 

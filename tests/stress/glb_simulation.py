@@ -48,7 +48,7 @@ from stress.glb_network import (
 
 from glb.bag import Bag
 from glb.core.backup import Backup, Books, Frozen, Gift, Keeper, Saver
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Save, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Save, Start
 from glb.core.leavers import Load, deal
 from glb.core.ledger import Ledger
 from glb.core.place import PlaceCore
@@ -439,7 +439,7 @@ class Simulation:
                 self.counted -= 1
             case Request() | Refuse():
                 self._say(worker.place, effect)
-            case Run() | Forward():
+            case Forward():
                 raise self.wrong(f"a worker was asked to {effect}")
 
     def _keep(self, backup: Backup[Total]) -> None:
@@ -552,7 +552,7 @@ class Simulation:
     def _loot(self, place: int, effects: list[Effect[Total]]) -> None:
         for effect in effects:
             match effect:
-                case Run(slot, bag):
+                case Start(slot, bag):
                     self._spawn(place, slot, numbers(bag))
                 case Forward(to, _, int(ident)):
                     self.send(place, 0, Redirect(ident, to))

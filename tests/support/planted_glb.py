@@ -12,7 +12,7 @@ from stress.glb_simulation import Control
 
 from glb.bag import Bag
 from glb.core.backup import Backup, Books, Frozen, Gift, Keeper, Saver
-from glb.core.effects import Effect, Ended, Give, Message, Refuse, Request, Run, Start
+from glb.core.effects import Effect, Ended, Give, Message, Refuse, Request, Start
 from glb.core.leavers import Evacuation
 from glb.core.place import PlaceCore
 from glb.core.pool import Pool, Slots
@@ -194,7 +194,7 @@ def count_what_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def receive(self: Core, bag: Bag[Total], *words: int | None) -> Effects:
         effects = original(self, bag, *words)
-        self.statistics.received += not any(isinstance(effect, Run | Start) for effect in effects)
+        self.statistics.received += not any(isinstance(effect, Start) for effect in effects)
         self.statistics.received -= self.phase.name == "WORKING" and not effects
         return effects
 

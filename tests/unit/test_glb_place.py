@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Run, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Start
 from glb.core.lifelines import Lifelines
 from glb.core.place import EXPECTED_CALLS, PlaceCore
 from glb.core.view import Phase
@@ -30,7 +30,7 @@ def bag(count: int) -> Numbers:
 
 def started(place: PlaceCore[Total], tasks: int = 8) -> tuple[int, Numbers]:
     (run,) = place.receive(bag(tasks))
-    assert isinstance(run, Run)
+    assert isinstance(run, Start)
     assert isinstance(run.bag, Numbers)
     return run.slot, run.bag
 
@@ -241,7 +241,7 @@ def test_free_slots_look_for_work_while_all_workers_are_in_long_calls() -> None:
     (question,) = place.look(slot, own, 1)
     assert isinstance(question, Request)
     (run,) = place.receive(bag(1), question.nonce)
-    assert isinstance(run, Run)
+    assert isinstance(run, Start)
 
 
 def test_the_attendant_starts_siblings() -> None:

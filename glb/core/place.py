@@ -1,7 +1,7 @@
 """The state machine of one place, composed of small ones. Events in, effects out.
 
 Its phase (``Phase`` in ``core.view``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool``
-(the shared bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (the
+(the shared bags), ``thief`` (looking for work), ``thieves`` (giving work), ``evacuation`` (leaving) and ``view`` (the
 members it knows).
 
 Long calls. A worker cannot look while it is in a call of ``process``, and no other thread may touch its bag. Before a
@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from glb.bag import Bag, Result
 from glb.core import view
 from glb.core.backup import Backup, Gift, Saver
-from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Save, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Save, Start
 from glb.core.leavers import Evacuation
 from glb.core.lifelines import Lifelines
 from glb.core.pool import Pool, Slots, split_everything, split_half
-from glb.core.thief import Search, Thief, Thieves, Victim
+from glb.core.thief import Search, Thief, Thieves
 from glb.core.view import Phase, View
 from glb.errors import LedgerError
 from glb.statistics import Statistics, tasks_in
@@ -82,12 +82,12 @@ class PlaceCore(Generic[R]):
         "_saver",
         "_slots",
         "_thief",
-        "_victim",
         "_view",
         "attention",
         "calls",
         "me",
         "statistics",
+        "thieves",
     )
 
     def __init__(
@@ -117,6 +117,7 @@ class PlaceCore(Generic[R]):
         self._saver = saver
         self._aborted = False
         self._attended = False
+        """Whether there is an attendant, or an activity is about to become one."""
         self._cold = before is not None
         self._view = View(me, members, lifelines or Lifelines())
         self._slots = Slots(workers)
@@ -127,7 +128,8 @@ class PlaceCore(Generic[R]):
             waiting = self._view.thieves
         elif before is not None:
             waiting = tuple(self._view.newcomers(before))
-        self._victim: Victim[R] = Victim(self._pool, waiting)
+        self.thieves = Thieves(waiting)
+        """The places that have asked this one."""
         self._evacuation = Evacuation(self._view, rng)
         self._expected = EXPECTED_CALLS
 
@@ -148,21 +150,6 @@ class PlaceCore(Generic[R]):
         return self._view.members
 
     @property
-    def buddies(self) -> tuple[int, ...]:
-        """The places that this one asks when random victims have nothing."""
-        return self._view.buddies
-
-    @property
-    def thieves(self) -> Thieves:
-        """The places that have asked this one."""
-        return self._victim.thieves
-
-    @property
-    def asked(self) -> Request | None:
-        """The random steal that is not answered yet."""
-        return self._thief.asked
-
-    @property
     def sets_out(self) -> bool:
         """Whether a worker should set out what its next call does not process, if it is long, but not very long.
 
@@ -175,12 +162,7 @@ class PlaceCore(Generic[R]):
     @property
     def shared(self) -> tuple[Bag[R], ...]:
         """The bags that no worker holds."""
-        return self._pool.bags
-
-    @property
-    def attended(self) -> bool:
-        """Whether there is an attendant, or an activity is about to become one."""
-        return self._attended
+        return tuple(self._pool)
 
     @property
     def workers(self) -> int:
@@ -210,9 +192,12 @@ class PlaceCore(Generic[R]):
             return []
         if self._evacuation.leaving:
             return [Forward(self._evacuation.anybody(), bag, ident)]
-        view.count_taken(self.statistics, bag, stolen=nonce is not None)
+        tasks = tasks_in(bag)
+        self.statistics.received += 1
+        self.statistics.tasks_received += tasks
+        self.statistics.steals_won += nonce is not None
         if self._saver is not None and ident is not None:
-            self._saver.take(ident, tasks_in(bag))
+            self._saver.take(ident, tasks)
         self._thief.rest()
         effects = self._start(bag) or self._call_attendant()
         self._refresh()
@@ -306,7 +291,8 @@ class PlaceCore(Generic[R]):
     def give_failed(self, give: Give[R]) -> None:
         """Undo a ``Give`` to a place that is gone; the worker must merge the bag into its own."""
         self.thieves.discard(give.to)
-        view.uncount_given(self.statistics, give)
+        self.statistics.sent -= 1
+        self.statistics.tasks_sent -= give.tasks
         self._refresh()
 
     def set_workers(self, count: int) -> list[Message]:
@@ -325,7 +311,7 @@ class PlaceCore(Generic[R]):
         return self._nothing_left()
 
     def _serve(self, bag: Bag[R] | None = None) -> list[Effect[R]]:
-        gifts, refusals = self._victim.serve(bag)
+        gifts, refusals = self.thieves.serve(self._pool, bag)
         gives = [
             view.count_given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
             for to, nonce, loot in gifts
@@ -363,7 +349,7 @@ class PlaceCore(Generic[R]):
         """If all workers are away and nothing is set out, look for work for the thieves and for free slots."""
         if self._pool or not self._slots.all_away or self.phase is not Phase.WORKING:
             return []
-        messages: list[Message] = [*self._victim.refuse_all()]
+        messages = self.thieves.refuse_all()
         if (self.thieves or self._slots.any_free) and self._thief.state is Search.RESTING:
             messages += view.count_asked(self.statistics, self._thief.search())
         return messages
@@ -376,7 +362,7 @@ class PlaceCore(Generic[R]):
     def _start(self, bag: Bag[R]) -> list[Effect[R]]:
         """Put ``bag`` to work in a free slot, else into the pool, which the workers in the others empty."""
         if (slot := self._slots.take()) is None:
-            self._pool.put(bag)
+            self._pool.append(bag)
             return []
         self._hold(slot, bag, new=True)
         return [Start(slot, bag)]
@@ -390,7 +376,7 @@ class PlaceCore(Generic[R]):
         self._slots.release(slot)
         effects: list[Effect[R]] = [Ended()]
         if not (self._slots.alive or self._aborted or self._evacuation.leaving):
-            effects = [*self._victim.refuse_all(), *view.count_asked(self.statistics, self._thief.search()), *effects]
+            effects = [*self.thieves.refuse_all(), *view.count_asked(self.statistics, self._thief.search()), *effects]
         else:
             effects = [*self._nothing_left(), *effects]
         self._refresh()
@@ -406,7 +392,7 @@ class PlaceCore(Generic[R]):
 
     def back_up(self) -> Backup[R] | None:
         """Make the last backup of a place that has no worker; None without a saver."""
-        return None if self._saver is None else self._saver.back_up(self._pool.bags, self.take_result())
+        return None if self._saver is None else self._saver.back_up(self._pool, self.take_result())
 
     def _hold(self, slot: int, bag: Bag[R], *, new: bool = False) -> None:
         if self._saver is not None:
@@ -422,7 +408,7 @@ class PlaceCore(Generic[R]):
         if not (gives or saver.ready):
             return effects
         gifts = tuple(Gift(give.to, give.nonce, saver.freeze(give.bag)) for give in gives)
-        backup = saver.back_up(self._pool.bags, self.take_result(), gifts)
+        backup = saver.back_up(self._pool, self.take_result(), gifts)
         return [Save(backup), *(effect for effect in effects if not isinstance(effect, Give))]
 
     # thieves, this one and others -----------------------------------------------------------------------------------
@@ -490,7 +476,7 @@ class PlaceCore(Generic[R]):
         """
         if self._aborted:
             return []
-        refusals: list[Message] = [*self._victim.refuse_all()]
+        refusals = self.thieves.refuse_all()
         self._view.change(survivors)
         self.thieves.keep(self._view)
         self._thief.rest()
@@ -512,7 +498,7 @@ class PlaceCore(Generic[R]):
 
     def abort(self) -> list[Message]:
         """Drop everything: the computation has failed."""
-        refusals: list[Message] = [*self._victim.refuse_all()]
+        refusals = self.thieves.refuse_all()
         self._aborted = True
         self._thief.rest()
         self._pool.clear()

@@ -2,7 +2,7 @@
 
 | state | meaning                                                | left by                                       |
 |-------|--------------------------------------------------------|-----------------------------------------------|
-| empty | the next worker to look may stock it                   | put, stock, set_out -> full                   |
+| empty | the next worker to look may stock it                   | append, stock, set_out -> full                |
 | full  | the next worker that runs dry gets a bag, or all of it | pour, pour_newest, loot, take, clear -> empty |
 
 A place whose pool is full has a worker: what fills it holds the place's lock and is alive or sees one alive, and a
@@ -12,7 +12,7 @@ worker ends only after it has found the pool empty under the same lock.
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from glb.bag import Bag, Result
 from glb.errors import LedgerError
@@ -21,52 +21,33 @@ from glb.statistics import tasks_in
 R = TypeVar("R", bound=Result)
 
 
-class Pool(Generic[R]):
-    """Holds bags, the largest of what one worker has set out before the smaller ones."""
+class Pool(deque[Bag[R]]):
+    """Holds bags, the oldest first, and the largest of what one worker has set out before the smaller ones."""
 
-    __slots__ = ("_bags",)
-
-    def __init__(self) -> None:
-        self._bags: deque[Bag[R]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._bags)
-
-    @property
-    def bags(self) -> tuple[Bag[R], ...]:
-        """The bags, oldest first."""
-        return tuple(self._bags)
-
-    def put(self, bag: Bag[R]) -> None:
-        """Add ``bag`` whole."""
-        self._bags.append(bag)
+    __slots__ = ()
 
     def pour(self, into: Bag[R]) -> bool:
         """Move everything into a worker's bag; False if there is nothing."""
-        poured = bool(self._bags)
-        while self._bags:
-            into.merge(self._bags.pop())
+        poured = bool(self)
+        while self:
+            into.merge(self.pop())
         return poured
 
     def pour_newest(self, into: Bag[R]) -> bool:
         """Move the bag that was added last into a worker's bag; False if there is none."""
-        if not self._bags:
+        if not self:
             return False
-        into.merge(self._bags.pop())
+        into.merge(self.pop())
         return True
 
     def take(self) -> Bag[R] | None:
         """Remove and return the oldest bag."""
-        return self._bags.popleft() if self._bags else None
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._bags.clear()
+        return self.popleft() if self else None
 
     def stock(self, own: Bag[R]) -> None:
         """Fill an empty pool with a part of a worker's bag."""
-        if not self._bags and (part := split_half(own)) is not None:
-            self._bags.append(part)
+        if not self and (part := split_half(own)) is not None:
+            self.append(part)
 
     def set_out(self, own: Bag[R], tasks: int) -> None:
         """Add all of a worker's bag but what it processes next, about ``tasks`` where bags have a length, else one.
@@ -74,11 +55,11 @@ class Pool(Generic[R]):
         Halves of halves: each task is split off about once until it is processed, however many there are.
         """
         while not 0 < tasks_in(own) <= tasks and (part := split_half(own)) is not None:
-            self._bags.append(part)
+            self.append(part)
 
     def loot(self) -> Bag[R] | None:
         """Remove and return about half of everything: the oldest bag, or half of the only one if it can be split."""
-        if len(self._bags) == 1 and (part := split_half(self._bags[0])) is not None:
+        if len(self) == 1 and (part := split_half(self[0])) is not None:
             return part
         return self.take()
 

@@ -13,11 +13,11 @@ each way, hence only a few random victims; a lifeline buddy never refuses, it se
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Container
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Collection, Container, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from glb.bag import Bag, Result
-from glb.core.effects import Refuse, Request
+from glb.core.effects import Message, Refuse, Request
 from glb.core.pool import Pool
 from glb.core.view import View
 
@@ -111,52 +111,15 @@ class Thief:
 R = TypeVar("R", bound=Result)
 
 
-class Victim(Generic[R]):
-    """Serves thieves from the workers' bags and the pool.
-
-    Args:
-        pool: The bags that no worker holds.
-        lifeline: Lifeline thieves that are known from the start.
-    """
-
-    __slots__ = ("_pool", "thieves")
-
-    def __init__(self, pool: Pool[R], lifeline: Collection[int]) -> None:
-        self._pool = pool
-        self.thieves = Thieves(lifeline)
-
-    def serve(self, bag: Bag[R] | None) -> tuple[list[tuple[int, int | None, Bag[R]]], list[Refuse]]:
-        """Let a worker with ``bag`` serve all thieves, or with None the attendant from what is set out.
-
-        Returns:
-            (thief, nonce, loot) of each gift, and the refusals.
-        """
-        gifts: list[tuple[int, int | None, Bag[R]]] = []
-        while (thief := self.thieves.first()) is not None:
-            loot = self._pool.loot() if bag is None else self._pool.cut(bag)
-            if loot is None:
-                # thieves count the workers that had nothing, and the attendant is none
-                disappointed = [] if bag is None else self.thieves.disappoint()
-                return gifts, [Refuse(to, nonce) for to, nonce in disappointed]
-            to, nonce = thief
-            self.thieves.served(to, nonce)
-            gifts.append((to, nonce, loot))
-        return gifts, []
-
-    def refuse_all(self) -> list[Refuse]:
-        """Refuse the random thieves: there is no worker left to ask."""
-        return [Refuse(thief, nonce) for thief, nonce in self.thieves.refuse_all()]
-
-
-# The thieves that a place knows of -----------------------------------------------------------------------------------
-
-
 class Thieves:
-    """Random thieves, who wait for an answer, and lifeline thieves, who wait for work.
+    """The thieves that a place knows of: random ones, who wait for an answer, and lifeline ones, who wait for work.
 
     A random thief is refused after as many workers as were alive when it asked have had nothing to give, so it waits
     for about one call of ``process``. A place is registered at most once of each kind. Of two random steals of a thief
     the newer counts, by nonce, because the older one may arrive later.
+
+    Args:
+        lifeline: Lifeline thieves that are known from the start.
     """
 
     __slots__ = ("_lifeline", "_random")
@@ -178,10 +141,6 @@ class Thieves:
         """The nonces of the random thieves, longest waiting first."""
         return {thief: nonce for thief, (nonce, _) in self._random.items()}
 
-    def knows(self, thief: int, nonce: int | None) -> bool:
-        """Return whether this question waits for an answer, or with None the thief for work."""
-        return thief in self._lifeline if nonce is None else self._random.get(thief, (0,))[0] == nonce
-
     def add_random(self, thief: int, nonce: int, chances: int) -> None:
         """Register a random thief, to be refused after ``chances`` workers could not give."""
         if self._random.get(thief, (0,))[0] < nonce:
@@ -191,29 +150,39 @@ class Thieves:
         """Register a lifeline thief."""
         self._lifeline[thief] = None
 
-    def first(self) -> tuple[int, int | None] | None:
-        """Return who is to be served next and the nonce of a random steal, or None."""
-        for thief, (nonce, _) in self._random.items():
-            return thief, nonce
-        for thief in self._lifeline:
-            return thief, None
-        return None
+    def serve(
+        self, pool: Pool[R], bag: Bag[R] | None
+    ) -> tuple[list[tuple[int, int | None, Bag[R]]], Sequence[Message]]:
+        """Let a worker with ``bag`` serve all thieves, or with None the attendant from what is set out in ``pool``.
 
-    def served(self, thief: int, nonce: int | None) -> None:
-        """Forget the request that was served; a thief with loot needs no second one from here."""
-        if nonce is not None:
-            del self._random[thief]
-        self._lifeline.pop(thief, None)
+        Returns:
+            (thief, nonce, loot) of each gift, and the refusals.
+        """
+        gifts: list[tuple[int, int | None, Bag[R]]] = []
+        while self:
+            loot = pool.loot() if bag is None else pool.cut(bag)
+            if loot is None:
+                # thieves count the workers that had nothing, and the attendant is none
+                return gifts, [] if bag is None else self.disappoint()
+            gifts.append((*self._next(), loot))
+        return gifts, []
 
-    def disappoint(self) -> list[tuple[int, int]]:
-        """Count one worker that could not give; return those whose chances are used up, and forget them."""
+    def _next(self) -> tuple[int, int | None]:
+        """Forget who is to be served next, and return it with the nonce of a random steal."""
+        thief = next(iter(self._random or self._lifeline))
+        nonce = self.random.get(thief)
+        self.discard(thief)  # with loot it needs no second answer from here
+        return thief, nonce
+
+    def disappoint(self) -> list[Message]:
+        """Count one worker that could not give; refuse those whose chances are used up, and forget them."""
         for entry in self._random.values():
             entry[1] -= 1
-        return self._forget([thief for thief, (_, chances) in self._random.items() if chances <= 0])
+        return self._refuse([thief for thief, (_, chances) in self._random.items() if chances <= 0])
 
-    def refuse_all(self) -> list[tuple[int, int]]:
-        """Forget all random thieves and return them with their nonces."""
-        return self._forget(list(self._random))
+    def refuse_all(self) -> list[Message]:
+        """Refuse all random thieves, and forget them: there is no worker left to ask, or none that may give."""
+        return self._refuse(list(self._random))
 
     def keep(self, members: Container[int]) -> None:
         """Forget everyone who is not among ``members``: they leave, and need no answer."""
@@ -225,5 +194,5 @@ class Thieves:
         self._random.pop(thief, None)
         self._lifeline.pop(thief, None)
 
-    def _forget(self, thieves: list[int]) -> list[tuple[int, int]]:
-        return [(thief, self._random.pop(thief)[0]) for thief in thieves]
+    def _refuse(self, thieves: list[int]) -> list[Message]:
+        return [Refuse(thief, self._random.pop(thief)[0]) for thief in thieves]

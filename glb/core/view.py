@@ -114,19 +114,6 @@ def count_given(
     return Give(to, bag, nonce, why, tasks)
 
 
-def uncount_given(statistics: Statistics, give: Give[R]) -> None:
-    """Uncount a bag that could not be sent."""
-    statistics.sent -= 1
-    statistics.tasks_sent -= give.tasks
-
-
-def count_taken(statistics: Statistics, bag: Bag[R], *, stolen: bool) -> None:
-    """Count a bag that has come; ``stolen``: as the answer to a random steal."""
-    statistics.received += 1
-    statistics.tasks_received += tasks_in(bag)
-    statistics.steals_won += stolen
-
-
 def count_asked(statistics: Statistics, requests: list[Request]) -> list[Message]:
     """Count questions for work, and return them."""
     random = sum(request.nonce is not None for request in requests)

@@ -522,7 +522,7 @@ class Simulation:
                 self.checks.asked(core, sender, nonce)
                 return core.requested(sender, nonce)
             case Refuse(_, nonce):
-                return self.checks.refused(core, nonce, core.asked, core.refused(nonce))
+                return self.checks.refused(core, nonce, core._thief.asked, core.refused(nonce))
             case Members(members):
                 return core.set_members(members)
             case Workers(count):
@@ -940,7 +940,7 @@ class Checks:
         places = {place: core for place, core in job.cores.items() if place in job.control.members}
         set_out = [place for place, core in places.items() if core.shared]
         for place, core in places.items():
-            if core.shared and not core.attended:
+            if core.shared and not core._attended:
                 raise job.wrong(f"no attendant serves what is set out at place {place}")
             if core.alive < core.workers and set_out and core.phase is not Phase.JOINING and place not in job.cold:
                 raise job.wrong(f"place {place} has idle slots while work is set out at places {set_out}")
@@ -966,13 +966,15 @@ class Checks:
 
     def _validate_thief(self, place: int, core: PlaceCore[Total]) -> None:
         """A waiting place is known to each buddy, a stealing one to its victim, or a message is under way."""
-        waiting = [Request(buddy, None) for buddy in core.buddies] if core.phase is Phase.WAITING else []
-        stealing = [core.asked] if core.phase is Phase.STEALING and core.asked is not None else []
+        waiting = [Request(buddy, None) for buddy in core._view.buddies] if core.phase is Phase.WAITING else []
+        stealing = [core._thief.asked] if core.phase is Phase.STEALING and core._thief.asked is not None else []
         if core.phase is Phase.STEALING and not stealing:
             raise self._job.wrong(f"place {place} is STEALING without a victim")
         for request in waiting + stealing:
             other = request.to
-            known = self._job.cores[other].thieves.knows(place, request.nonce)
+            thieves = self._job.cores[other].thieves
+            nonce = request.nonce
+            known = place in thieves.lifeline if nonce is None else thieves.random.get(place) == nonce
             if not (known or request in self._between(place, other) or self._answered(request, other, place)):
                 raise self._job.wrong(f"place {place} waits for place {other}, which does not know it")
 

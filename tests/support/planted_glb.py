@@ -38,11 +38,11 @@ def leave_the_shared_bag_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore._hand_out
 
     def hand_out(self: Core, bag: Bag[Total], workers: int) -> Effects:
-        shared = self._pool.bags
+        shared = tuple(self._pool)
         self._pool.clear()
         effects = original(self, bag, workers)
         for each in shared:
-            self._pool.put(each)
+            self._pool.append(each)
         return effects
 
     monkeypatch.setattr(PlaceCore, "_hand_out", hand_out)
@@ -70,7 +70,7 @@ def give_twice_after_a_failed_gift(monkeypatch: pytest.MonkeyPatch) -> None:
     def give_failed(self: Core, give: Give[Total]) -> None:
         original(self, give)
         assert isinstance(give.bag, Numbers)
-        self._pool.put(Numbers(list(give.bag.tasks), give.bag.limit))
+        self._pool.append(Numbers(list(give.bag.tasks), give.bag.limit))
 
     monkeypatch.setattr(PlaceCore, "give_failed", give_failed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -202,36 +202,30 @@ class Harvest(Generic[R]):
         self.rows = b"".join(rows)
 
 
-def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> list[T]:
-    """Run ``fn(*args)`` on all ``places`` at once and return the values in their order.
+def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object, survives: bool) -> dict[int, T]:
+    """Run ``fn(*args)`` on all ``places`` at once and return the values by place.
 
-    Raises:
-        ExceptionGroup: It failed on some of them.
-    """
-    with apgas.finish():
-        futures = [apgas.async_at(place, fn, *args) for place in places]
-    return [future.result() for future in futures]
-
-
-def everywhere_alive(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> dict[int, T]:
-    """Run ``fn(*args)`` on all ``places`` at once and return the values by place, without those that die meanwhile.
+    With ``survives`` those of places that die meanwhile are missing; else their loss is an error.
 
     Raises:
         ExceptionGroup: It failed on some of them.
     """
     futures: dict[int, apgas.Future[T]] = {}
-    with suppress_losses(), apgas.finish():
+    with suppress_losses(survives), apgas.finish():
         for place in places:
-            with suppress(apgas.DeadPlaceError):
+            try:
                 futures[place.id] = apgas.async_at(place, fn, *args)
+            except apgas.DeadPlaceError:
+                if not survives:
+                    raise
     return {place: future.result() for place, future in futures.items() if future.exception() is None}
 
 
 @contextmanager
-def suppress_losses() -> Iterator[None]:
-    """Pass over a group of errors if all of them report the death of places."""
+def suppress_losses(survives: bool = True) -> Iterator[None]:
+    """Pass over a group of errors if all of them report the death of places, which the computation ``survives``."""
     try:
         yield
     except ExceptionGroup as group:
-        if group.split(apgas.DeadPlaceError)[1] is not None:
+        if not survives or group.split(apgas.DeadPlaceError)[1] is not None:
             raise

@@ -19,7 +19,7 @@ from apgas.runtime.driver import required_driver
 from glb import affinity, messages, runner
 from glb.bag import Bag, Result
 from glb.books import pickled
-from glb.config import Harvest, PlaceResult, Setup, everywhere, everywhere_alive, suppress_losses
+from glb.config import Harvest, PlaceResult, Setup, everywhere, suppress_losses
 from glb.core.backup import Backup, Books, Frozen, Gift, Keeper
 from glb.core.leavers import Load, choose_leavers, deal, total_load
 from glb.core.ledger import Ledger
@@ -332,9 +332,7 @@ class Computation(Generic[R]):
 
     def _ask(self, places: list[apgas.Place], fn: Callable[..., T], *args: object) -> dict[int, T]:
         """Run ``fn(*args)`` on ``places`` and return the values; without those that die, if that is survived."""
-        if self._keeper is not None:
-            return everywhere_alive(places, fn, *args)
-        return {place.id: value for place, value in zip(places, everywhere(places, fn, *args), strict=True)}
+        return everywhere(places, fn, *args, survives=self.setup.survives)
 
     def _tell(self, places: Iterable[apgas.Place | int], message: Callable[[int], None]) -> None:
         """Send each of ``places`` a message, uncounted; never blocks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -16,7 +16,7 @@ from apgas.runtime.malleable import register_companion
 from glb import affinity
 from glb.bag import Bag, Result
 from glb.books import Archive, Keeping, archive_of_job, mark_of
-from glb.config import Config, Setup, check_whole, computation_survives, everywhere_alive, suppress_losses
+from glb.config import Config, Setup, check_whole, computation_survives, everywhere, suppress_losses
 from glb.coordinator import Computation
 from glb.errors import GlbError
 from glb.statistics import Statistics, summary_text
@@ -260,10 +260,9 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
 
 def _finish(elastic: Elastic, computation: Computation[R], start: Callable[[], None]) -> None:
     """Have the places work until nothing is left to do, but what is lost with places whose loss is survived."""
-    survives = suppress_losses() if computation.setup.survives else nullcontext()
+    survives = computation.setup.survives
     # with backups every bag comes from place 0, which is answered, and the reports go along with these answers
-    dense = not computation.setup.survives
-    with survives, apgas.finish(dense=dense), elastic.changing:
+    with suppress_losses(survives), apgas.finish(dense=not survives), elastic.changing:
         elastic.changing.notify_all()
         try:
             start()
@@ -286,7 +285,7 @@ def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreI
     """
     if not getattr(bag, "releases_gil", True):
         return 1
-    homes = everywhere_alive(members, affinity.home)
+    homes = everywhere(members, affinity.home, survives=True)
     machines = [home.machine for home in homes.values()]
     return max(1, affinity.cores_here(bound) // machines.count(homes[members[0].id].machine))
 

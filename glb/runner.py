@@ -19,7 +19,7 @@ from glb.config import Config, PlaceResult, Setup
 from glb.core.backup import Backup, Saver
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Save, Start
 from glb.core.leavers import Load
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import graph_of
 from glb.core.pacing import VERY_LONG_CALL_S, Backups, Granularity, Idleness, Pacer, Stretch
 from glb.core.place import PlaceCore
 from glb.core.view import Phase
@@ -69,7 +69,7 @@ class PlaceRunner(Generic[R]):
             setup.make_result,
             workers=workers,
             random_steals=config.random_steals,
-            lifelines=Lifelines(config.lifelines, config.radix, config.seed),
+            lifelines=graph_of(config.lifelines, config.radix, config.seed),
             rng=Random(f"{config.seed} {setup.number} {self.here.id}"),
             registered=registered,
             before=None if before is None else _ids(before),

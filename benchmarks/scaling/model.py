@@ -34,7 +34,7 @@ from apgas.core.place import PlaceCore as MemberCore
 from apgas.core.relay import DEGREE, Relay, branches, parent
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Start
 from glb.core.ledger import Ledger
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import graph_of
 from glb.core.place import PlaceCore
 from glb.messages import FAN
 from glb.statistics import ROW_BYTES, Statistics
@@ -85,7 +85,7 @@ class Model:
         self._heap: list[tuple[float, int, Handler, int, Any]] = []
         self._pushed = 0
         members: Sequence[int] = range(count)
-        lifelines, rng = Lifelines(job.lifelines, job.radix), Random(job.seed)
+        lifelines, rng = graph_of(job.lifelines, job.radix), Random(job.seed)
         self._cores = [
             PlaceCore(
                 place,

@@ -1,17 +1,16 @@
-"""Lifeline graphs: on the positions 0 to n-1, and over the places of a computation, ids with gaps included.
+"""Lifeline graphs, which say who asks whom for work.
 
-A graph is computed on positions in the sorted list of members, so every place that knows the same members computes the
-same graph.
+A graph is on the positions 0 to n-1 in the sorted list of members (``View``), so every place that knows the same
+members computes the same graph, whatever gaps there are between their ids.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# Graphs on the positions 0 to n-1: who asks whom for work ------------------------------------------------------------
+# Graphs on the positions 0 to n-1 ------------------------------------------------------------------------------------
 #
 # Every place computes its own neighbours, so that no place holds the graph, and computes the same graph from the number
 # of positions alone. A graph of one's own has these four methods, and is picklable; ``glb.testing.check_graph`` tries
@@ -259,24 +258,6 @@ GRAPHS: Final[dict[str, Callable[[int, int], Graph]]] = {
 """(radix or out-degree, seed) -> graph, by the names that ``Config.lifelines`` takes."""
 
 
-class Lifelines:
-    """Who asks whom for work, given the members.
-
-    Args:
-        kind: A key of ``GRAPHS``, or a graph.
-        radix: Radix of the hypercube, out-degree of ``kautz`` and ``random``; at least 2.
-        seed: Seed of ``random``.
-    """
-
-    __slots__ = ("graph",)
-
-    def __init__(self, kind: str | Graph = "hypercube", radix: int = 2, seed: int = 0) -> None:
-        self.graph: Graph = GRAPHS[kind](radix, seed) if isinstance(kind, str) else kind
-
-    def buddies(self, me: int, members: Sequence[int]) -> tuple[int, ...]:
-        """Return the places that ``me`` asks; ``members`` is sorted and contains ``me``."""
-        return tuple(members[at] for at in self.graph.forward(bisect_left(members, me), len(members)))
-
-    def thieves(self, me: int, members: Sequence[int]) -> tuple[int, ...]:
-        """Return the places that ask ``me``; ``members`` is sorted and contains ``me``."""
-        return tuple(members[at] for at in self.graph.reverse(bisect_left(members, me), len(members)))
+def graph_of(kind: str | Graph = "hypercube", radix: int = 2, seed: int = 0) -> Graph:
+    """Return a graph: one of ``GRAPHS`` by its name, or ``kind`` itself."""
+    return GRAPHS[kind](radix, seed) if isinstance(kind, str) else kind

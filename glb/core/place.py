@@ -33,7 +33,7 @@ from glb.core import view
 from glb.core.backup import Backup, Gift, Saver
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Save, Start
 from glb.core.leavers import Evacuation
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import Graph, graph_of
 from glb.core.pool import Pool, Slots, split_everything, split_half
 from glb.core.thief import Search, Thief, Thieves
 from glb.core.view import Phase, View
@@ -98,7 +98,7 @@ class PlaceCore(Generic[R]):
         *,
         workers: int = 1,
         random_steals: int = 3,
-        lifelines: Lifelines | None = None,
+        lifelines: Graph | None = None,
         rng: Random,
         registered: bool = False,
         before: Sequence[int] | None = None,
@@ -119,7 +119,7 @@ class PlaceCore(Generic[R]):
         self._attended = False
         """Whether there is an attendant, or an activity is about to become one."""
         self._cold = before is not None
-        self._view = View(me, members, lifelines or Lifelines())
+        self._view = View(me, members, lifelines or graph_of())
         self._slots = Slots(workers)
         self._pool: Pool[R] = Pool()
         self._thief = Thief(self._view, random_steals, rng, registered=registered)

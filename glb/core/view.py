@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from glb.bag import Bag, Result
 from glb.core.effects import Give, Message, Request
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import Graph
 from glb.statistics import Statistics, tasks_in
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ class View:
     Args:
         me: Id of the place.
         members: Sorted ids; never changed in place.
-        lifelines: The lifeline graph.
+        graph: The lifeline graph.
     """
 
-    __slots__ = ("_at", "_lifelines", "me", "members")
+    __slots__ = ("_at", "_graph", "me", "members")
 
-    def __init__(self, me: int, members: Sequence[int], lifelines: Lifelines) -> None:
+    def __init__(self, me: int, members: Sequence[int], graph: Graph) -> None:
         self.me = me
-        self._lifelines = lifelines
+        self._graph = graph
         self.change(members)
 
     def change(self, members: Sequence[int]) -> None:
@@ -44,12 +44,16 @@ class View:
     @property
     def buddies(self) -> tuple[int, ...]:
         """The places that this one asks for work; none for a place that leaves."""
-        return () if self._at is None else self._lifelines.buddies(self.me, self.members)
+        return self._places(self._graph.forward)
 
     @property
     def thieves(self) -> tuple[int, ...]:
         """The places that ask this one for work; none for a place that leaves."""
-        return () if self._at is None else self._lifelines.thieves(self.me, self.members)
+        return self._places(self._graph.reverse)
+
+    def _places(self, beside: Callable[[int, int], Sequence[int]]) -> tuple[int, ...]:
+        members = self.members
+        return () if self._at is None else tuple([members[at] for at in beside(self._at, len(members))])
 
     def newcomers(self, before: Sequence[int]) -> Iterator[int]:
         """Yield those that ask this place for work and were not among the members ``before``."""

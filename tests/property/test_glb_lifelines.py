@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glb.config import Config
-from glb.core.lifelines import GRAPHS, Complete, Graph, Hypercube, Kautz, Lifelines, RandomRegular, Ring
+from glb.core.lifelines import GRAPHS, Complete, Graph, Hypercube, Kautz, RandomRegular, Ring, graph_of
+from glb.core.view import View
 from glb.errors import ConfigError, GraphError
 from glb.testing import check_graph
 
@@ -55,12 +56,12 @@ def test_random_graphs_differ_by_their_seed() -> None:
     assert len(graphs) == 20
 
 
-def by_hand(lifelines: Lifelines, members: Sequence[int]) -> nx.DiGraph:
+def by_hand(lifelines: Graph, members: Sequence[int]) -> nx.DiGraph:
     """A second look at the graph that shares no code with the first."""
     graph = nx.DiGraph()
     graph.add_nodes_from(members)
     for place in members:
-        graph.add_edges_from((place, buddy) for buddy in lifelines.buddies(place, members))
+        graph.add_edges_from((place, buddy) for buddy in View(place, members, lifelines).buddies)
     return graph
 
 
@@ -72,7 +73,7 @@ def by_hand(lifelines: Lifelines, members: Sequence[int]) -> nx.DiGraph:
 )
 def test_after_any_joins_and_leaves(kind: str, radix: int, seed: int, changes: list[int]) -> None:
     rng = Random(seed)
-    lifelines = Lifelines(kind, radix, seed)
+    lifelines = graph_of(kind, radix, seed)
     members, following = [0], 1
     for change in changes:
         if change >= 0:
@@ -86,15 +87,16 @@ def test_after_any_joins_and_leaves(kind: str, radix: int, seed: int, changes: l
         assert nx.number_of_selfloops(graph) == 0
         assert nx.is_strongly_connected(graph)
         for place in members:
-            assert len(lifelines.buddies(place, members)) == graph.out_degree(place)
-            assert sorted(lifelines.thieves(place, members)) == sorted(graph.predecessors(place))
-        assert max(degree for _, degree in graph.out_degree()) <= lifelines.graph.degree(len(members))
+            view = View(place, members, lifelines)
+            assert len(view.buddies) == graph.out_degree(place)
+            assert sorted(view.thieves) == sorted(graph.predecessors(place))
+        assert max(degree for _, degree in graph.out_degree()) <= lifelines.degree(len(members))
         if kind != "random":
-            assert nx.diameter(graph) <= lifelines.graph.diameter(len(members))
+            assert nx.diameter(graph) <= lifelines.diameter(len(members))
 
 
 def test_hypercube_of_eight_is_the_cube() -> None:
-    assert Lifelines("hypercube", 2).buddies(5, range(8)) == (4, 7, 1)
+    assert View(5, range(8), graph_of("hypercube", 2)).buddies == (4, 7, 1)
 
 
 class Star:
@@ -116,7 +118,7 @@ class Star:
 def test_a_graph_of_ones_own() -> None:
     check_graph(Star(), range(1, 40))
     config = pickle.loads(pickle.dumps(Config(lifelines=Star())))
-    assert Lifelines(config.lifelines).buddies(7, (0, 4, 7)) == (0,)
+    assert View(7, (0, 4, 7), graph_of(config.lifelines)).buddies == (0,)
     with pytest.raises(ConfigError, match="one of hypercube, kautz, random, ring, complete, or a graph"):
         Config(lifelines="star")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glb.core.effects import Request
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import graph_of
 from glb.core.pool import Slots
 from glb.core.thief import Thieves
 from glb.core.view import View, count_asked
@@ -19,7 +19,7 @@ IDS = st.sets(st.integers(0, 60), min_size=1).map(lambda ids: tuple(sorted(ids))
 
 @given(members=IDS, me=st.integers(0, 60), count=st.integers(0, 9), seed=st.integers(0, 1000))
 def test_others_are_members_and_differ(members: tuple[int, ...], me: int, count: int, seed: int) -> None:
-    view = View(me, members, Lifelines())
+    view = View(me, members, graph_of())
     others = view.others(count, Random(seed))
     assert len(set(others)) == len(others) == min(count, len(set(members) - {me}))
     assert set(others) <= set(members) - {me}
@@ -31,9 +31,9 @@ def test_others_are_members_and_differ(members: tuple[int, ...], me: int, count:
 def test_newcomers_are_those_that_will_ask(
     before: tuple[int, ...], after: tuple[int, ...], me: int, radix: int
 ) -> None:
-    lifelines = Lifelines("hypercube", radix)
-    view = View(me, after, lifelines)
-    asking = {place for place in after if place != me and me in after and me in lifelines.buddies(place, after)}
+    graph = graph_of("hypercube", radix)
+    view = View(me, after, graph)
+    asking = {place for place in after if place != me and me in View(place, after, graph).buddies}
     assert set(view.newcomers(before)) == asking - set(before)
     if me not in after:
         assert view.buddies == view.thieves == ()

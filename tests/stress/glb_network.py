@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from glb.core.backup import Backup, Gift
 from glb.core.effects import Effect, Refuse, Request
-from glb.core.lifelines import GRAPHS, Lifelines
+from glb.core.lifelines import GRAPHS, Graph, graph_of
 from glb.testing import Numbers, Total
 
 # What travels between simulated places, and who works there ----------------------------------------------------------
@@ -259,7 +259,7 @@ class Scenario:
     workers: int
     random_steals: int
     chunk: int
-    lifelines: Lifelines
+    lifelines: Graph
     static: bool
     network_share: float
     order_share: float
@@ -295,7 +295,7 @@ class Scenario:
             workers=rng.randint(1, 3),
             random_steals=rng.randint(0, 3),
             chunk=rng.choice((1, 3, 10)),
-            lifelines=Lifelines(kind, rng.randint(2, 4), rng.randrange(100)),
+            lifelines=graph_of(kind, rng.randint(2, 4), rng.randrange(100)),
             static=rng.random() < 0.3,
             network_share=rng.choice((0.2, 0.5, 0.8)),
             order_share=rng.choice((0.02, 0.1, 0.4)),

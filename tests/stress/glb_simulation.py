@@ -53,7 +53,7 @@ from glb.core.leavers import Load, deal
 from glb.core.ledger import Ledger
 from glb.core.place import PlaceCore
 from glb.core.pool import cut_in_pieces
-from glb.core.view import Phase
+from glb.core.view import Phase, View
 from glb.statistics import Statistics, tasks_in
 from glb.testing import Numbers, Total
 
@@ -914,7 +914,7 @@ class Checks:
         if core.me not in self._job.control.members:
             return
         away = self._job.lost | self._job.gone | self._job.control.leaving
-        for place in self._job.scenario.lifelines.thieves(core.me, core.members):
+        for place in View(core.me, core.members, self._job.scenario.lifelines).thieves:
             thief = self._job.cores.get(place)
             if thief is None or thief.alive or place in away or thief.members is not core.members:
                 continue

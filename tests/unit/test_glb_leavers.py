@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from glb.core.leavers import Evacuation, Load, choose_leavers, deal
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import graph_of
 from glb.core.view import View
 from glb.testing.conformance import Numbers
 
@@ -61,7 +61,7 @@ def test_without_lengths_all_get_as_much() -> None:
 
 
 def leaving(turns: tuple[int, ...] = ()) -> Evacuation:
-    evacuation = Evacuation(View(9, (0, 1, 2, 3), Lifelines()), Random(1))
+    evacuation = Evacuation(View(9, (0, 1, 2, 3), graph_of()), Random(1))
     evacuation.begin(turns)
     return evacuation
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Start
-from glb.core.lifelines import Lifelines
+from glb.core.lifelines import graph_of
 from glb.core.place import EXPECTED_CALLS, PlaceCore
 from glb.core.view import Phase
 from glb.errors import LedgerError
@@ -455,7 +455,7 @@ def test_a_worker_with_tasks_does_not_end() -> None:
 
 def test_a_place_of_a_hundred_thousand_is_small() -> None:
     members = range(100_000)
-    lifelines, rng = Lifelines(), Random(1)
+    lifelines, rng = graph_of(), Random(1)
     tracemalloc.start()
     places = [
         PlaceCore(me, members, Total, lifelines=lifelines, rng=rng, registered=True) for me in range(0, 100_000, 1000)

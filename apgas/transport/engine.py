@@ -17,7 +17,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -269,34 +268,20 @@ _EVERY_S: Final = 0.8 * LINGER_S
 """So that those who are poked go on lingering until the next time."""
 
 
-class MpiProgress:
-    """Pokes other places again and again, so that they call MPI, for as long as this place waits for them within MPI.
+def poke_while(
+    needed: Callable[[], bool], poke: Callable[[], None], later: Callable[[float, Callable[[], None]], object]
+) -> None:
+    """Have other places call MPI for as long as this one waits for them within MPI; most waits end before the first.
 
     Args:
-        poke: Asks these places to call MPI.
+        needed: Whether it still waits.
+        poke: Asks the places to call MPI.
         later: Runs something after a delay in seconds.
     """
 
-    def __init__(
-        self, poke: Callable[[Sequence[int]], None], later: Callable[[float, Callable[[], None]], object]
-    ) -> None:
-        self._poke = poke
-        self._later = later
-
-    def begin(self, places: Sequence[int], needed: Callable[[], bool]) -> None:
-        """Poke ``places`` from some time after now on, while ``needed()``: most waits end before that."""
-        self._later(STUCK_S, partial(self._again, places, needed))
-
-    def until_left(self, places: Sequence[int]) -> Callable[[], None]:
-        """Poke ``places`` until what is returned is called: the program may be in an operation of MPI with them.
-
-        Those who have left it already may hold what others still need.
-        """
-        over = threading.Event()
-        self.begin(places, lambda: not over.is_set())
-        return over.set
-
-    def _again(self, places: Sequence[int], needed: Callable[[], bool]) -> None:
+    def again() -> None:
         if needed():
-            self._poke(places)
-            self._later(_EVERY_S, partial(self._again, places, needed))
+            poke()
+            later(_EVERY_S, again)
+
+    later(STUCK_S, again)

@@ -29,7 +29,7 @@ from apgas.errors import ProtocolError, SlowPeerError
 from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
 from apgas.transport.endpoint import OnLoop
-from apgas.transport.engine import Engine, MpiProgress, Transfer
+from apgas.transport.engine import Engine, Transfer, poke_while
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
 
@@ -97,7 +97,6 @@ class MpiTransport(OnLoop):
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
-        self._mpi_progress = MpiProgress(lambda places: self._notify(places, POKE), line.call_later)
         # what only one part has to do with, bound here as the methods of the loop
         self.address = line.address
         self.learn = line.learn
@@ -105,7 +104,6 @@ class MpiTransport(OnLoop):
         self.hold = line.hold
         self.drain = line.drain
         self.linger = self._engine.linger
-        self.within = self._mpi_progress.until_left
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -137,6 +135,18 @@ class MpiTransport(OnLoop):
                 self._aside[self._here] -= 1
             self._notify(places, BACK)
             self._engine.linger()
+
+    def within(self, places: Sequence[int]) -> Callable[[], None]:
+        """Poke ``places`` until what is returned is called: the program may be in an operation of MPI with them.
+
+        Those who have left it already may hold what others still need.
+        """
+        over = threading.Event()
+        self._poke_while(lambda: not over.is_set(), places)
+        return over.set
+
+    def _poke_while(self, needed: Callable[[], bool], places: Sequence[int]) -> None:
+        poke_while(needed, partial(self._notify, places, POKE), self.call_later)
 
     def _notify(self, places: Iterable[int], words: bytes) -> None:
         for place in places:
@@ -382,7 +392,7 @@ class MpiTransport(OnLoop):
 
     def _building(self, task: Build) -> None:
         """A communicator is being built, by all its members: none of them can leave MPI alone before it is there."""
-        self._mpi_progress.begin(task.members, lambda: not self.communicators.reached(task.number))
+        self._poke_while(lambda: not self.communicators.reached(task.number), task.members)
 
     def _installed(self, epoch: Epoch) -> None:
         self._engine.linger()

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 
-from apgas.transport.engine import LINGER_S, STUCK_S, MpiProgress
+from apgas.transport.engine import LINGER_S, STUCK_S, poke_while
 
 
 class Clock:
@@ -12,13 +12,13 @@ class Clock:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.due: list[tuple[float, Callable[[], None]]] = []
-        self.pokes: list[tuple[float, tuple[int, ...]]] = []
+        self.pokes: list[float] = []
 
     def later(self, delay_s: float, callback: Callable[[], None]) -> None:
         self.due.append((self.now_s + delay_s, callback))
 
-    def poke(self, places: Sequence[int]) -> None:
-        self.pokes.append((self.now_s, tuple(places)))
+    def poke(self) -> None:
+        self.pokes.append(self.now_s)
 
     def step(self) -> None:
         self.now_s, callback = self.due.pop(0)
@@ -28,13 +28,11 @@ class Clock:
 def test_places_are_poked_so_often_that_they_never_stop_lingering_until_nobody_waits() -> None:
     clock = Clock()
     waits = True
-    MpiProgress(clock.poke, clock.later).begin((1, 2), lambda: waits)
+    poke_while(lambda: waits, clock.poke, clock.later)
     assert not clock.pokes  # most waits are over soon
     for _ in range(5):
         clock.step()
-    times = [at_s for at_s, _ in clock.pokes]
-    assert {places for _, places in clock.pokes} == {(1, 2)}
-    assert all(0 < later - earlier < LINGER_S for earlier, later in pairwise(times))
+    assert all(0 < later - earlier < LINGER_S for earlier, later in pairwise(clock.pokes))
     waits = False
     clock.step()
     assert (len(clock.pokes), clock.due) == (5, [])
@@ -42,15 +40,16 @@ def test_places_are_poked_so_often_that_they_never_stop_lingering_until_nobody_w
 
 def test_who_does_not_wait_any_more_pokes_nobody() -> None:
     clock = Clock()
-    MpiProgress(clock.poke, clock.later).begin((1,), lambda: False)
+    poke_while(lambda: False, clock.poke, clock.later)
     clock.step()
     assert (clock.pokes, clock.due) == ([], [])
 
 
 def test_who_has_left_pokes_nobody() -> None:
     clock = Clock()
-    leave = MpiProgress(clock.poke, clock.later).until_left((1,))
+    waits = True
+    poke_while(lambda: waits, clock.poke, clock.later)
     clock.step()
-    leave()
+    waits = False
     clock.step()
-    assert (clock.pokes, clock.due) == ([(STUCK_S, (1,))], [])
+    assert (clock.pokes, clock.due) == ([STUCK_S], [])

@@ -177,21 +177,17 @@ class PlaceResult(Generic[R]):
         return replace(self.statistics, starving_s=max(0.0, self.statistics.starving_s - early_s * workers))
 
 
+@dataclass
 class Harvest(Generic[R]):
     """What some places hand in at the end.
 
-    Args:
-        result: The result of one of them, into which others are merged.
-        row: What that one has counted, ``packed``.
-
     Attributes:
         result: Their results, merged.
-        rows: What each of them has counted.
+        rows: What each of them has counted, ``packed``.
     """
 
-    def __init__(self, result: R, row: bytes) -> None:
-        self.result = result
-        self.rows = row
+    result: R
+    rows: bytes
 
     def add(self, others: Iterable[Harvest[R]]) -> None:
         """Take what other places have handed in; it is not to be used any more."""

@@ -39,6 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import InvalidStateError
 from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import count, repeat
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
@@ -460,47 +461,42 @@ def _say_done(news: Sequence[tuple[Any, ...]]) -> None:
 # place 0 -------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Operation:
     """(place 0) An operation that has begun.
 
     Attributes:
         number: Of it.
         before: At each place that has part in it the number of the operation before it there.
+        ended: Its end: None, or all errors as one.
+        plan: Its own.
+        needs: The operations whose values it needs.
+        args: What is to live until its end.
         remaining: The places that have not said that it is over there.
         replies: What the others have said.
         errors: What has gone wrong.
-        ended: Its end: None, or all errors as one.
-        ended_s: When that was, by ``time.monotonic``.
+        ended_s: When it ended, by ``time.monotonic``.
         on_end: Called with the errors as one, or None.
-        plan: Its own.
         relying: The places that have their part from an operation before it.
-        needs: The operations whose values it needs.
-        spoiled: Whether one of them has failed, and it therefore.
-        args: What is to live until its end.
+        spoiled: Whether one that it needs has failed, and it therefore.
     """
 
-    def __init__(
-        self,
-        number: int,
-        before: dict[int, int],
-        ended: Future[None],
-        plan: Plan,
-        needs: Sequence[Operation],
-        args: Sequence[Any],
-    ) -> None:
-        self.number = number
-        self.before = before
-        self.remaining = set(before)
-        self.replies: dict[int, _Reply] = {}
-        self.errors: list[BaseException] = []
-        self.ended = ended
-        self.ended_s = 0.0
-        self.on_end: Callable[[BaseException | None], None] = lambda _: None
-        self.plan = plan
-        self.relying: set[int] = set()
-        self.needs = needs
-        self.spoiled = False
-        self.args = args
+    number: int
+    before: dict[int, int]
+    ended: Future[None]
+    plan: Plan
+    needs: Sequence[Operation]
+    args: Sequence[Any]
+    remaining: set[int] = field(init=False)
+    replies: dict[int, _Reply] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+    ended_s: float = 0.0
+    on_end: Callable[[BaseException | None], None] = lambda _: None
+    relying: set[int] = field(default_factory=set)
+    spoiled: bool = False
+
+    def __post_init__(self) -> None:
+        self.remaining = set(self.before)
 
     def wait(self) -> None:
         """Wait for its end; raises what went wrong."""

@@ -148,20 +148,21 @@ class _Asked(NamedTuple):
     loads: str = ""
 
 
-class _World:
-    def __init__(self, number: int, members: range, nodes: Sequence[str], asked_by: int | None) -> None:
-        self.number = number
-        self.members = members
-        self.nodes = nodes
-        """That of each member."""
-        self.asked_by = asked_by
-        self.awaited = set(nodes)
-        """Where its processes have not been started yet."""
-        self.failed = False
-        """Some could not be started, and the others are killed."""
-        self.store: dict[str, str] = {}
-        self.barriers: dict[tuple[str, frozenset[int]], set[int]] = {}
-        """Who is in a barrier, by its name and whom it is for."""
+class _World(msgspec.Struct, eq=False):
+    """``nodes``: that of each member; ``awaited``: where its processes have not been started yet.
+
+    ``failed``: some could not be started, and the others are killed. ``barriers``: who is in one, by its name and whom
+    it is for.
+    """
+
+    number: int
+    members: range
+    nodes: Sequence[str]
+    asked_by: int | None
+    awaited: set[str]
+    store: dict[str, str]
+    failed: bool = False
+    barriers: dict[tuple[str, frozenset[int]], set[int]] = msgspec.field(default_factory=dict)
 
 
 class _Member(msgspec.Struct, eq=False):
@@ -488,9 +489,10 @@ class LaunchedJob:
         members = range(self._next_number, self._next_number + len(asked))
         self._next_number += len(asked)
         nodes = [each.node for each in asked]
-        world = self._worlds[self._next_world] = _World(self._next_world, members, nodes, by)
+        world = self._worlds[self._next_world] = _World(
+            self._next_world, members, nodes, by, awaited=set(nodes), store=dict(preput)
+        )
         self._next_world += 1
-        world.store.update(preput)
         processes = tuple(
             Process(number, each.words, each.node, each.folder, rank, len(asked), by is not None, each.loads)
             for rank, (number, each) in enumerate(zip(members, asked, strict=True))

@@ -7,6 +7,7 @@ import pickle
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -63,21 +64,14 @@ def check_bag(
     checker.check_random(Random(seed))
 
 
+@dataclass
 class _Checker(Generic[R]):
-    def __init__(
-        self,
-        make_bag: Callable[[], Bag[R]],
-        make_result: Callable[[], R],
-        value: Callable[[R], object],
-        agrees: Callable[[object, object], bool],
-        granularity: int,
-    ) -> None:
-        self.make_bag = make_bag
-        self.make_result = make_result
-        self.value = value
-        self.agrees = agrees
-        self.granularity = granularity
-        self.expected: object = None
+    make_bag: Callable[[], Bag[R]]
+    make_result: Callable[[], R]
+    value: Callable[[R], object]
+    agrees: Callable[[object, object], bool]
+    granularity: int
+    expected: object = None
 
     def started(self, calls: int = 3) -> Bag[R]:
         bag = self.make_bag()
@@ -296,20 +290,13 @@ def check_search(
     _SearchChecker(children, value, bound, operator.lt if minimize else operator.gt, most).check(root, merge, expected)
 
 
+@dataclass
 class _SearchChecker(Generic[N]):
-    def __init__(
-        self,
-        children: Callable[[N], Iterable[N]],
-        value: Callable[[N], object] | None,
-        bound: Callable[[N], object] | None,
-        better: Callable[[Any, Any], bool],
-        most: int,
-    ) -> None:
-        self.children = children
-        self.value = value
-        self.bound = bound
-        self.better = better
-        self.most = most
+    children: Callable[[N], Iterable[N]]
+    value: Callable[[N], object] | None
+    bound: Callable[[N], object] | None
+    better: Callable[[Any, Any], bool]
+    most: int
 
     def look(self, node: N) -> tuple[object, object, int]:
         """Return what tells nodes apart, whatever they are: value, bound and number of children."""

@@ -15,8 +15,8 @@ import pickle
 import stat
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,32 +92,36 @@ class Archive:
         resilience.kept(*done)
 
 
-class Keeping:
-    """Keeps the books of a computation now and then, in a thread of its own.
+@contextmanager
+def kept(
+    archive: Archive, number: int, mark: tuple[str, ...], books: Callable[[], Books | None], every_s: float
+) -> Iterator[None]:
+    """Within the block, keep the ``books`` of a computation now and then, in a thread of its own.
 
     Args:
-        keep: Keeps them.
+        archive: Where.
+        number: Which computation.
+        mark: What it is, as ``mark_of`` says.
+        books: Returns them; None: there are none yet.
         every_s: How often, if that takes little.
     """
+    over = threading.Event()
 
-    def __init__(self, keep: Callable[[], None], every_s: float) -> None:
-        self._keep = keep
-        self._every_s = every_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="glb-books", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Keep them no more."""
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def keep() -> None:
         pause_s = 0.0
-        while not self._over.wait(pause_s):
+        while not over.wait(pause_s):
             began = time.thread_time()
-            self._keep()
-            pause_s = max(self._every_s, (time.thread_time() - began) / MOST_KEEPING)
+            if (found := books()) is not None:
+                archive.keep(number, mark, found)
+            pause_s = max(every_s, (time.thread_time() - began) / MOST_KEEPING)
+
+    thread = threading.Thread(target=keep, name="glb-books", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def archive_of_job() -> Archive | None:

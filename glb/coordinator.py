@@ -74,7 +74,8 @@ class Computation(Generic[R]):
         self._books = threading.Lock()
         self._changing = changing
         self._driver = required_driver()
-        self._rounds: list[Future[None]] = []
+        self.rounds: list[Future[None]] = []
+        """What is being done again beside the rest, for places that have died."""
         self._former = former
         self._dealt = False
         self._over = False
@@ -220,11 +221,6 @@ class Computation(Generic[R]):
         if gift is not None:
             self._send(gift)
 
-    @property
-    def rounds(self) -> Sequence[Future[None]]:
-        """What is being done again beside the rest, for places that have died."""
-        return self._rounds
-
     def books(self) -> Books | None:
         """Return all that there is of the computation at this moment; None before its first bags are dealt."""
         assert self._keeper is not None
@@ -244,7 +240,7 @@ class Computation(Generic[R]):
         self._leave_out_the_dead()
         with self._books:
             gifts = self._recover()
-            self._over = not (gifts or self._rounds)
+            self._over = not (gifts or self.rounds)
             return gifts
 
     def _recover(self) -> list[Gift]:
@@ -279,7 +275,7 @@ class Computation(Generic[R]):
             if self._done:
                 return
             if gifts := self._recover():  # at once: a resize may last
-                self._rounds.append(this_round)
+                self.rounds.append(this_round)
         try:
             with suppress_losses(), apgas.finish():
                 self.start_again(gifts)
@@ -310,9 +306,9 @@ class Computation(Generic[R]):
         Raises:
             ExceptionGroup: Errors of ``process`` there.
         """
-        while self._rounds:
-            self._driver.wait(self._rounds[0])
-            del self._rounds[0]
+        while self.rounds:
+            self._driver.wait(self.rounds[0])
+            del self.rounds[0]
 
     def _deal_frozen(self, parts: Sequence[tuple[apgas.Place, Frozen]]) -> None:
         """Deal the first bags: all at once, for between two of them the books would lack one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -15,7 +15,7 @@ from apgas.malleability.handler import Companion
 from apgas.runtime.malleable import register_companion
 from glb import affinity
 from glb.bag import Bag, Result
-from glb.books import Archive, Keeping, archive_of_job, mark_of
+from glb.books import Archive, archive_of_job, kept, mark_of
 from glb.config import Config, Setup, check_whole, computation_survives, everywhere, suppress_losses
 from glb.coordinator import Computation
 from glb.errors import GlbError
@@ -199,8 +199,11 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
         if not elastic.held:
             elastic.hold()
         elastic.current = computation
-    keeping = None if archive is None else _keep(archive, mark, computation)
-    try:
+    with ExitStack() as stack:
+        stack.callback(computation.progress.stop)
+        if archive is not None:
+            every_s = config.backup_s or 0.0
+            stack.enter_context(kept(archive, setup.number, mark, computation.books, every_s))
         statistics = _run(elastic, computation, bag)
         seconds = time.monotonic() - computation.started
         outcome = Outcome(
@@ -212,23 +215,9 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             elastic.held_since(computation.started, seconds),
             () if program.sizing is None else program.sizing.looks_since(computation.started),
         )
-    finally:
-        if keeping is not None:
-            keeping.stop()
-        computation.progress.stop()
     if archive is not None:
         archive.keep(setup.number, mark, outcome)
     return outcome
-
-
-def _keep(archive: Archive, mark: tuple[str, ...], computation: Computation[R]) -> Keeping:
-    """Keep the books of a computation that is about to run."""
-
-    def keep() -> None:
-        if (books := computation.books()) is not None:
-            archive.keep(computation.setup.number, mark, books)
-
-    return Keeping(keep, computation.setup.config.backup_s or 0.0)
 
 
 def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statistics:

@@ -431,6 +431,12 @@ class Timer:
         """Do not run the callback any more."""
         self.callback = None
 
+    def run(self) -> None:
+        """Run the callback, once."""
+        callback, self.callback = self.callback, None
+        if callback is not None:
+            callback()
+
 
 class Timers:
     """Timers by the time they are due, and by the order they were made in. All but ``ticket`` on one thread."""
@@ -464,19 +470,10 @@ class Timers:
     def take_due(self) -> list[Callable[[], None]]:
         """Return the callbacks that are due, once. One may cancel another: ask for each when its turn has come."""
         now_s = time.monotonic()
-        due: list[Timer] = []
+        due: list[Callable[[], None]] = []
         while self._heap and self._heap[0][0] <= now_s:
-            due.append(heapq.heappop(self._heap)[2])
-        return [_once(timer) for timer in due]
-
-
-def _once(timer: Timer) -> Callable[[], None]:
-    def run() -> None:
-        callback, timer.callback = timer.callback, None
-        if callback is not None:
-            callback()
-
-    return run
+            due.append(heapq.heappop(self._heap)[2].run)
+        return due
 
 
 # The watchdog of long work -------------------------------------------------------------------------------------------

@@ -44,16 +44,27 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     epoch: int
 
 
+class OfFinish(Message, frozen=True, array_like=True, tag=True):
+    """Base of those about a finish."""
+
+    finish: FinishId
+
+
+class OfShrink(Message, frozen=True, array_like=True, tag=True):
+    """Base of those about the shrink of this ``order``."""
+
+    order: int
+
+
 # activities ----------------------------------------------------------------------------------------------------------
 
 
-class Spawn(Message, frozen=True, array_like=True, tag=True):
+class Spawn(OfFinish, frozen=True, array_like=True, tag=True):
     """Run the payload as an activity under ``finish``; answer to the sender's ``call``.
 
     ``to_caller``: an error goes to the caller alone (``at``), not to the finish (``async_at``).
     """
 
-    finish: FinishId
     call: int
     to_caller: bool
 
@@ -68,26 +79,24 @@ class Reply(Message, frozen=True, array_like=True, tag=True):
     ok: bool
 
 
-class Report(Message, frozen=True, array_like=True, tag=True):
+class Report(OfFinish, frozen=True, array_like=True, tag=True):
     """A place that fell quiet under ``finish`` reports to its home what happened since its last report.
 
     ``spawned``: activities sent, per place; ``completed``: activities ended here; ``sources``: where those came from,
     in resilient jobs (``core.resilient``). The payload holds the errors (``pack_errors``).
     """
 
-    finish: FinishId
     spawned: dict[int, int]
     completed: int
     sources: dict[int, int] | None = None
 
 
-class Relayed(Message, frozen=True, array_like=True, tag=True):
+class Relayed(OfFinish, frozen=True, array_like=True, tag=True):
     """Reports of a dense finish on their way to its home, added up; fields as in ``core.finish.Gathered``.
 
     The payload holds the errors.
     """
 
-    finish: FinishId
     open: dict[int, int]
     heard: dict[int, tuple[int, int]]
 
@@ -108,17 +117,14 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     errors: dict[int, bytes]
 
 
-class Said(Message, frozen=True, array_like=True, tag=True):
+class Said(OfFinish, frozen=True, array_like=True, tag=True):
     """(resilient jobs) What ``Relayed`` is in other jobs: words of places about a dense finish, on their way home."""
 
-    finish: FinishId
     words: dict[int, Word]
 
 
-class Fulfilled(Message, frozen=True, array_like=True, tag=True):
+class Fulfilled(OfFinish, frozen=True, array_like=True, tag=True):
     """(resilient jobs) A dense finish has fired: who has reported for it need not remember what."""
-
-    finish: FinishId
 
 
 class Answer(Message, frozen=True, array_like=True, tag=True):
@@ -140,16 +146,12 @@ class Uncounted(Message, frozen=True, array_like=True, tag=True):
     """Run the payload as an activity that no finish counts and that is not waited for."""
 
 
-class Cancel(Message, frozen=True, array_like=True, tag=True):
+class Cancel(OfFinish, frozen=True, array_like=True, tag=True):
     """Start nothing more under ``finish``; to its home: have it cancelled everywhere. See ``core.finish``."""
 
-    finish: FinishId
 
-
-class Forget(Message, frozen=True, array_like=True, tag=True):
+class Forget(OfFinish, frozen=True, array_like=True, tag=True):
     """The home of ``finish``, which was cancelled, says that it has fired."""
-
-    finish: FinishId
 
 
 # references ----------------------------------------------------------------------------------------------------------
@@ -190,47 +192,35 @@ class Members(Message, frozen=True, array_like=True, tag=True):
     died: tuple[int, ...] = ()
 
 
-class Leave(Message, frozen=True, array_like=True, tag=True):
+class Leave(OfShrink, frozen=True, array_like=True, tag=True):
     """Place 0 prepares a shrink: send nothing new to ``leavers``, and confirm that to each of them with a ``Final``."""
 
-    order: int
     leavers: tuple[int, ...]
 
 
-class Final(Message, frozen=True, array_like=True, tag=True):
+class Final(OfShrink, frozen=True, array_like=True, tag=True):
     """The sender will spawn nothing more at the receiver under shrink ``order``."""
 
-    order: int
 
-
-class Drained(Message, frozen=True, array_like=True, tag=True):
+class Drained(OfShrink, frozen=True, array_like=True, tag=True):
     """A leaver has nothing left to run, to wait for, or to receive."""
 
-    order: int
 
-
-class StayOn(Message, frozen=True, array_like=True, tag=True):
+class StayOn(OfShrink, frozen=True, array_like=True, tag=True):
     """Place 0 aborts shrink ``order``: the leavers stay members."""
 
-    order: int
 
-
-class Release(Message, frozen=True, array_like=True, tag=True):
+class Release(OfShrink, frozen=True, array_like=True, tag=True):
     """A drained leaver may go: its process ends."""
 
-    order: int
 
-
-class Parted(Message, frozen=True, array_like=True, tag=True):
+class Parted(OfShrink, frozen=True, array_like=True, tag=True):
     """(resilient jobs) What ``Drained`` is to place 0, for all other places: the sender has sent its last message."""
 
-    order: int
 
-
-class Seen(Message, frozen=True, array_like=True, tag=True):
+class Seen(OfShrink, frozen=True, array_like=True, tag=True):
     """(resilient jobs) The sender has everything of ``leaver`` that it needs: place 0 may release that one."""
 
-    order: int
     leaver: int
 
 

@@ -161,11 +161,6 @@ def _redealt(layout: Layout, places: Sequence[int]) -> Layout:
     return Layout(tuple(owners[block] for block in range(len(layout.owners))), layout.cuts, dealt=True)
 
 
-def moves(old: Layout, new: Layout) -> list[Move]:
-    """What has to be sent so that all have their rows of ``new``; no place is sent what it has in ``old``."""
-    return [way for way in ways(old, new) if way.source != way.target]
-
-
 def ways(old: Layout, new: Layout) -> list[Move]:
     """Where all rows of ``new`` come from in ``old``; those that a place keeps, from itself."""
     return [

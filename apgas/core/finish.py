@@ -444,10 +444,6 @@ class References:
         self._left = True
         return effects
 
-    def holds(self, ref: RefId) -> bool:
-        """Whether a handle of ``ref`` is here."""
-        return ref in self._held
-
     def validate(self) -> None:
         """Check the whole state; for tests.
 

@@ -171,11 +171,6 @@ class PlaceCore:
         """An activity here, or the body of a finish, has ended; ``error`` is for the finish."""
         return [*self._finish_effects(self.finishes.ended(finish, error)), *self._maybe_drained()]
 
-    @property
-    def reports_held(self) -> bool:
-        """Whether reports of others wait here to be passed on."""
-        return bool(self._relay.held)
-
     def pass_on(self, finish: m.FinishId) -> list[Effect]:
         """Pass on what is held of the reports of a dense finish; the answer to ``PassOn``, at any time."""
         held = None if self.over else self._relay.held.pop(finish, None)

@@ -338,7 +338,7 @@ class Simulation:
         deaf = [place for place, core in self.cores.items() if isinstance(core, HearingCore) and core.misses_news]
         assert not deaf, f"places {deaf} have not heard all of {self.news}"
         assert not any(core.calls for core in self.cores.values()), "calls are open"
-        assert not any(core.reports_held for core in self.cores.values()), "reports are held"
+        assert not any(core._relay.held for core in self.cores.values()), "reports are held"
         remembered = {place: core.cancelled for place, core in self.cores.items() if core.cancelled}
         assert not remembered, f"places remember finishes that have fired: {remembered}"
 

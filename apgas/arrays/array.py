@@ -172,7 +172,7 @@ class BlockArray:
             >>> arrays.from_function(lambda i, j: 10 * i + j, (2, 3)).gather().tolist()
             [[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]
         """
-        return np.concatenate(self._read(_rows_of))
+        return np.concatenate(self._read(_apply, np.asarray))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Gather, for ``np.asarray`` and others that take all that can become an array."""
@@ -617,10 +617,6 @@ def _scatter(array: BlockArray, whole: Rows) -> None:
 def _put(held: HeldRef, parts: list[tuple[int, Rows]]) -> None:
     for first, rows in parts:
         held.get().put(first, rows)
-
-
-def _rows_of(block: Block) -> Rows:
-    return block.local
 
 
 def _apply(fn: Callable[[Rows], T], block: Block) -> T:

@@ -197,7 +197,8 @@ class Communicators:
             comm = self._grow(task) if task.worlds else self._shrink(task)
         if previous is not None and quiet:
             previous.comm.Free()
-        self._install(task.number, task.members, comm)
+        ranks = {place: rank for rank, place in enumerate(task.members)}
+        self.adopt(Epoch(task.number, comm, ranks), comm.Dup())
 
     def _grow(self, task: Build) -> Intracomm:
         newest = self.newest
@@ -244,10 +245,6 @@ class Communicators:
         finally:
             everyone.Free()
             staying.Free()
-
-    def _install(self, number: int, members: tuple[int, ...], comm: Intracomm) -> None:
-        for_program = comm.Dup()
-        self.adopt(Epoch(number, comm, {place: rank for rank, place in enumerate(members)}), for_program)
 
     def adopt(self, epoch: Epoch, for_program: Intracomm) -> None:
         """Take a communicator that is there already."""

@@ -194,6 +194,12 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
         except Exception:
             _logger.exception("the receiver failed on a frame of place %d", frame.src)
 
+    def _on_end(self, place: int, reason: str) -> None:
+        """The connection from ``place`` has ended."""
+        del self._incoming[place]
+        self._lose(place, reason)
+        self._gone(place)
+
     def _lose(self, place: int, reason: str) -> None:
         """End all connections of a place, and report its loss, if that is news."""
         if not self._peers.lose(place):

@@ -209,7 +209,7 @@ class Engine:
             return True
         if not done:
             return False
-        self._remove(set(done), dict.fromkeys(done, ""))
+        self._remove(dict.fromkeys(done, ""))
         return True
 
     def _find_failures(self, statuses: list[Status]) -> None:
@@ -228,11 +228,12 @@ class Engine:
                     outcomes[index] = ""
             except Exception as error:  # noqa: BLE001 - whatever MPI has to say ends the transfer
                 outcomes[index] = str(error)
-        self._remove(set(outcomes), outcomes)
+        self._remove(outcomes)
 
-    def _remove(self, done: set[int], outcomes: dict[int, str]) -> None:
-        ended = [(self._owners[index], outcomes[index]) for index in sorted(done)]
-        kept = [index for index in range(len(self._requests)) if index not in done]
+    def _remove(self, outcomes: dict[int, str]) -> None:
+        """Take requests out that have ended, by index, each with what went wrong."""
+        ended = [(self._owners[index], error) for index, error in sorted(outcomes.items())]
+        kept = [index for index in range(len(self._requests)) if index not in outcomes]
         self._requests = [self._requests[index] for index in kept]
         self._owners = [self._owners[index] for index in kept]
         for transfer, error in ended:

@@ -131,9 +131,8 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
 
     def post_end(self, place: int) -> None:
         """Learn that the connection from ``place`` has ended."""
-        if self._incoming.pop(place, None) is not None:
-            self._lose(place, "it closed its connection")
-            self._gone(place)
+        if place in self._incoming:
+            self._on_end(place, "it closed its connection")
 
     def post_broken(self, place: int) -> None:
         """Learn that ``place`` has ended our connection to it."""

@@ -236,12 +236,6 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         self._drop_outgoing(place)
         self._lose(place, reason)
 
-    def _on_end(self, place: int, reason: str) -> None:
-        """The connection from ``place`` has ended."""
-        del self._incoming[place]
-        self._lose(place, reason)
-        self._gone(place)
-
     def _end_outgoing(self, place: int) -> None:
         with self._lock:
             outgoing = self._outgoing.get(place)

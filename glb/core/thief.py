@@ -170,7 +170,7 @@ class Thieves:
     def _next(self) -> tuple[int, int | None]:
         """Forget who is to be served next, and return it with the nonce of a random steal."""
         thief = next(iter(self._random or self._lifeline))
-        nonce = self.random.get(thief)
+        nonce, _ = self._random.get(thief, (None, 0))
         self.discard(thief)  # with loot it needs no second answer from here
         return thief, nonce
 

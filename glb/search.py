@@ -250,7 +250,7 @@ class Search(Generic[N]):
     """One search on one place: its problem, and the best value that is known here. Travels as its number.
 
     Args:
-        number: Tells searches of one program apart; None: it is on no place, and travels with its problem.
+        number: Tells searches of one program apart.
         send: Called with a better value that was found here, for the other places.
 
     Attributes:
@@ -261,7 +261,7 @@ class Search(Generic[N]):
 
     problem: Problem[N]
 
-    def __init__(self, number: int | None, send: Callable[[Any], None]) -> None:
+    def __init__(self, number: int, send: Callable[[Any], None]) -> None:
         self.number = number
         self.best: Any = None
         self.over = False
@@ -303,15 +303,7 @@ class Search(Generic[N]):
             self._send(self.best)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.number is None:
-            return _alone, (by_value.dumps(self.problem),)
         return _here, (self.number,)
-
-
-def _alone(problem: bytes) -> Search[Any]:
-    search: Search[Any] = Search(None, lambda _: None)
-    search.begin(pickle.loads(problem))
-    return search
 
 
 class Nodes(Generic[N]):

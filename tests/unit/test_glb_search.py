@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from support import ROOT
 
 import apgas
 import glb
+from apgas.runtime import by_value
 from apgas.testing.pytest_plugin import MakeJob
 from glb import search
 from glb.search import FoldBag, Problem, Search
@@ -275,11 +277,20 @@ def test_the_programs_warm_up_is_called_on_every_place(apgas_job: MakeJob) -> No
 # bags and checks -----------------------------------------------------------------------------------------------------
 
 
+class Alone(Search[Any]):
+    """On no place, so that it travels with its problem."""
+
+    def __init__(self, problem: bytes) -> None:
+        super().__init__(0, lambda _: None)
+        self.begin(pickle.loads(problem))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Alone, (by_value.dumps(self.problem),)
+
+
 def test_the_bag_keeps_the_rules() -> None:
     def make() -> FoldBag[Board]:
-        alone: Search[Board] = Search(None, lambda _: None)
-        alone.begin(Problem(boards(SIZE), full, merge=operator.add))
-        return FoldBag(alone, [EMPTY])
+        return FoldBag(Alone(by_value.dumps(Problem(boards(SIZE), full, merge=operator.add))), [EMPTY])
 
     check_bag(make, lambda: search.Fold(operator.add), lambda fold: sorted(fold.value or []), SOLUTIONS)
 
@@ -365,7 +376,7 @@ def test_the_guide_shows_what_is_said_of_a_bound_that_is_none() -> None:
 
 
 def test_the_best_node_goes_along_when_bags_are_merged() -> None:
-    alone: Search[int] = Search(None, lambda _: None)
+    alone: Search[int] = Search(0, lambda _: None)
     alone.begin(Problem(range, lambda node: node))
     bags = [search.BestBag(alone, [node]) for node in (3, 7)]
     for bag in bags:

@@ -77,15 +77,16 @@ class _Program:
         """Let the job size itself from now on, or no more; with the same target it goes on as before."""
         if target == self.target:
             return
-        if self.sizing is not None:
-            self.sizing.stop()
-        self.target, elastic = target, self.elastic
+        elastic = self.elastic
 
         def measure() -> apgas.Measured | None:
             computation = elastic.current
             return None if computation is None else computation.gauge.measure(computation.setup.number)
 
-        self.sizing = None if target is None else apgas.hold_efficiency(target, measure)
+        sizing = None if target is None else apgas.hold_efficiency(target, measure)  # or it refuses the target
+        if self.sizing is not None:
+            self.sizing.stop()
+        self.target, self.sizing = target, sizing
 
 
 _state = apgas.PlaceState(_Program)

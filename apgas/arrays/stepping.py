@@ -133,11 +133,12 @@ class _Stepping(Leader):
         """Let the job size itself from now on, or no more; with the same target it goes on as before."""
         if target == self._target:
             return
+        spread = self._spread
+        assert spread is not None
+        sizing = None if target is None else hold_efficiency(target, spread.work.measure)  # or it refuses the target
         if self.sizing is not None:
             self.sizing.stop()
-        self._target, spread = target, self._spread
-        assert spread is not None
-        self.sizing = None if target is None else hold_efficiency(target, spread.work.measure)
+        self._target, self.sizing = target, sizing
 
     def finish_move(self) -> None:
         """(after a loop) Wait until arrays that are copied are where they are to be: the program may end after that."""

@@ -15,6 +15,7 @@ import apgas
 import glb
 from apgas import arrays
 from apgas.arrays.spread import Work, spread_of_program
+from apgas.arrays.stepping import sizing_of_loops
 from apgas.malleability.sizing import Controller, Measured, Sizing
 from apgas.runtime.program import program
 from apgas.testing.handlers import ReleaseNewest
@@ -287,6 +288,19 @@ def test_a_program_without_a_handler_cannot_size_itself(apgas_job: MakeJob) -> N
 
 
 # Loops over arrays ---------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_refuses_a_target_each_time_and_goes_on_with_the_one_before(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        list(arrays.steps(1, target_efficiency=0.5))
+        kept = sizing_of_loops()
+        for _ in range(2):
+            with pytest.raises(apgas.UsageError, match="target"):
+                arrays.steps(1, target_efficiency=7.0)
+        assert sizing_of_loops() is kept is not None
+
+    apgas_job(main).run()
+
 
 
 def test_nodes_are_busy_for_as_long_as_functions_work_on_their_blocks(apgas_job: MakeJob) -> None:

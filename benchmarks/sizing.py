@@ -37,7 +37,7 @@ with extras_named():
     import msgspec
     import typer
 
-    from .balance.bags import NapBag, Naps
+    from .balance.naps import NapBag, Naps
     from .compare import command_line
     from .compare.child import environment
     from .harness.errors import BadUsage

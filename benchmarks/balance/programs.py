@@ -17,9 +17,10 @@ import apgas
 from ..compare.contender import Answer, Channel, Command
 from ..levelbag import Count
 from ..uts.bag import UtsBag
-from ..uts.problems import bag_of, run_kernel, warm_up
+from ..uts.problems import run_kernel, warm_up
 from ..uts.tree import Tree
-from . import bags
+from . import naps
+from .stamps import StampedBag, take_stamps
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -105,7 +106,7 @@ def balanced(channel: Channel) -> None:
 def _run(depth: int, config: Config) -> Outcome[Count]:
     import glb
 
-    outcome = glb.compute(cast("Bag[Count]", bags.StampedBag(bag_of(Tree(depth)))), Count, config)
+    outcome = glb.compute(StampedBag.of_tree(Tree(depth)), Count, config)
     expected = Tree(depth).known_nodes()
     if expected is not None and outcome.result.value != expected:
         raise ValueError(f"{outcome.result.value} nodes were found, not {expected}")
@@ -119,7 +120,7 @@ def _compute(command: Command) -> Answer:
     workers = int(command["workers"])
     outcome = _run(command["depth"], glb.Config(workers=workers, warm_up=warm_up))
     returned_s = time.monotonic()
-    last_s = max(at_s for place in apgas.places() for at_s, _ in apgas.at(place, bags.take_stamps))
+    last_s = max(at_s for place in apgas.places() for at_s, _ in apgas.at(place, take_stamps))
     everybody_s = outcome.seconds * workers * len(apgas.places())
     return {
         "tasks": outcome.statistics.tasks,
@@ -143,7 +144,7 @@ def _paced(command: Command) -> Answer:
     apgas.drain_orders()
     records = [record for record in apgas.resizes()[before:] if record.outcome == "done"]
     others = [place for place in places if place in apgas.places()]
-    done = [apgas.at(place, bags.take_stamps) for place in others]
+    done = [apgas.at(place, take_stamps) for place in others]
     spans = resize_spans(began_s[0], records)
     share = {
         kind: sum(share_done(stamps, chosen, rate) for stamps in done) / len(done) for kind, chosen in spans.items()
@@ -173,12 +174,12 @@ def _naps(command: Command) -> Answer:
     """Take naps, which places may leave or join; ``greedy``: the time beside that of greedy list scheduling."""
     import glb
 
-    lasting = bags.durations(command["count"], command["mean"] * command["nap_s"], command["variance"])
+    lasting = naps.durations(command["count"], command["mean"] * command["nap_s"], command["variance"])
     places, before, order = len(apgas.places()), len(apgas.resizes()), command["order"]
     if order is not None:
         apgas.schedule_orders(f"{order[0] * command['nap_s']}:{order[1]}")
     ordered_s = time.monotonic()
-    outcome = glb.compute(cast("Bag[bags.Naps]", bags.NapBag.whole(lasting)), bags.Naps)
+    outcome = glb.compute(cast("Bag[naps.Naps]", naps.NapBag.whole(lasting)), naps.Naps)
     began_s = time.monotonic() - outcome.seconds - ordered_s
     if sorted(outcome.result.numbers) != list(range(len(lasting))):
         raise ValueError(f"naps {sorted(outcome.result.numbers)} were taken")
@@ -186,7 +187,7 @@ def _naps(command: Command) -> Answer:
     records = apgas.resizes()[before:]
     if [record.outcome for record in records] != ["done"] * (order is not None):
         raise ValueError(f"what became of the order: {records}")
-    return {"greedy": outcome.seconds / bags.greedy_s(lasting, bags.spans(places, records, began_s))}
+    return {"greedy": outcome.seconds / naps.greedy_s(lasting, naps.spans(places, records, began_s))}
 
 
 def _begin(orders: str, began_s: list[float], done: int, _places: int, _workers: int) -> None:

@@ -8,14 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.balance import bags
+from benchmarks.balance import naps
 from benchmarks.balance.__main__ import Balance, main
-from benchmarks.balance.bags import StampedBag, take_stamps
 from benchmarks.balance.catalogue import MEASURES
 from benchmarks.balance.programs import resize_spans, share_done
+from benchmarks.balance.stamps import StampedBag, take_stamps
 from benchmarks.levelbag import Count
 from benchmarks.scaling import __main__ as scaling
-from benchmarks.uts.problems import bag_of
 from benchmarks.uts.tree import Tree
 from glb.testing import check_bag
 
@@ -40,7 +39,7 @@ def test_the_time_between_two_resizes_is_quiet() -> None:
 def test_a_stamped_bag_notes_every_task_and_finds_the_same() -> None:
     take_stamps()
     result = Count()
-    bag = StampedBag(bag_of(Tree(9)))
+    bag = StampedBag.of_tree(Tree(9))
     before = bag.work
     bag.process(5000)
     part = bag.split(False)
@@ -74,30 +73,30 @@ def test_medians_are_judged() -> None:
 
 
 def test_a_greedy_schedule_gives_the_next_task_to_whoever_is_free_first() -> None:
-    assert bags.greedy_s([1.0] * 5, bags.spans(2, [], 0.0)) == 3.0
-    assert bags.greedy_s([5.0, 1.0, 1.0, 1.0, 4.0], bags.spans(2, [], 0.0)) == 7.0
-    assert bags.greedy_s([], bags.spans(2, [], 0.0)) == 0.0
+    assert naps.greedy_s([1.0] * 5, naps.spans(2, [], 0.0)) == 3.0
+    assert naps.greedy_s([5.0, 1.0, 1.0, 1.0, 4.0], naps.spans(2, [], 0.0)) == 7.0
+    assert naps.greedy_s([], naps.spans(2, [], 0.0)) == 0.0
 
 
 def test_a_greedy_schedule_knows_who_leaves_and_who_joins() -> None:
     def record(kind: str, places: tuple[int, ...]) -> Any:
         return SimpleNamespace(kind=kind, at_s=7.0, seconds=0.5, places=places)
 
-    leave, join = bags.spans(4, [record("shrink", (2, 3))], 1.0), bags.spans(2, [record("grow", (2, 3))], 1.0)
-    assert leave == {0: (0.0, bags.ALWAYS), 1: (0.0, bags.ALWAYS), 2: (0.0, 6.0), 3: (0.0, 6.0)}
-    assert join[2] == (6.5, bags.ALWAYS)
+    leave, join = naps.spans(4, [record("shrink", (2, 3))], 1.0), naps.spans(2, [record("grow", (2, 3))], 1.0)
+    assert leave == {0: (0.0, naps.ALWAYS), 1: (0.0, naps.ALWAYS), 2: (0.0, 6.0), 3: (0.0, 6.0)}
+    assert join[2] == (6.5, naps.ALWAYS)
     # leavers end what they have begun: 4 tasks until 5, 4 until 10, then 2 at a time
-    assert bags.greedy_s([5.0] * 16, leave) == 30.0
+    assert naps.greedy_s([5.0] * 16, leave) == 30.0
     # 4 have begun until 10, and 4 newcomers' rounds end at 11.5, 16.5, 21.5
-    assert bags.greedy_s([5.0] * 16, join) == 25.0
+    assert naps.greedy_s([5.0] * 16, join) == 25.0
 
 
 def test_naps_are_as_long_as_asked_and_all_are_taken() -> None:
-    lasting = bags.durations(80, 0.1, 1.0)
+    lasting = naps.durations(80, 0.1, 1.0)
     assert sum(lasting) == pytest.approx(8.0)
     assert max(lasting) > 3 * min(lasting)
-    assert bags.durations(3, 2.0, 0.0) == [2.0] * 3
-    check_bag(lambda: bags.NapBag.whole([0.0] * 20), bags.Naps, lambda found: sorted(found.numbers))
+    assert naps.durations(3, 2.0, 0.0) == [2.0] * 3
+    check_bag(lambda: naps.NapBag.whole([0.0] * 20), naps.Naps, lambda found: sorted(found.numbers))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from apgas.malleability.sizing import Controller, Measured, Sizing
 from apgas.runtime.program import program
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
-from benchmarks.balance.bags import NapBag, Naps
+from benchmarks.balance.naps import NapBag, Naps
 from benchmarks.sizing import ARRAY_PROGRAMS, EXAMPLES, ArrayProgram, Found, Run, _arrays
 from glb.sizing import PlaceCounts, measured
 

@@ -1,4 +1,9 @@
-"""The bags of the measures: one that notes when its place has processed how much, and naps."""
+"""Coarse tasks: naps, which use no core, so that a busy machine can measure them; and greedy list scheduling.
+
+A greedy list schedule (Graham, "Bounds on multiprocessing timing anomalies", 1969) hands the tasks out one by one, in
+the order of their numbers, to the worker that is free first. It knows all that is waiting at every moment, and moving
+a task takes it no time.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from ..harness.ranges import RangeBag, Ranges
 from ..synthetic.plain import relative
 
 if TYPE_CHECKING:
     from apgas import ResizeRecord
-
-
-# Coarse tasks: naps, which use no core, so that a busy machine can measure them; and greedy list scheduling ----------
-#
-# A greedy list schedule (Graham, "Bounds on multiprocessing timing anomalies", 1969) hands the tasks out one by one, in
-# the order of their numbers, to the worker that is free first. It knows all that is waiting at every moment, and moving
-# a task takes it no time.
 
 ALWAYS: Final = float("inf")
 
@@ -103,59 +101,3 @@ class NapBag(RangeBag[Naps, list[float]]):
         for number in range(first, last):
             time.sleep(self._problem[number])
             partial.numbers.append(number)
-
-
-# A bag that notes when its place has processed how much --------------------------------------------------------------
-
-_stamps: list[tuple[float, int]] = []
-
-
-class StampedBag:
-    """Another bag, whose calls of ``process`` leave a stamp on the place where they are.
-
-    Args:
-        inner: The bag.
-    """
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.work: int = inner.work
-
-    def __len__(self) -> int:
-        """Return the number of tasks that are held."""
-        return len(self.inner)
-
-    def process(self, n: int) -> bool:
-        """Process about ``n`` tasks, and note when that was."""
-        more = bool(self.inner.process(n))
-        done, self.work = self.inner.work - self.work, self.inner.work
-        _stamps.append((time.monotonic(), done))
-        return more
-
-    def split(self, all: bool) -> Self | None:
-        """Move tasks to a new bag."""
-        part = self.inner.split(all)
-        return None if part is None else type(self)(part)
-
-    def merge(self, other: Self) -> None:
-        """Take over the other's tasks."""
-        self.inner.merge(other.inner)
-
-    def is_empty(self) -> bool:
-        """Return whether no task is left."""
-        return bool(self.inner.is_empty())
-
-    def is_splittable(self) -> bool:
-        """Return whether ``split`` would yield a bag."""
-        return bool(self.inner.is_splittable())
-
-    def submit(self, result: Any) -> None:
-        """Fold the partial result into ``result``."""
-        self.inner.submit(result)
-
-
-def take_stamps() -> list[tuple[float, int]]:
-    """Return the stamps of this place since the last call: s of the machine's monotonic clock, tasks."""
-    taken = _stamps[:]
-    del _stamps[: len(taken)]
-    return taken

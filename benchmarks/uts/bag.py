@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
-from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue, P
+from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
 from . import kernel
-from .tree import Geometric, law
+from .tree import Geometric, SeededTree, law
 
 if TYPE_CHECKING:
     from ..levelbag import Words
@@ -23,11 +24,30 @@ _LEAVES = 1
 """The level whose entries would be parents of leaves."""
 MOST_WEIGHT = 1e200
 
+T = TypeVar("T", bound=SeededTree)
 
-class NodeBag(LevelBag[P]):
-    """Nodes whose children, numbered from 0, are pending within two bounds."""
+
+class NodeBag(LevelBag[T]):
+    """Nodes whose children, numbered from 0, are pending within two bounds; a task is a node."""
 
     __slots__ = ()
+
+    @classmethod
+    def of_tree(cls, tree: T, gift_tasks: int = GIFT_TASKS) -> Self:
+        """Return the bag that holds the whole tree."""
+        bag = cls(tree, count=1, gift_tasks=gift_tasks)
+        level, children = bag._plant()
+        if children:
+            row = np.zeros((1, FIELDS), np.uint32)
+            row[0, :LOW] = np.frombuffer(tree.root(), ">u4")
+            row[0, HIGH] = children
+            bag.queue.append(level, row)
+        bag.work = bag.count
+        return bag
+
+    @abstractmethod
+    def _plant(self) -> tuple[int, int]:
+        """Return the level of the root, which is counted already, and the number of its children that are pending."""
 
     @staticmethod
     def _subtrees(rows: Words) -> list[int]:
@@ -41,17 +61,9 @@ class NodeBag(LevelBag[P]):
         part[HIGH] = row[LOW]
         return part
 
-    @staticmethod
-    def _row(digest: bytes, children: int) -> Words:
-        """Return the entry of a node with all its children pending."""
-        row = np.zeros((1, FIELDS), np.uint32)
-        row[0, :LOW] = np.frombuffer(digest, ">u4")
-        row[0, HIGH] = children
-        return row
-
 
 class UtsBag(NodeBag[Geometric]):
-    """Nodes of a geometric tree whose children are pending, by remaining levels; a task is a node.
+    """Nodes of a geometric tree whose children are pending, by remaining levels.
 
     Attributes:
         hashed: Nodes that this instance hashed; the leaves on the last level are counted without.
@@ -64,15 +76,11 @@ class UtsBag(NodeBag[Geometric]):
         self.hashed = 0
         return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), _subtree_nodes(problem)
 
-    @classmethod
-    def of_tree(cls, tree: Geometric, gift_tasks: int = GIFT_TASKS) -> UtsBag:
-        """Return the bag that holds the whole tree."""
-        children = law(tree).root_children if tree.levels else 0
-        bag = cls(tree, count=1 + children if tree.levels == 1 else 1, gift_tasks=gift_tasks)
-        if tree.levels > 1 and children:
-            bag.queue.append(tree.levels, cls._row(tree.root(), children))
-        bag.work = bag.count
-        return bag
+    def _plant(self) -> tuple[int, int]:
+        levels, children = self._problem.levels, self._law.root_children
+        if levels == 1:  # leaves are counted with their parent
+            self.count += children
+        return levels, children if levels > 1 else 0
 
     def process(self, n: int) -> bool:
         """Count about ``n`` nodes, up to some 200 more; return whether tasks remain."""

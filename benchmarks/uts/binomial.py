@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
-from ..levelbag import GIFT_TASKS, LevelQueue
+from ..levelbag import LevelQueue
 from . import kernel
 from .bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
-from .tree import Law, ShapedTree, law, root_hash
-
-_KNOWN_NODES = {
-    (2000, 0.124875, 8, 42): 4112897,
-    (2000, 0.200014, 5, 7): 111345631,
-    (2000, 0.499995, 2, 316): 2793220501,
-}
-"""Nodes by the parameters of a tree, in their order."""
+from .tree import Geometric, Law, SeededTree, ShapedTree, law
 
 
 @dataclass(frozen=True, slots=True)
-class BinomialTree:
+class BinomialTree(SeededTree):
     """One binomial tree.
 
     Args:
@@ -43,17 +36,9 @@ class BinomialTree:
     children: int
     seed: int
 
-    def root(self) -> bytes:
-        """Return the hash of the root, 20 bytes."""
-        return root_hash(self.seed)
-
     def threshold(self) -> int:
         """Return the 31-bit hash word from which on a node has no children."""
         return math.ceil(self.probability * (1 << 31))
-
-    def known_nodes(self) -> int | None:
-        """Return the number of nodes if it is recorded, else None."""
-        return _KNOWN_NODES.get(astuple(self))
 
     def subtree_nodes(self) -> float:
         """Return the mean number of nodes in the subtree of a child of the root."""
@@ -63,48 +48,51 @@ class BinomialTree:
 
 _STACK: Final = 0
 """The level of the queue for nodes of a binomial tree, or of the binomial part of one: a stack."""
+B = TypeVar("B", "BinomialTree", "HybridTree")
 
 
-def _search_stack(queue: LevelQueue, threshold: int, children: int, budget: int) -> int:
-    """Count about ``budget`` nodes from the stack on, less than a vector more, or until it is full; return how many."""
-    queue.reserve(int(queue.entries[_STACK]) + kernel.CAPACITY)
-    nodes, left = kernel.expand_binomial(queue.data[_STACK], queue.entries[_STACK], threshold, children, budget)
-    queue.entries[_STACK] = left
-    return nodes
-
-
-class BinomialBag(NodeBag[BinomialTree]):
-    """Nodes of a binomial tree whose children are pending, as a stack on one level; a task is a node."""
+class StackBag(NodeBag[B]):
+    """Nodes of a binomial tree, or of the binomial part of one, whose children are pending, as a stack on one level."""
 
     __slots__ = ("_threshold",)
+    _threshold: int
+
+    def process(self, n: int) -> bool:
+        """Count about ``n`` nodes, less than two vectors more; return whether tasks remain."""
+        budget = min(n, MOST_NODES)
+        while budget > 0 and not self.is_empty():
+            nodes = self._search(budget)
+            budget -= nodes
+            self.count += nodes
+            self.work += nodes
+        return not self.is_empty()
+
+    def _search(self, budget: int) -> int:
+        """Count about ``budget`` nodes, less than a vector more, or until the stack is full; return how many."""
+        queue = self.queue
+        queue.reserve(int(queue.entries[_STACK]) + kernel.CAPACITY)
+        nodes, queue.entries[_STACK] = kernel.expand_binomial(
+            queue.data[_STACK], queue.entries[_STACK], self._threshold, self._problem.children, budget
+        )
+        return nodes
+
+
+class BinomialBag(StackBag[BinomialTree]):
+    """Nodes of a binomial tree whose children are pending, all on the stack."""
+
+    __slots__ = ()
 
     def _begin(self, problem: BinomialTree) -> tuple[LevelQueue, Sequence[float]]:
         self._threshold = problem.threshold()
         queue = LevelQueue(1, FIELDS, kernel.CAPACITY, by_field=False)
         return queue, (min(problem.subtree_nodes(), MOST_WEIGHT),)
 
-    @classmethod
-    def of_tree(cls, tree: BinomialTree, gift_tasks: int = GIFT_TASKS) -> BinomialBag:
-        """Return the bag that holds the whole tree."""
-        bag = cls(tree, count=1, gift_tasks=gift_tasks)
-        bag.queue.append(_STACK, cls._row(tree.root(), tree.root_children))
-        bag.work = bag.count
-        return bag
-
-    def process(self, n: int) -> bool:
-        """Count about ``n`` nodes, less than a vector more; return whether tasks remain."""
-        budget = min(n, MOST_NODES)
-        while budget > 0 and not self.is_empty():
-            nodes = _search_stack(self.queue, self._threshold, self._problem.children, budget)
-            budget -= nodes
-            self.count += nodes
-            self.work += nodes
-        return not self.is_empty()
+    def _plant(self) -> tuple[int, int]:
+        return _STACK, self._problem.root_children
 
 
 # Hybrid trees: geometric above, binomial below a level, so that deep subtrees hang from a broad top ------------------
 
-_KNOWN_HYBRID: Final = {("linear", 16, 1, 6, 0.234375, 4): 4132453}
 _ROOM: Final = 1024
 """Entries that the floor gets before the search goes on below it."""
 _FLOOR: Final = 2
@@ -112,7 +100,7 @@ _FLOOR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class HybridTree:
+class HybridTree(Geometric):
     """A tree that is geometric above level ``depth`` / 2 and binomial from there on.
 
     Args:
@@ -155,14 +143,6 @@ class HybridTree:
         """Return the mean number of children of the nodes on a level."""
         return self.geometric.mean_children(level) if level < self.turn else self.probability * self.children
 
-    def root(self) -> bytes:
-        """Return the hash of the root, 20 bytes."""
-        return self.geometric.root()
-
-    def known_nodes(self) -> int | None:
-        """Return the number of nodes if it is recorded, else None."""
-        return _KNOWN_HYBRID.get(astuple(self))
-
 
 @lru_cache(maxsize=8)
 def _hybrid_law(tree: HybridTree) -> Law:
@@ -176,40 +156,23 @@ def _hybrid_law(tree: HybridTree) -> Law:
     return Law(np.concatenate([upper.thresholds, keep]), guess, of_level, upper.root_children)
 
 
-class HybridBag(NodeBag[HybridTree]):
+class HybridBag(StackBag[HybridTree]):
     """Nodes of a hybrid tree whose children are pending: a stack of binomial ones, the others by remaining levels."""
 
-    __slots__ = ("_law", "_threshold")
+    __slots__ = ("_law",)
 
     def _begin(self, problem: HybridTree) -> tuple[LevelQueue, Sequence[float]]:
         self._law = _hybrid_law(problem)
         self._threshold = problem.binomial.threshold()
         return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), _subtree_nodes(problem)
 
-    @classmethod
-    def of_tree(cls, tree: HybridTree, gift_tasks: int = GIFT_TASKS) -> HybridBag:
-        """Return the bag that holds the whole tree."""
-        bag = cls(tree, count=1, gift_tasks=gift_tasks)
-        if bag._law.root_children:
-            bag.queue.append(tree.levels, cls._row(tree.root(), bag._law.root_children))
-        bag.work = bag.count
-        return bag
+    def _plant(self) -> tuple[int, int]:
+        return self._problem.levels, self._law.root_children
 
-    def process(self, n: int) -> bool:
-        """Count about ``n`` nodes, less than two vectors more; return whether tasks remain."""
-        budget = min(n, MOST_NODES)
-        while budget > 0 and not self.is_empty():
-            if self.queue.entries[_STACK]:
-                nodes = _search_stack(self.queue, self._threshold, self._problem.children, budget)
-            else:
-                nodes = self._search_above(budget)
-            budget -= nodes
-            self.count += nodes
-            self.work += nodes
-        return not self.is_empty()
-
-    def _search_above(self, budget: int) -> int:
+    def _search(self, budget: int) -> int:
         queue, laws = self.queue, self._law
+        if queue.entries[_STACK]:
+            return super()._search(budget)
         queue.reserve(_ROOM + kernel.CAPACITY)
         nodes, _, _ = kernel.expand(
             queue.data, queue.entries, laws.of_level, laws.thresholds, laws.guess, _FLOOR, min(budget, _ROOM)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import astuple, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -32,41 +33,58 @@ _RANGE = 1 << 31
 _GUESS_SHIFT = 20
 _NEAR = 4
 
-_KNOWN_NODES = (
+_USUAL_NODES = (
     *(1, 6, 65, 254, 944, 3987, 16000, 63914, 257042, 1031269, 4130071, 16526523, 66106929, 264459392, 1057675516),
     *(4230646601, 16922208327, 67688164184, 270751679750, 1083006612025, 4332026572766),
 )
 """Nodes for the usual branching and seed, by depth."""
-_KNOWN_SAMPLES = {(13, 29, 4): 102181082, (15, 29, 4): 1635119272}
-"""Nodes by depth, seed and branching."""
+_KNOWN_NODES: dict[tuple[object, ...], int] = {
+    **{(depth, SEED, BRANCHING): nodes for depth, nodes in enumerate(_USUAL_NODES)},
+    (13, 29, 4): 102181082,
+    (15, 29, 4): 1635119272,
+    ("linear", 20, 34, 4): 4147582,
+    ("cyclic", 16, 502, 6): 4117769,
+    ("cyclic", 23, 220, 7): 96793510,
+    (2000, 0.124875, 8, 42): 4112897,
+    (2000, 0.200014, 5, 7): 111345631,
+    (2000, 0.499995, 2, 316): 2793220501,
+    ("linear", 16, 1, 6, 0.234375, 4): 4132453,
+}
+"""Nodes by the parameters of a tree of any kind, in their order."""
 
 
-class Geometric(Protocol):
-    """A geometric tree of any shape."""
+class SeededTree:
+    """What all kinds of trees have: a seed, from which all else follows."""
 
-    def __hash__(self) -> int: ...
-
-    @property
-    def levels(self) -> int:
-        """Level of the deepest nodes; the root is on level 0."""
-        ...
-
-    def mean_children(self, level: int) -> float:
-        """Return the mean number of children of the nodes on a level."""
-        ...
+    __slots__ = ()
+    seed: int
 
     def root(self) -> bytes:
         """Return the hash of the root, 20 bytes."""
-        ...
+        return hashlib.sha1(bytes(16) + self.seed.to_bytes(4, "big"), usedforsecurity=False).digest()
+
+    def known_nodes(self) -> int | None:
+        """Return the number of nodes if it is recorded, else None."""
+        return _KNOWN_NODES.get(astuple(self))  # type: ignore[call-overload]  # each kind is a dataclass
 
 
-def root_hash(seed: int) -> bytes:
-    """Return the hash of the root of a tree, 20 bytes."""
-    return hashlib.sha1(bytes(16) + seed.to_bytes(4, "big"), usedforsecurity=False).digest()
+class Geometric(SeededTree, ABC):
+    """A geometric tree of any shape."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def levels(self) -> int:
+        """Level of the deepest nodes; the root is on level 0."""
+
+    @abstractmethod
+    def mean_children(self, level: int) -> float:
+        """Return the mean number of children of the nodes on a level."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Geometric):
     """One geometric tree.
 
     Args:
@@ -96,16 +114,6 @@ class Tree:
     def mean_children(self, level: int) -> float:
         """Return the mean number of children of the nodes on a level."""
         return self.branching if level < self.depth else 0
-
-    def root(self) -> bytes:
-        """Return the hash of the root, 20 bytes."""
-        return root_hash(self.seed)
-
-    def known_nodes(self) -> int | None:
-        """Return the number of nodes if it is recorded, else None."""
-        if (self.seed, self.branching) == (SEED, BRANCHING) and self.depth < len(_KNOWN_NODES):
-            return _KNOWN_NODES[self.depth]
-        return _KNOWN_SAMPLES.get(astuple(self))
 
 
 def last_word(digest: bytes) -> int:
@@ -176,16 +184,10 @@ def _smallest_word(children: int, branching: float) -> int:
 SHAPES: Final = ("linear", "expdec", "cyclic")
 MAX_SHAPED_DEPTH: Final = 100
 _CYCLES: Final = 5
-_KNOWN_SHAPED: Final = {
-    ("linear", 20, 34, 4): 4147582,
-    ("cyclic", 16, 502, 6): 4117769,
-    ("cyclic", 23, 220, 7): 96793510,
-}
-"""Nodes by shape, depth, seed and branching."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShapedTree:
+class ShapedTree(Geometric):
     """One geometric tree whose mean number of children depends on the level.
 
     "linear": it falls from ``branching`` to 0 on level ``depth``. "expdec": it falls with a power of the level, to 1 on
@@ -244,11 +246,3 @@ class ShapedTree:
                 return float(self.branching ** math.sin(2.0 * 3.141592653589793 * level / self.depth))
             case _:
                 return float(self.branching * level ** (-math.log(self.branching) / math.log(self.depth)))
-
-    def root(self) -> bytes:
-        """Return the hash of the root, 20 bytes."""
-        return root_hash(self.seed)
-
-    def known_nodes(self) -> int | None:
-        """Return the number of nodes if it is recorded, else None."""
-        return _KNOWN_SHAPED.get(astuple(self))

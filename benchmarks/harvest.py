@@ -36,7 +36,7 @@ with extras_named():
 
     from .compare import command_line
     from .harness.errors import BadUsage
-    from .harness.ranges import RangeBag, Ranges
+    from .harness.ranges import RangeBag
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,7 +115,7 @@ def _program(count: int, file: str) -> None:
     began_s = time.time()
     watch.note()
     config = glb.Config(workers=1, rate=_RATE, granularity=int(_RATE * _CALL_S))
-    outcome = glb.compute(Numbers(Ranges([(0, count)], 1), None), Sums, config)
+    outcome = glb.compute(Numbers.whole(count, None), Sums, config)
     ended_s = time.time()
     exact = outcome.result.found == Sums.of(count) and outcome.statistics.tasks == count
     run = {"began_s": began_s, "ended_s": ended_s, "sizes": watch.sizes, "exact": exact, "tasks": count}

@@ -100,8 +100,9 @@ def _phases(phases: str, work_s: float, sizing: apgas.Sizing | None, file: str) 
     run = Run(0.0, 0.0, verified=True)
     for name in names:
         from_s = time.monotonic() - began_s
-        outcome = glb.compute(NapBag.whole(list(lengths_s[name])), Naps, config)
-        run.verified = run.verified and len(outcome.result.numbers) == len(lengths_s[name])
+        lasting = list(lengths_s[name])
+        outcome = glb.compute(NapBag.whole(len(lasting), lasting), Naps, config)
+        run.verified = run.verified and len(outcome.result.numbers) == len(lasting)
         run.held += [(at_s + from_s, nodes) for at_s, nodes in outcome.held]
         run.looks += [(look.at_s + from_s, look.nodes, look.efficiency, look.wanted) for look in outcome.looks]
     run.end(time.monotonic() - began_s)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from ..harness.ranges import RangeBag, Ranges
+from ..harness.ranges import RangeBag
 from ..synthetic.plain import relative
 
 if TYPE_CHECKING:
@@ -91,11 +91,6 @@ class NapBag(RangeBag[Naps, list[float]]):
 
     releases_gil = False
     result = Naps
-
-    @classmethod
-    def whole(cls, lasting: list[float]) -> NapBag:
-        """Return the bag of all naps."""
-        return cls(Ranges([(0, len(lasting))], 1), lasting)
 
     def _compute(self, first: int, last: int, partial: Naps) -> None:
         for number in range(first, last):

@@ -179,7 +179,7 @@ def _naps(command: Command) -> Answer:
     if order is not None:
         apgas.schedule_orders(f"{order[0] * command['nap_s']}:{order[1]}")
     ordered_s = time.monotonic()
-    outcome = glb.compute(cast("Bag[naps.Naps]", naps.NapBag.whole(lasting)), naps.Naps)
+    outcome = glb.compute(cast("Bag[naps.Naps]", naps.NapBag.whole(len(lasting), lasting)), naps.Naps)
     began_s = time.monotonic() - outcome.seconds - ordered_s
     if sorted(outcome.result.numbers) != list(range(len(lasting))):
         raise ValueError(f"naps {sorted(outcome.result.numbers)} were taken")

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ..harness.jit import has_numba
-from ..harness.ranges import RangeBag, Ranges
+from ..harness.ranges import RangeBag
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,11 +134,7 @@ class BCBag(RangeBag[Centrality, "Instance"]):
     """
 
     result = Centrality
-
-    @classmethod
-    def whole(cls, instance: Instance) -> BCBag:
-        """Return the bag of all sources."""
-        return cls(Ranges([(0, instance.vertices)], BLOCK_SOURCES), instance)
+    grain = BLOCK_SOURCES
 
     def _compute(self, first: int, last: int, partial: Centrality) -> None:
         solver = load_solver(self._problem)

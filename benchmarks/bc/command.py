@@ -65,7 +65,7 @@ def build(
     return Benchmark(
         name="bc",
         parameters=parameters,
-        make_bag=lambda _: BCBag.whole(instance),
+        make_bag=lambda _: BCBag.whole(instance.vertices, instance),
         make_result=Centrality,
         value=value,
         expected=lambda: value(sequential(instance)),

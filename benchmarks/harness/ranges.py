@@ -92,16 +92,23 @@ class RangeBag(ABC, Generic[R, P]):
 
     Attributes:
         result: Makes a result that nothing went into.
+        grain: Numbers that stay together.
         work: Numbers processed by this instance.
     """
 
     result: ClassVar[Any]
+    grain: ClassVar[int] = 1
 
     def __init__(self, tasks: Ranges, problem: P) -> None:
         self.work = 0
         self._tasks = tasks
         self._problem = problem
         self._partial: R = type(self).result()
+
+    @classmethod
+    def whole(cls, count: int, problem: P) -> Self:
+        """Return the bag of all tasks, the numbers below ``count``."""
+        return cls(Ranges([(0, count)], cls.grain), problem)
 
     def _with(self, tasks: Ranges) -> Self:
         """Return a bag for the same problem that holds ``tasks`` and a neutral partial result."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from ..harness.jit import has_numba
 from ..harness.machine_code import load_kernels
-from ..harness.ranges import RangeBag, Ranges
+from ..harness.ranges import RangeBag
 from . import reference
-
-GRAIN_SAMPLES: Final = 1 << 12
-"""Samples that stay together when a bag is split; even, since a counter yields two."""
 
 
 @functools.cache
@@ -56,11 +52,8 @@ class PiBag(RangeBag[Hits, int]):
     """
 
     result = Hits
-
-    @classmethod
-    def whole(cls, samples: int, seed: int) -> PiBag:
-        """Return the bag of all ``samples``."""
-        return cls(Ranges([(0, samples)], GRAIN_SAMPLES), seed)
+    grain = 1 << 12
+    """Even, since a counter yields two samples."""
 
     def _compute(self, first: int, last: int, partial: Hits) -> None:
         partial.merge(Hits(count_span(first, last, self._problem), last - first))

@@ -9,7 +9,7 @@ import numpy as np
 
 from glb import ArrayBag
 
-from ..harness.ranges import RangeBag, Ranges
+from ..harness.ranges import RangeBag
 from .plain import MASK
 from .work import MAX_BRANCHING, Work, load_kernel
 
@@ -45,11 +45,6 @@ class StaticBag(RangeBag[Tally, Work]):
     """
 
     result = Tally
-
-    @classmethod
-    def whole(cls, work: Work) -> StaticBag:
-        """Return the bag of all tasks."""
-        return cls(Ranges([(0, work.tasks)], 1), work)
 
     def _compute(self, first: int, last: int, partial: Tally) -> None:
         instance = self._problem

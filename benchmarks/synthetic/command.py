@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -36,11 +35,10 @@ def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benc
         work_s = result.units / units_per_s
         return [("work", f"{work_s:.3f} core-seconds, {1e3 * work_s / work.tasks:.4g} ms a task on average")]
 
-    make: Callable[[Work], Any] = TreeBag.whole if work.branching else StaticBag.whole
     return Benchmark(
         name="synthetic",
         parameters=parameters,
-        make_bag=lambda _: make(work),
+        make_bag=lambda _: TreeBag.whole(work) if work.branching else StaticBag.whole(work.tasks, work),
         make_result=Tally,
         value=_value,
         expected=expected,

@@ -72,7 +72,7 @@ def test_pi_does_not_depend_on_the_schedule(samples: int, seed: int, order: int)
 @given(seed=st.integers(0, 5), order=st.integers(0, 2**32))
 def test_betweenness_does_not_depend_on_the_schedule(seed: int, order: int) -> None:
     result = Centrality()
-    work = schedule(BCBag.whole(Generated(SCALE, seed)), result, Random(order), 40)
+    work = schedule(BCBag.whole(1 << SCALE, Generated(SCALE, seed)), result, Random(order), 40)
     assert result.totals is not None
     assert result.totals.tolist() == centrality(seed)
     assert work == 1 << SCALE

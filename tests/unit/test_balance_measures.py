@@ -96,7 +96,7 @@ def test_naps_are_as_long_as_asked_and_all_are_taken() -> None:
     assert sum(lasting) == pytest.approx(8.0)
     assert max(lasting) > 3 * min(lasting)
     assert naps.durations(3, 2.0, 0.0) == [2.0] * 3
-    check_bag(lambda: naps.NapBag.whole([0.0] * 20), naps.Naps, lambda found: sorted(found.numbers))
+    check_bag(lambda: naps.NapBag.whole(20, [0.0] * 20), naps.Naps, lambda found: sorted(found.numbers))
 
 
 @pytest.mark.parametrize(

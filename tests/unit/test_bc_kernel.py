@@ -131,7 +131,7 @@ def test_the_bag_keeps_the_protocol() -> None:
     instance = Generated(7, 2)
     graph = instance.graph()
     check_bag(
-        lambda: BCBag.whole(instance),
+        lambda: BCBag.whole(instance.vertices, instance),
         Centrality,
         lambda result: summary(graph, result),
         summary(graph, sequential(instance)),
@@ -167,7 +167,7 @@ def test_a_place_fetches_its_graph_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(apgas, "finish", contextlib.nullcontext)
     monkeypatch.setattr(apgas, "place", lambda number: number)
     monkeypatch.setattr(apgas, "at", at)
-    bags = BCBag.whole(Kept("elsewhere", graph.vertices)).partition(3)
+    bags = BCBag.whole(graph.vertices, Kept("elsewhere", graph.vertices)).partition(3)
     result = Centrality()
     for bag in bags:
         copy = pickle.loads(pickle.dumps(bag))

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.harness.ranges import Ranges
 from benchmarks.pi import reference
-from benchmarks.pi.bag import GRAIN_SAMPLES, Hits, PiBag, count_span, load_kernel
+from benchmarks.pi.bag import Hits, PiBag, count_span, load_kernel
 from benchmarks.pi.command import KNOWN_HITS, build
 from glb.testing import check_bag
 
@@ -59,13 +59,13 @@ def test_recorded_hits_are_near_pi(samples: int, seed: int) -> None:
 
 
 def test_the_bag_keeps_the_protocol() -> None:
-    samples = 20 * GRAIN_SAMPLES + 1
+    samples = 20 * PiBag.grain + 1
     check_bag(
         lambda: PiBag.whole(samples, 5),
         Hits,
         lambda result: (result.hits, result.samples),
         expected=(count_span(0, samples, 5), samples),
-        granularity=GRAIN_SAMPLES,
+        granularity=PiBag.grain,
     )
 
 

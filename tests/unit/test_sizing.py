@@ -223,7 +223,8 @@ QUICK = apgas.Sizing(target=0.9, window_s=0.03, max_nodes=4, payback=0.0)
 def busy_for(seconds: float, sizing: apgas.Sizing | None = QUICK) -> glb.Outcome[Naps]:
     """Sleep for a number of node-seconds."""
     config = glb.Config(workers=1, granularity=1, target_efficiency=sizing)
-    return glb.compute(NapBag.whole([0.002] * round(seconds / 0.002)), Naps, config)
+    naps = [0.002] * round(seconds / 0.002)
+    return glb.compute(NapBag.whole(len(naps), naps), Naps, config)
 
 
 def test_a_program_with_much_work_grows_by_its_own_orders(apgas_job: MakeJob) -> None:

@@ -6,6 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -120,7 +121,7 @@ def test_a_calibrated_core_does_some_units() -> None:
 def test_the_bags_keep_the_protocol(branching: int, seed: int) -> None:
     work = example(2000, branching, mean_units=3)
     units, total = work.expected()
-    make = TreeBag.whole if branching else StaticBag.whole
+    make = TreeBag.whole if branching else partial(StaticBag.whole, work.tasks)
     check_bag(lambda: make(work), Tally, lambda tally: tally, Tally(work.tasks, units, total), seed=seed)
 
 

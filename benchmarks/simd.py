@@ -2,7 +2,7 @@
 
 LLVM lowers the IR to whatever the CPU has (16 lanes are one AVX-512 register, two of AVX2, four of SSE2 or NEON), so
 kernels need neither a compiler nor a test of the CPU. An intrinsic is a Python function that emits the IR at the place
-of a call.
+of a call, see ``emits``.
 
 numba's cache watches the module of a kernel, not this one: after a change of what is emitted here, touch the modules
 named ``vector``.
@@ -11,6 +11,7 @@ named ``vector``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, TypeAlias
 
 import numba.extending
@@ -25,6 +26,27 @@ Builder: TypeAlias = Any
 intrinsic: Any = numba.extending.intrinsic
 """numba's decorator; some versions have types for it that ask for the typing context at the place of a call."""
 
+
+def emits(result: Any, *kinds: Any) -> Callable[[Callable[..., Value | None]], Any]:
+    """Return the decorator of an intrinsic that takes and returns these types.
+
+    What it decorates has the builder of the IR and a value for each argument, and returns a value, or None for void.
+    """
+
+    def decorate(emit: Callable[..., Value | None]) -> Any:
+        def generate(context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+            value = emit(builder, *arguments)
+            return context.get_dummy_value() if value is None else value
+
+        @wraps(emit)  # numba finds the names of the arguments there
+        def typed(_typing: Any, *_kinds: Any) -> Any:
+            return result(*kinds), generate
+
+        return intrinsic(typed)
+
+    return decorate
+
+
 WORD = ir.IntType(32)
 _COMPRESS_LANES = 16
 _COMPRESS = f"llvm.experimental.vector.compress.v{_COMPRESS_LANES}i32"
@@ -38,20 +60,18 @@ def has_wide_registers() -> bool:
     return target.CPU_NAME in (None, "host") and bool(binding.get_host_cpu_features().get("avx512f", False))
 
 
-@intrinsic
-def stack_words(_typing: Any, _count: Any) -> Any:
+_address: Any = types.CPointer  # has no types
+
+
+@emits(_address(types.int64), types.int64)
+def stack_words(builder: Builder, count: Value) -> Value:
     """Return the address of ``count`` words of 64 bits on the stack, aligned to a cache line; not for use in a loop.
 
     A kernel that allocates nothing else needs none of numba when it runs, see ``harness.machine_code``.
     """
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        words = builder.alloca(ir.IntType(64), size=arguments[0])
-        words.align = 64
-        return words
-
-    address: Any = types.CPointer  # has no types
-    return address(types.int64)(types.int64), emit
+    words = builder.alloca(ir.IntType(64), size=count)
+    words.align = 64
+    return words
 
 
 def pointer(builder: Builder, address: Value) -> Value:

@@ -21,7 +21,7 @@ from numba.core import config
 from numba.extending import models, register_model
 from numpy.typing import NDArray
 
-from ..simd import Builder, Value, intrinsic
+from ..simd import Builder, Value, emits, intrinsic
 from .kernel import LANES
 
 _NUMBER, _WORD = ir.DoubleType(), ir.IntType(64)
@@ -42,10 +42,10 @@ class _RowModel(models.PrimitiveModel):
 _row = _Row()
 
 
-def _or_plain(plain: Callable[..., Any]) -> Callable[[Any], Any]:
+def _or_plain(plain: Callable[..., Any], compiled: Callable[[Any], Any] = intrinsic) -> Callable[[Any], Any]:
     """Return the decorator of a function that emits code, for which ``plain`` stands in where nothing is compiled."""
     compiles: Any = config  # has no types
-    return (lambda _emitter: plain) if compiles.DISABLE_JIT else intrinsic
+    return (lambda _emitter: plain) if compiles.DISABLE_JIT else compiled
 
 
 def _place(context: Any, builder: Builder, signature: Any, rows: Value, index: Value) -> Value:
@@ -85,27 +85,20 @@ def store(_typing: Any, rows: Any, _index: Any, _value: Any) -> Any:
     return types.void(rows, types.uint64, _row), emit
 
 
-@_or_plain(lambda number: np.full(LANES, number))
-def fill(_typing: Any, _number: Any) -> Any:
+@_or_plain(lambda number: np.full(LANES, number), emits(_row, types.float64))
+def fill(builder: Builder, number: Value) -> Value:
     """Return a row with the number in each lane."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        undefined = ir.Constant(_ROW, ir.Undefined)
-        first = builder.insert_element(undefined, arguments[0], ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
-
-    return _row(types.float64), emit
+    undefined = ir.Constant(_ROW, ir.Undefined)
+    first = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
 
 
 def _of_two(instruction: str, plain: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Return the function that does an instruction of LLVM in each lane."""
 
-    @_or_plain(np.errstate(all="ignore")(plain))
-    def combined(_typing: Any, _left: Any, _right: Any) -> Any:
-        def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-            return getattr(builder, instruction)(*arguments)
-
-        return _row(_row, _row), emit
+    @_or_plain(np.errstate(all="ignore")(plain), emits(_row, _row, _row))
+    def combined(builder: Builder, left: Value, right: Value) -> Value:
+        return getattr(builder, instruction)(left, right)
 
     function: Callable[[Any, Any], Any] = combined
     return function
@@ -121,42 +114,30 @@ def _lanes(mask: int) -> NDArray[np.bool_]:
     return lanes
 
 
-@_or_plain(lambda mask, chosen, others: np.where(_lanes(mask), chosen, others))
-def choose(_typing: Any, _mask: Any, _chosen: Any, _others: Any) -> Any:
+@_or_plain(lambda mask, chosen, others: np.where(_lanes(mask), chosen, others), emits(_row, types.uint16, _row, _row))
+def choose(builder: Builder, mask: Value, chosen: Value, others: Value) -> Value:
     """Return the first row in the lanes of the mask, the second one in the others."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        mask, chosen, others = arguments
-        return builder.select(_choice(builder, mask), chosen, others)
-
-    return _row(types.uint16, _row, _row), emit
+    return builder.select(_choice(builder, mask), chosen, others)
 
 
-@_or_plain(lambda mask, row: int(np.where(_lanes(mask), row + 0.5, 0.0).astype(np.int64).sum()))
-def rounded_sum(_typing: Any, _mask: Any, _row_given: Any) -> Any:
+@_or_plain(
+    lambda mask, row: int(np.where(_lanes(mask), row + 0.5, 0.0).astype(np.int64).sum()),
+    emits(types.int64, types.uint16, _row),
+)
+def rounded_sum(builder: Builder, mask: Value, row: Value) -> Value:
     """Return the sum of the numbers in the lanes of the mask, each rounded half up; they are not negative."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        mask, row = arguments
-        shifted = builder.select(_choice(builder, mask), builder.fadd(row, _spread(0.5)), _spread(0.0))
-        words, count = builder.fptosi(shifted, ir.VectorType(_WORD, LANES)), LANES
-        while count > 1:  # halves onto each other
-            count //= 2
-            kind = ir.VectorType(ir.IntType(32), count)
-            low, high = (ir.Constant(kind, list(range(k, k + count))) for k in (0, count))
-            words = builder.add(builder.shuffle_vector(words, words, low), builder.shuffle_vector(words, words, high))
-        return builder.extract_element(words, ir.Constant(ir.IntType(32), 0))
-
-    return types.int64(types.uint16, _row), emit
+    shifted = builder.select(_choice(builder, mask), builder.fadd(row, _spread(0.5)), _spread(0.0))
+    words, count = builder.fptosi(shifted, ir.VectorType(_WORD, LANES)), LANES
+    while count > 1:  # halves onto each other
+        count //= 2
+        kind = ir.VectorType(ir.IntType(32), count)
+        low, high = (ir.Constant(kind, list(range(k, k + count))) for k in (0, count))
+        words = builder.add(builder.shuffle_vector(words, words, low), builder.shuffle_vector(words, words, high))
+    return builder.extract_element(words, ir.Constant(ir.IntType(32), 0))
 
 
-@_or_plain(lambda: None)
-def rolled(_typing: Any) -> Any:
+@_or_plain(lambda: None, emits(types.void))
+def rolled(builder: Builder) -> None:
     """Keep LLVM from unrolling the loop around."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, _arguments: list[Value]) -> Value:
-        empty = ir.InlineAsm(ir.FunctionType(ir.VoidType(), ()), "", "", side_effect=True)
-        builder.call(empty, (), attrs=("convergent", "readnone", "nounwind"))
-        return _context.get_dummy_value()
-
-    return types.void(), emit
+    empty = ir.InlineAsm(ir.FunctionType(ir.VoidType(), ()), "", "", side_effect=True)
+    builder.call(empty, (), attrs=("convergent", "readnone", "nounwind"))

@@ -5,14 +5,12 @@ It compiles on import, or loads what an earlier process compiled.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
 from .. import simd
-from ..simd import Builder, Value, intrinsic
+from ..simd import Builder, Value, emits
 from .scalar import CORNER, EDGE, FULL, LAST_CALL, NEXT, NEXT_EDGE, SIDE, SIDES, TIES_SHIFT, TURN_SHIFT, WEIGHTS
 
 if not simd.has_compress():  # to compile it would end the process
@@ -98,50 +96,38 @@ def _open_columns(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[
     return free, opens
 
 
-@intrinsic
-def _advance(_typing: Any, _source: Any, _target: Any, _stride: Any, _lanes: Any, _rule: Any) -> Any:
+@emits(types.int64, types.uintp, types.uintp, types.uint32, types.uint32, types.uintp)
+def _advance(builder: Builder, source: Value, target: Value, stride: Value, lanes: Value, rule: Value) -> Value:
     """Put a queen on the lowest free column of each of ``lanes`` placements from ``source`` on.
 
     The placements that have more columns to try stay, moved together; those a row below with a column to try go to
     ``target``. Fields are ``stride`` words apart. Returns the number that stay + 2^16 times the number of new ones.
     """
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        source, target = (simd.pointer(builder, address) for address in arguments[:2])
-        stride, lanes, address = arguments[2:]
-        rule = _Rules(builder, address)
-        here, active = _load_placements(builder, source, stride, lanes)
-        below, rest = _place_lowest(builder, here, rule)
-        free, opens = _open_columns(builder, below, rule)
-        opens = builder.and_(opens, active)
-        stays = builder.icmp_unsigned("!=", rest, _vectors.constant(0))
-        compress = _vectors.compressor(builder)
-        for place, mask, fields in ((target, opens, [*below, free]), (source, stays, [*here[:3], rest])):
-            for i, field in enumerate(fields):
-                offset = builder.mul(stride, ir.Constant(simd.WORD, i))
-                _vectors.store(builder, compress(field, mask), place, offset)
-        new = builder.shl(_vectors.popcount(builder, opens), ir.Constant(ir.IntType(64), _COUNT_BITS))
-        return builder.or_(_vectors.popcount(builder, stays), new)
-
-    return types.int64(types.uintp, types.uintp, types.uint32, types.uint32, types.uintp), emit
+    source, target, rules = simd.pointer(builder, source), simd.pointer(builder, target), _Rules(builder, rule)
+    here, active = _load_placements(builder, source, stride, lanes)
+    below, rest = _place_lowest(builder, here, rules)
+    free, opens = _open_columns(builder, below, rules)
+    opens = builder.and_(opens, active)
+    stays = builder.icmp_unsigned("!=", rest, _vectors.constant(0))
+    compress = _vectors.compressor(builder)
+    for place, mask, fields in ((target, opens, [*below, free]), (source, stays, [*here[:3], rest])):
+        for i, field in enumerate(fields):
+            offset = builder.mul(stride, ir.Constant(simd.WORD, i))
+            _vectors.store(builder, compress(field, mask), place, offset)
+    new = builder.shl(_vectors.popcount(builder, opens), ir.Constant(ir.IntType(64), _COUNT_BITS))
+    return builder.or_(_vectors.popcount(builder, stays), new)
 
 
-@intrinsic
-def _finish(_typing: Any, _source: Any, _stride: Any, _lanes: Any, _rule: Any) -> Any:
+@emits(types.int64, types.uintp, types.uint32, types.uint32, types.uintp)
+def _finish(builder: Builder, source: Value, stride: Value, lanes: Value, rule: Value) -> Value:
     """Return what the solutions of ``lanes`` placements with two open rows from ``source`` on count."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        source = simd.pointer(builder, arguments[0])
-        stride, lanes, address = arguments[1:]
-        rule = _Rules(builder, address)
-        fields, _active = _load_placements(builder, source, stride, lanes)
-        total = ir.Constant(ir.IntType(64), 0)
-        for _ in range(2):  # two columns are left, so no more are free
-            found, fields[3] = _count_solutions(builder, fields, rule)
-            total = builder.add(total, found)
-        return total
-
-    return types.int64(types.uintp, types.uint32, types.uint32, types.uintp), emit
+    rules = _Rules(builder, rule)
+    fields, _active = _load_placements(builder, simd.pointer(builder, source), stride, lanes)
+    total = ir.Constant(ir.IntType(64), 0)
+    for _ in range(2):  # two columns are left, so no more are free
+        found, fields[3] = _count_solutions(builder, fields, rules)
+        total = builder.add(total, found)
+    return total
 
 
 def _count_solutions(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[Value, Value]:

@@ -13,7 +13,7 @@ from numba import njit, types
 from numba.np.numpy_support import carray
 
 from .. import simd
-from ..simd import Builder, Value, intrinsic
+from ..simd import Builder, Value, emits
 
 LANES = 32 if simd.has_wide_registers() else 16
 """Either is two registers: the rounds of a hash wait for each other, and two hashes fill each other's gaps."""
@@ -33,47 +33,28 @@ _SCRATCH = _OUTPUT + _STATE * LANES
 _WORD_BYTES = 4
 
 
-@intrinsic
-def _fill(_typing: Any, _address: Any, _word: Any) -> Any:
+@emits(types.void, types.uintp, types.uint32)
+def _fill(builder: Builder, address: Value, word: Value) -> None:
     """Store ``word`` LANES times from ``address`` on."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        address, word = arguments
-        _vectors.store(
-            builder, _vectors.splat(builder, word), simd.pointer(builder, address), ir.Constant(simd.WORD, 0)
-        )
-        return _context.get_dummy_value()
-
-    return types.void(types.uintp, types.uint32), emit
+    _vectors.store(builder, _vectors.splat(builder, word), simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
 
 
-@intrinsic
-def _count_down(_typing: Any, _address: Any, _word: Any) -> Any:
+@emits(types.void, types.uintp, types.uint32)
+def _count_down(builder: Builder, address: Value, word: Value) -> None:
     """Store ``word``, ``word`` - 1, ... at LANES places from ``address`` on."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        address, word = arguments
-        ramp = builder.sub(_vectors.splat(builder, word), _vectors.constant(range(LANES)))
-        _vectors.store(builder, ramp, simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
-        return _context.get_dummy_value()
-
-    return types.void(types.uintp, types.uint32), emit
+    ramp = builder.sub(_vectors.splat(builder, word), _vectors.constant(range(LANES)))
+    _vectors.store(builder, ramp, simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
 
 
-@intrinsic
-def _hash(_typing: Any, _source: Any, _target: Any) -> Any:
+@emits(types.void, types.uintp, types.uintp)
+def _hash(builder: Builder, source: Value, target: Value) -> None:
     """Write the SHA-1 of LANES messages of 6 words: source[i * _STRIDE + lane] to target[i * LANES + lane]."""
-
-    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
-        source, target = (simd.pointer(builder, address) for address in arguments)
-        message = [_vectors.load(builder, source, ir.Constant(simd.WORD, _STRIDE * i)) for i in range(_STATE + 1)]
-        padding = [0x80000000, *[0] * 8, _MESSAGE_BITS]
-        digest = _sha1(builder, message + [_vectors.constant(word) for word in padding])
-        for i, word in enumerate(digest):
-            _vectors.store(builder, word, target, ir.Constant(simd.WORD, LANES * i))
-        return _context.get_dummy_value()
-
-    return types.void(types.uintp, types.uintp), emit
+    source, target = simd.pointer(builder, source), simd.pointer(builder, target)
+    message = [_vectors.load(builder, source, ir.Constant(simd.WORD, _STRIDE * i)) for i in range(_STATE + 1)]
+    padding = [0x80000000, *[0] * 8, _MESSAGE_BITS]
+    digest = _sha1(builder, message + [_vectors.constant(word) for word in padding])
+    for i, word in enumerate(digest):
+        _vectors.store(builder, word, target, ir.Constant(simd.WORD, LANES * i))
 
 
 def _sha1(builder: Builder, words: list[Value]) -> list[Value]:

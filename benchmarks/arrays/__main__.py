@@ -87,7 +87,6 @@ def _command(
 
     Example: python -m benchmarks.arrays --measures jacobi,move
     """
-    command_line.check_rounds(rounds)
     if places < 1:
         raise BadUsage(f"--places {places}", "there must be at least 1 place", "give --places 1 or more")
     if not EXAMPLES.is_dir():

@@ -41,7 +41,6 @@ def _command(
 
     Example: python -m benchmarks.balance --measures one,workers
     """
-    command_line.check_rounds(rounds)
     if not 1 <= depth <= MAX_DEPTH:
         raise BadUsage(f"--depth {depth}", f"a tree has 1 to {MAX_DEPTH} levels", "give another --depth")
     if not 0 < nap <= MAX_NAP_S:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn, Self, TypeAlias, cast
 
 import typer
 
-from ..harness.cli import USAGE_ERROR, click_command
+from ..harness.cli import call
 from ..harness.errors import BadUsage, show_error
 
 
@@ -28,12 +28,9 @@ def main(program: str, command: Callable[..., int], arguments: list[str]) -> int
         What ``command`` returns, 2 for bad usage, 128 + N if signal N ended it.
     """
     try:
-        return cast("int", click_command(command).main(arguments, prog_name=program, standalone_mode=False))
+        return cast("int", call(command, program, arguments))
     except BadUsage as error:
         show_error(error.culprit, error.why, error.remedy)
-    except USAGE_ERROR as error:
-        message = " ".join(cast("Any", error).format_message().split())
-        show_error(message, f"{program.rpartition(' ')[2]} cannot read its command line", f"see {program} --help")
     except Interrupted as interrupt:
         name = program.rpartition(".")[2]
         show_error(f"{name}: interrupted", f"{interrupt.by.name} came; every contender has been ended", "")

@@ -28,7 +28,7 @@ from apgas.provenance import version
 from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile, gather_provenance
 from .child import END_S, TERM_S, Child, ContenderFailed, kill_marked
-from .command_line import RunProgress, interruptible
+from .command_line import RunProgress, check_rounds, interruptible
 from .display import COLOURS, INK, PALE, Sheet, Unit, check_picture, ratio_written, show_sheets, written
 
 if TYPE_CHECKING:
@@ -469,8 +469,9 @@ def carry_out(
         The exit code: 0 measured (goals may be missed), 1 something essential could not be measured.
 
     Raises:
-        BadUsage: A file cannot be written.
+        BadUsage: A file cannot be written, or there are no rounds.
     """
+    check_rounds(comparison.rounds)
     check_picture(figure)
     if page is not None and not page.parent.is_dir():
         raise BadUsage(f"--page {page}", "there is no such folder", "give a file in a folder that exists")

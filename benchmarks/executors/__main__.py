@@ -84,7 +84,6 @@ def _command(
 
     Example: python -m benchmarks.executors --measures submit,map
     """
-    command_line.check_rounds(rounds)
     names = command_line.chosen("--measures", measures, MEASURES) or MEASURES
     beside = _PEERS if peers is None else command_line.chosen("--peers", peers, _PEERS)
     asked = Executors(rounds=rounds, measures=[MEASURES[name] for name in names], contenders=(OURS, *beside))

@@ -37,9 +37,9 @@ def main(module: str) -> None:
         # the process that speaks, by what the MPI starter left in the environment
         if all(os.environ.get(name, "0") == "0" for name in _RANKS):
             with extras_named():
-                from .cli import show_help
+                from .cli import parse
 
-            show_help(module)
+            parse(module, ["--help"])
         raise SystemExit(0)
     _announce(arguments)
     import apgas

@@ -159,7 +159,7 @@ class CommonOptions:
 # From the command line to both ---------------------------------------------------------------------------------------
 
 Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
-USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""
 _BENCHMARKS = __package__.rpartition(".")[0]
 """By what name this process knows them: that of the checkout's folder, or the installed one."""
@@ -176,35 +176,29 @@ def parse(module: str, arguments: Sequence[str]) -> Parsed:
     Raises:
         BadUsage: The arguments make no sense.
     """
-    program = module.rpartition(".")[0]
-    try:
-        parsed = _click_command(module).main(list(arguments), prog_name=_spoken(program), standalone_mode=False)
-    except USAGE_ERROR as error:
-        message = cast("Any", error).format_message()
-        raise BadUsage(
-            " ".join(message.split()), f"{program} cannot read its command line", f"see {_spoken(program)} --help"
-        ) from None
-    return cast("Parsed", parsed)
+    command = _with_common(importlib.import_module(module).command)
+    return cast("Parsed", call(command, f"python -m {module.rpartition('.')[0]}", arguments))
 
 
-def show_help(module: str) -> None:
-    """Print the help of the benchmark to standard output."""
-    _click_command(module).main(["--help"], prog_name=_spoken(module.rpartition(".")[0]), standalone_mode=False)
+def call(function: Callable[..., object], program: str, arguments: Sequence[str]) -> object:
+    """Call ``function``, whose annotated parameters are the options; return what it does, or 0 after ``--help``.
 
+    Args:
+        function: Its docstring is the help.
+        program: How the command is called, its name last.
+        arguments: The words after that.
 
-def _spoken(program: str) -> str:
-    return f"python -m {program}"
-
-
-def _click_command(module: str) -> Any:
-    return click_command(_with_common(importlib.import_module(module).command))
-
-
-def click_command(function: Callable[..., object]) -> Any:  # click's Command, from whichever click typer brings along
-    """Return the command whose options are the annotated parameters of ``function``."""
+    Raises:
+        BadUsage: The arguments make no sense.
+    """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     app.command(help=as_called(inspect.getdoc(function)))(function)
-    return typer.main.get_command(app)
+    try:
+        return typer.main.get_command(app).main(list(arguments), prog_name=program, standalone_mode=False)
+    except _USAGE_ERROR as error:
+        message = " ".join(cast("Any", error).format_message().split())
+        name = program.rpartition(" ")[2]
+        raise BadUsage(message, f"{name} cannot read its command line", f"see {program} --help") from None
 
 
 def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:

@@ -74,7 +74,6 @@ def plan(rounds: int, measures: str, peers: str, load: int = 0) -> Overheads:
     Raises:
         BadUsage: There is no such measure or peer, or nothing to do.
     """
-    command_line.check_rounds(rounds)
     usual = [name for name, measure in MEASURES.items() if not measure.asked_for]
     names = command_line.chosen("--measures", measures, MEASURES) or usual
     taking_part = (OURS, *FLOORS, *command_line.chosen("--peers", peers, PEERS))

@@ -74,7 +74,6 @@ def _command(
 
     Example: python -m benchmarks.scaling --benchmarks uts,pi --figure scaling.png
     """
-    command_line.check_rounds(rounds)
     if not 0 < share <= MOST_SHARE:
         raise BadUsage(
             f"--share {share:g}",
@@ -107,7 +106,6 @@ def _cores(
 
     Example: python -m benchmarks.scaling cores --benchmarks uts,pi --figure cores.png
     """
-    command_line.check_rounds(rounds)
     names = command_line.chosen("--benchmarks", benchmarks, PROGRAMS) or PROGRAMS
     asked = OnCores(
         rounds=rounds,

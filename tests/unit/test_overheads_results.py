@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from benchmarks.compare.engine import Goal, Quantity
+from benchmarks.compare.engine import Goal, Quantity, carry_out
 from benchmarks.harness.errors import BadUsage
 from benchmarks.overheads.__main__ import Overheads, asked, plan
 from benchmarks.overheads.catalogue import LABELS, MEASURES, Case, Measure
@@ -133,4 +133,4 @@ def test_the_plan_is_what_the_options_say() -> None:
 @pytest.mark.parametrize(("rounds", "measures", "peers"), [(0, "", ""), (1, "rtt,speed", ""), (1, "", "spark")])
 def test_impossible_options_are_refused(rounds: int, measures: str, peers: str) -> None:
     with pytest.raises(BadUsage):
-        plan(rounds, measures, peers)
+        carry_out(plan(rounds, measures, peers), None, quiet=True)

@@ -9,7 +9,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
 
 from .daemon import Figures, Spread, allow_files, spread
-from .stage import FakeJob, Fleet, Stage, open_stage
+from .stage import FakeJob, Stage, open_stage
 
 _WALLTIME_S: Final = 7200.0
 """Of jobs that are there from the beginning; those that follow them ask for half of it, and so may overtake."""
@@ -110,7 +110,7 @@ async def _measure(load: Load, folder: Path, report: Callable[[str], None]) -> M
         async with asyncio.timeout(_PATIENCE_S):
             report(f"connecting {load.connected} jobs")
             await stage.submit([_running(index) for index in range(load.connected)])
-            await stage.fleet.connected(load.connected)
+            await stage.connected(load.connected)
             report(f"queueing {load.queued} jobs")
             began_s = time.perf_counter()
             await stage.submit([_waiting(load, index) for index in range(load.queued)])
@@ -127,8 +127,8 @@ async def _measure(load: Load, folder: Path, report: Callable[[str], None]) -> M
             nodes=load.nodes, policy=load.policy, offered_per_s=load.rate,
             events=events, decisions_per_s=daemon.decision.count / daemon.wall_s,
             submits_per_s=submits_per_s,
-            resizes_per_s=stage.fleet.heard.resizes / daemon.wall_s,
-            daemon=daemon, answer=spread(stage.fleet.heard.answer_s), queue=spread(queue_s),
+            resizes_per_s=stage.heard.resizes / daemon.wall_s,
+            daemon=daemon, answer=spread(stage.heard.answer_s), queue=spread(queue_s),
             cores=os.cpu_count() or 1, busy_before=busy,
         )  # fmt: skip
 
@@ -164,14 +164,14 @@ def _connected(snapshot: Snapshot) -> int:
 async def _play(load: Load, stage: Stage, folder: Path) -> list[float]:
     """Let the jobs speak; return the seconds that the queue took each time it was asked for."""
     loop = asyncio.get_running_loop()
-    stage.fleet.heard.clear()
+    stage.heard.clear()
     queue_s: list[float] = []
     asking = loop.create_task(_ask_for_queue(folder, queue_s))
     replacing: set[asyncio.Task[None]] = set()
     stage.say({"begin": True})
     began_s, requested, ended = loop.time(), 0, 0
-    turn = _speakers(stage.fleet)
-    heard = stage.fleet.heard
+    turn = _speakers(stage.jobs)
+    heard = stage.heard
     try:
         while (elapsed_s := loop.time() - began_s) < load.seconds:
             stage.check()
@@ -179,7 +179,7 @@ async def _play(load: Load, stage: Stage, folder: Path) -> list[float]:
                 if (job := next(turn)) is None:
                     break  # All have just ended: what they owe is said by their successors.
                 due = heard.events + 1
-                if ended < load.ends * due and len(stage.fleet.jobs) >= _KEPT * load.connected:
+                if ended < load.ends * due and len(stage.jobs) >= _KEPT * load.connected:
                     ended += 1
                     stage.end(job.job_id)
                     replacing.add(loop.create_task(stage.submit([_running(ended, _WALLTIME_S / 2)])))
@@ -198,12 +198,12 @@ async def _play(load: Load, stage: Stage, folder: Path) -> list[float]:
     return queue_s
 
 
-def _speakers(fleet: Fleet) -> Iterator[FakeJob | None]:
+def _speakers(jobs: Mapping[int, FakeJob]) -> Iterator[FakeJob | None]:
     """The connected jobs in turn, without end; None whenever there is none."""
     while True:
         found = False
-        for job_id in tuple(fleet.jobs):
-            job = fleet.jobs.get(job_id)
+        for job_id in tuple(jobs):
+            job = jobs.get(job_id)
             if job is not None and job.ready.is_set():
                 found = True
                 yield job

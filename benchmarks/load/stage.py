@@ -130,53 +130,6 @@ class FakeJob:
                 pass
 
 
-class Fleet:
-    """All running jobs.
-
-    Args:
-        endpoint: Where they connect.
-    """
-
-    def __init__(self, endpoint: str) -> None:
-        self.jobs: dict[int, FakeJob] = {}
-        self.heard = Heard()
-        self._endpoint = endpoint
-        self._gate = asyncio.Semaphore(_AT_A_TIME)
-        self._lives: set[asyncio.Task[None]] = set()
-
-    def start(self, job_id: int, token: str, nodes: tuple[str, ...]) -> None:
-        """A job starts."""
-        self.heard.events += 1
-        job = self.jobs[job_id] = FakeJob(job_id, token, nodes, self.heard)
-        life = asyncio.get_running_loop().create_task(job.live(self._endpoint, self._gate))
-        self._lives.add(life)
-
-    def check(self) -> None:
-        """See that no job has failed.
-
-        Raises:
-            RuntimeError: The scheduler refused one of them something.
-            OSError: One lost its connection.
-        """
-        for life in [life for life in self._lives if life.done()]:
-            self._lives.discard(life)
-            # killed, and hung up on
-            with contextlib.suppress(asyncio.CancelledError, ConnectionResetError):
-                life.result()
-
-    async def connected(self, count: int) -> None:
-        """Wait until ``count`` jobs have connected."""
-        while sum(job.ready.is_set() for job in self.jobs.values()) < count:
-            self.check()
-            await asyncio.sleep(0.05)
-
-    async def close(self) -> None:
-        """End all connections."""
-        for life in self._lives:
-            life.cancel()
-        await asyncio.gather(*self._lives, return_exceptions=True)
-
-
 # The measured process ------------------------------------------------------------------------------------------------
 
 _PATIENCE_S: Final = 120.0
@@ -192,12 +145,20 @@ class Stage:
         process: Its process.
         folder: Its state folder.
         endpoint: Where jobs connect.
+
+    Attributes:
+        jobs: All running jobs.
+        heard: What they heard and said.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, folder: Path, endpoint: str) -> None:
-        self.fleet = Fleet(endpoint)
+        self.jobs: dict[int, FakeJob] = {}
+        self.heard = Heard()
         self._process = process
         self._folder = folder
+        self._endpoint = endpoint
+        self._gate = asyncio.Semaphore(_AT_A_TIME)
+        self._lives: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         self._submitters = asyncio.Semaphore(_SUBMITTERS)
         self._figures: asyncio.Future[Figures] = loop.create_future()
@@ -209,10 +170,25 @@ class Stage:
         self._process.stdin.write(msgspec.json.encode(what) + b"\n")
 
     def check(self) -> None:
-        """Raise ``RuntimeError`` if the daemon has ended; and see that no job has failed, as ``Fleet.check`` does."""
+        """See that the daemon has not ended, and no job has failed.
+
+        Raises:
+            RuntimeError: The daemon has ended, or refused a job something.
+            OSError: A job lost its connection.
+        """
         if self._listening.done():
             raise RuntimeError("the measured scheduler has ended")
-        self.fleet.check()
+        for life in [life for life in self._lives if life.done()]:
+            self._lives.discard(life)
+            # killed, and hung up on
+            with contextlib.suppress(asyncio.CancelledError, ConnectionResetError):
+                life.result()
+
+    async def connected(self, count: int) -> None:
+        """Wait until ``count`` jobs have connected."""
+        while sum(job.ready.is_set() for job in self.jobs.values()) < count:
+            self.check()
+            await asyncio.sleep(0.05)
 
     async def figures(self) -> Figures:
         """Return the daemon's figures since it was ordered to begin; to be asked once."""
@@ -230,9 +206,9 @@ class Stage:
         await asyncio.gather(*(self._submit_from(waiting) for _ in range(min(_SUBMITTERS, len(requests)))))
 
     def end(self, job_id: int) -> None:
-        """Have a job end; at once it is no more among the fleet's."""
-        self.fleet.jobs.pop(job_id).leave()
-        self.fleet.heard.events += 1
+        """Have a job end; at once it is no more among ``jobs``."""
+        self.jobs.pop(job_id).leave()
+        self.heard.events += 1
         self.say({"end": job_id})
 
     async def close(self) -> None:
@@ -240,7 +216,9 @@ class Stage:
         assert self._process.stdin is not None
         self._process.stdin.close()
         await self._listening
-        await self.fleet.close()
+        for life in self._lives:
+            life.cancel()
+        await asyncio.gather(*self._lives, return_exceptions=True)
 
     async def _submit_from(self, waiting: Iterator[JobRequest]) -> None:
         """Take requests from ``waiting`` until there are none."""
@@ -259,7 +237,7 @@ class Stage:
                     reply = REPLIES.decode(await reader.readline())
                     if not isinstance(reply, Submitted):
                         raise RuntimeError(f"the scheduler does not take {request.name}: {reply}")
-                    self.fleet.heard.events += 1
+                    self.heard.events += 1
             finally:
                 writer.close()
 
@@ -268,10 +246,12 @@ class Stage:
         while line := await self._process.stdout.readline():
             match msgspec.json.decode(line):
                 case {"start": int(job_id), "token": str(token), "nodes": list(nodes)}:
-                    self.fleet.start(job_id, token, tuple(nodes))
+                    self.heard.events += 1
+                    job = self.jobs[job_id] = FakeJob(job_id, token, tuple(nodes), self.heard)
+                    self._lives.add(asyncio.create_task(job.live(self._endpoint, self._gate)))
                 case {"ended": int(job_id)}:
-                    if (job := self.fleet.jobs.pop(job_id, None)) is not None:
-                        job.leave()
+                    if (over := self.jobs.pop(job_id, None)) is not None:
+                        over.leave()
                 case {"figures": figures}:
                     self._figures.set_result(msgspec.convert(figures, Figures))
                 case _:

@@ -1,4 +1,4 @@
-"""Philox 4x32-10 and the count of hits, in plain Python and in NumPy: the oracle of the kernel, and its stand-in.
+"""Philox 4x32-10 and the count of hits, of numbers or of arrays: the oracle of the kernel, and its stand-in.
 
 Sample 2c and sample 2c+1 are the two points that the generator yields for counter c. A point (a, b) of two 32-bit words
 is a hit if a^2 + b^2 < 2^64, in IEEE double precision without contraction; so every implementation agrees to the bit.
@@ -7,11 +7,7 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from typing import Any, Final
 
 ROUNDS: Final = 10
 MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
@@ -22,8 +18,8 @@ ONE: Final = 2.0**64
 _CHUNK: Final = 1 << 14
 
 
-def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return the four 32-bit words for ``counter`` under ``key`` (plain Python)."""
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Any, Any, Any, Any]:
+    """Return the four 32-bit words for ``counter``, four integers or four arrays of 64 bits, under ``key``."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
@@ -51,20 +47,6 @@ def _count_chunk(first: int, last: int, seed: int) -> int:
 
     counters = np.arange(first, last, dtype=np.uint64)
     zero = np.zeros_like(counters)
-    words = _philox_array(counters & np.uint64(MASK), counters >> np.uint64(32), zero, zero, seed)
+    words = philox((counters & MASK, counters >> 32, zero, zero), (seed & MASK, seed >> 32))
     a, b, c, d = (word.astype(np.float64) for word in words)
     return int(np.count_nonzero(a * a + b * b < ONE)) + int(np.count_nonzero(c * c + d * d < ONE))
-
-
-def _philox_array(
-    c0: NDArray[np.uint64], c1: NDArray[np.uint64], c2: NDArray[np.uint64], c3: NDArray[np.uint64], seed: int
-) -> tuple[NDArray[np.uint64], ...]:
-    import numpy as np
-
-    k0, k1 = seed & MASK, seed >> 32
-    half, mask = np.uint64(32), np.uint64(MASK)
-    for _ in range(ROUNDS):
-        p0, p1 = np.uint64(MULTIPLIERS[0]) * c0, np.uint64(MULTIPLIERS[1]) * c2
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ np.uint64(k0), p1 & mask, (p0 >> half) ^ c3 ^ np.uint64(k1), p0 & mask
-        k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
-    return c0, c1, c2, c3

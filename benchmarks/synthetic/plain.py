@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,15 +104,15 @@ Done: TypeAlias = tuple[int, int]
 """Units done, and the sum of the values in which the tasks ended, modulo 2^64."""
 
 
-def mixed(value: int) -> int:
-    """Return a hash of ``value``, 64 bits each."""
+def mixed(value: Any) -> Any:
+    """Return a hash of ``value``, an integer of 64 bits or an array of such."""
     value = ((value ^ (value >> 30)) * MIX[0]) & MASK
     value = ((value ^ (value >> 27)) * MIX[1]) & MASK
     return value ^ (value >> 31)
 
 
-def start(task: int, seed: int) -> int:
-    """Return the value at which ``task`` begins to spin."""
+def start(task: Any, seed: int) -> Any:
+    """Return the value at which ``task`` begins to spin, or those of an array of tasks."""
     return mixed((seed + GOLDEN * (task + 1)) & MASK)
 
 

@@ -104,11 +104,6 @@ class Work:
 
 def _draws(tasks: int, seed: int) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
     """Yield the first values of all tasks and their classes, chunk by chunk."""
-    first, second = (np.uint64(factor) for factor in plain.MIX)
     for begin in range(0, tasks, _CHUNK):
-        numbers = np.arange(begin + 1, min(begin + _CHUNK, tasks) + 1, dtype=np.uint64)
-        value = numbers * np.uint64(plain.GOLDEN) + np.uint64(seed)
-        value = (value ^ (value >> np.uint64(30))) * first
-        value = (value ^ (value >> np.uint64(27))) * second
-        value ^= value >> np.uint64(31)
-        yield value, (value >> np.uint64(plain.CLASS_SHIFT)).astype(np.int64)
+        values = plain.start(np.arange(begin, min(begin + _CHUNK, tasks), dtype=np.uint64), seed)
+        yield values, (values >> plain.CLASS_SHIFT).astype(np.int64)

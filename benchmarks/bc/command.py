@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -168,12 +167,8 @@ class Scores:
 
     def as_csv(self) -> str:
         """Return one line per vertex, ``vertex,betweenness``; the numbers are exact."""
-        text = io.StringIO()
-        text.write("vertex,betweenness\n")
-        text.writelines(
-            f"{name},{value!r}\n" for name, value in zip(self.names.tolist(), self.values.tolist(), strict=True)
-        )
-        return text.getvalue()
+        scores = zip(self.names.tolist(), self.values.tolist(), strict=True)
+        return "".join(["vertex,betweenness\n", *(f"{name},{value!r}\n" for name, value in scores)])
 
 
 def unit_of(graph: Graph) -> float:

@@ -26,7 +26,6 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from enum import IntEnum
 from itertools import chain, count
 from pathlib import Path
 from types import SimpleNamespace
@@ -447,15 +446,8 @@ class _Symbol(NamedTuple):
     size: int
 
 
-class _Relocation(IntEnum):
-    """What is put into x86-64 code: an address, or the distance to one."""
-
-    ABSOLUTE_64 = 1
-    RELATIVE_32 = 2
-    CALL_32 = 4
-    RELATIVE_64 = 24
-
-
+_ABSOLUTE_64, _RELATIVE_32, _CALL_32, _RELATIVE_64 = 1, 2, 4, 24
+"""What is put into x86-64 code: an address, or the distance to one."""
 _PROGBITS, _SYMTAB, _RELA, _NOBITS = 1, 2, 4, 8
 _WRITE, _ALLOC = 1, 2
 _X86_64: Final = 62
@@ -531,14 +523,14 @@ class _Linked:
     def _relocate(self, at: int, symbol: _Symbol, kind: int, addend: int) -> None:
         place = self._place_of(symbol)
         if place is None:
-            if kind != _Relocation.ABSOLUTE_64 or addend or symbol.name not in _CALLABLE:
+            if kind != _ABSOLUTE_64 or addend or symbol.name not in _CALLABLE:
                 raise _Unusable(f"it calls {symbol.name}")
             self.outer.append((at, symbol.name))
-        elif kind == _Relocation.ABSOLUTE_64:
+        elif kind == _ABSOLUTE_64:
             self.inner.append((at, place + addend))
-        elif kind in (_Relocation.RELATIVE_32, _Relocation.CALL_32):
+        elif kind in (_RELATIVE_32, _CALL_32):
             struct.pack_into("<i", self.code, at, place + addend - at)
-        elif kind == _Relocation.RELATIVE_64:
+        elif kind == _RELATIVE_64:
             struct.pack_into("<q", self.code, at, place + addend - at)
         else:
             raise _Unusable(f"relocation {kind}")

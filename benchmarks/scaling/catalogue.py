@@ -44,10 +44,6 @@ class Program:
     of_a_copy: str
     paper: tuple[str, str, str]
 
-    def arguments(self, size: str) -> tuple[str, str]:
-        """Return the arguments of a problem."""
-        return self.option, size
-
 
 PROGRAMS: Final = {
     program.name: program

@@ -50,8 +50,8 @@ class OnCores(Scaling):
     def _measure(self, stage: Stage, series: Series, jobs: Jobs) -> None:
         program = series.program
         if not self.quick:
-            series.problem = program.arguments(program.on_cores)
-        smaller = () if self.quick else program.arguments(program.of_a_copy)
+            series.problem = program.option, program.on_cores
+        smaller = () if self.quick else (program.option, program.of_a_copy)
 
         def together(nodes: int) -> Mapping[str, object]:
             (result,) = jobs(1, nodes, [], _LIMIT_S)

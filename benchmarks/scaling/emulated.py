@@ -168,7 +168,7 @@ class Scaling(Comparison):
         """Run everything."""
         runs = count()
         for program in self.programs:
-            problem = program.arguments(program.quick if self.quick else program.usual)
+            problem = program.option, program.quick if self.quick else program.usual
             series = self.series[program.name] = Series(program, problem)
             stage.progress.begin(program.name, self.what)
             try:

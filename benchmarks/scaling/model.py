@@ -237,10 +237,7 @@ class Model:
             self._look_after_call(place)
 
     def _refused(self, place: int, nonce: int) -> None:
-        self._ask(place, self._cores[place].refused(nonce))
-
-    def _ask(self, place: int, effects: Sequence[Effect[Any]]) -> None:
-        for request in effects:
+        for request in self._cores[place].refused(nonce):
             assert isinstance(request, Request)
             self._send(place, request.to, self._asked, (place, request.nonce))
 

@@ -67,9 +67,9 @@ class Benchmark(Generic[R]):
     value: Callable[[R], object]
     expected: Callable[[], object | None]
     unit: str
-    static: bool
-    default_granularity: int | None
     warm_up: Callable[[], object]
+    static: bool = False
+    default_granularity: int | None = None
     agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None
     rule: str = ""

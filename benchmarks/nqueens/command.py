@@ -19,20 +19,13 @@ def command(
 
     Example: mpiexec -n 4 python -m benchmarks.nqueens -n 17
     """
-    from .bag import check_size
+    from . import kernel  # loading takes a while, which --help need not wait for
+    from .bag import QueensBag, check_size, known_solutions
 
     try:
         check_size(size)
     except ValueError as error:
         raise BadUsage(f"-n {size}", str(error), "give another -n") from None
-    return benchmark_of(size)
-
-
-def benchmark_of(size: int) -> Benchmark[Count]:
-    """Return the benchmark that counts the solutions on a board of ``size`` rows."""
-    from . import kernel  # loading takes a while, which --help need not wait for
-    from .bag import QueensBag, known_solutions
-
     return Benchmark(
         name="nqueens",
         parameters={"n": size},
@@ -42,8 +35,6 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         expected=partial(kernel.run_kernel, size),
         known=partial(known_solutions, size),
         unit="placements",
-        static=False,
-        default_granularity=None,
         warm_up=kernel.warm_up,
         rule=f"queens put on rows with two open rows below or more, one of eight images; {kernel.NAME}",
         noun="solutions",

@@ -44,7 +44,6 @@ def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benc
         expected=expected,
         unit="tasks",
         static=not work.branching,
-        default_granularity=None,
         warm_up=load_kernel,
         known=lambda: expected() if work.tasks <= QUICKLY_CHECKED else None,
         rule="a task ends when its units are done",

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
 from . import kernel
+from .plain import HIGH, LOW
 from .tree import Geometric, SeededTree, law
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 FIELDS = 8
 """Five words of hash, the pending children from (inclusive) and to (exclusive), and one to fill half a cache line."""
-LOW, HIGH = 5, 6
 MOST_NODES = 1 << 62
 _LEAVES = 1
 """The level whose entries would be parents of leaves."""

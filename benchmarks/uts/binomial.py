@@ -16,7 +16,8 @@ import numpy as np
 
 from ..levelbag import LevelQueue
 from . import kernel
-from .bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
+from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag
+from .plain import HIGH, LOW
 from .tree import Geometric, Law, SeededTree, ShapedTree, law
 
 

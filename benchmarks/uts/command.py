@@ -91,8 +91,6 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         expected=partial(problems.run_kernel, tree),
         known=tree.known_nodes,
         unit="nodes",
-        static=False,
-        default_granularity=None,
         warm_up=problems.warm_up,
         rule=f"{rule}; {kernel.NAME}",
         noun="nodes",

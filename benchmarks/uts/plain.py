@@ -15,9 +15,10 @@ NAME = "NumPy, no numba"
 LANES = 1024
 CAPACITY = 2 * LANES
 
-_INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
-_ROUND = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
-_LOW, _HIGH = 5, 6
+INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
+ROUND = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
+LOW, HIGH = 5, 6
+"""Fields of an entry: its pending children are [low, high)."""
 
 
 def _rotate_left(words: Words, bits: int) -> Words:
@@ -28,7 +29,7 @@ def sha1(message: Words) -> Words:
     """Return the hashes, of shape (n, 5), of n messages of 6 words, of shape (n, 6)."""
     padding = (0x80000000, *[0] * 8, 192)
     words = [*message.T.copy(), *(np.full(len(message), word, np.uint32) for word in padding)]
-    a, b, c, d, e = initial = [np.full(len(message), word, np.uint32) for word in _INITIAL]
+    a, b, c, d, e = initial = [np.full(len(message), word, np.uint32) for word in INITIAL]
     for i in range(80):
         word = words[i & 15]
         if i >= 16:
@@ -40,7 +41,7 @@ def sha1(message: Words) -> Words:
             mixed = (b & c) | (d & (b | c))
         else:
             mixed = b ^ c ^ d
-        a, b, c, d, e = _rotate_left(a, 5) + mixed + e + np.uint32(_ROUND[i // 20]) + word, a, _rotate_left(b, 30), c, d
+        a, b, c, d, e = _rotate_left(a, 5) + mixed + e + np.uint32(ROUND[i // 20]) + word, a, _rotate_left(b, 30), c, d
     return np.stack([word + start for word, start in zip((a, b, c, d, e), initial, strict=True)], axis=1)
 
 
@@ -49,7 +50,7 @@ def _choose_level(queue: Words, entries: Integers, floor: int) -> int:
     highest = 0
     for level in range(floor + 1, len(entries)):
         rows = queue[level, : entries[level]]
-        if int((rows[:, _HIGH] - rows[:, _LOW]).sum()) >= LANES:
+        if int((rows[:, HIGH] - rows[:, LOW]).sum()) >= LANES:
             return level
         if len(rows):
             highest = level
@@ -58,7 +59,7 @@ def _choose_level(queue: Words, entries: Integers, floor: int) -> int:
 
 def _take_messages(rows: Words) -> tuple[Words, int]:
     """Remove up to LANES pending children of the last ``rows``; return their messages and the rows left."""
-    counts = (rows[:, _HIGH] - rows[:, _LOW]).astype(np.int64)
+    counts = (rows[:, HIGH] - rows[:, LOW]).astype(np.int64)
     reach = np.cumsum(counts[::-1])
     used = min(len(rows), int(np.searchsorted(reach, LANES)) + 1)
     taken = counts[len(rows) - used :].copy()
@@ -67,9 +68,9 @@ def _take_messages(rows: Words) -> tuple[Words, int]:
     parents = np.repeat(np.arange(used), taken)
     nth = np.arange(len(parents)) - np.repeat(np.cumsum(taken) - taken, taken)
     messages = chosen[parents, :6]
-    messages[:, 5] = chosen[parents, _HIGH] - np.uint32(1) - nth.astype(np.uint32)
-    chosen[:, _HIGH] -= taken.astype(np.uint32)
-    return messages, len(rows) - used + int(chosen[0, _HIGH] > chosen[0, _LOW])
+    messages[:, 5] = chosen[parents, HIGH] - np.uint32(1) - nth.astype(np.uint32)
+    chosen[:, HIGH] -= taken.astype(np.uint32)
+    return messages, len(rows) - used + int(chosen[0, HIGH] > chosen[0, LOW])
 
 
 def expand(
@@ -98,8 +99,8 @@ def expand(
             begin = int(entries[level - 1])
             end = begin + int(inner.sum())
             queue[level - 1, begin:end, :5] = hashes[inner]
-            queue[level - 1, begin:end, _LOW] = 0
-            queue[level - 1, begin:end, _HIGH] = children[inner]
+            queue[level - 1, begin:end, LOW] = 0
+            queue[level - 1, begin:end, HIGH] = children[inner]
             entries[level - 1] = end
         level = _choose_level(queue, entries, floor)
     return nodes, hashed, level > 0
@@ -115,7 +116,7 @@ def expand_binomial(stack: Words, count: int, threshold: int, children: int, bud
         inner = (hashes[:, 4] & np.uint32(0x7FFFFFFF)) < threshold
         end = count + int(inner.sum())
         stack[count:end, :5] = hashes[inner]
-        stack[count:end, _LOW] = 0
-        stack[count:end, _HIGH] = children
+        stack[count:end, LOW] = 0
+        stack[count:end, HIGH] = children
         count = end
     return nodes, count

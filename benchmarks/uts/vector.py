@@ -14,6 +14,7 @@ from numba.np.numpy_support import carray
 
 from .. import simd
 from ..simd import Builder, Value, emits
+from .plain import HIGH, INITIAL, LOW, ROUND
 
 LANES = 32 if simd.has_wide_registers() else 16
 """Either is two registers: the rounds of a hash wait for each other, and two hashes fill each other's gaps."""
@@ -22,11 +23,8 @@ NAME = f"numba, {LANES} lanes"
 CAPACITY = 2 * LANES
 """Entries per level that the kernel needs room for: it adds up to LANES to fewer than LANES."""
 
-_INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
-_ROUND = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
 _MESSAGE_BITS = 192
 _STATE = 5  # words of a hash
-_LOW, _HIGH = 5, 6  # fields of an entry: its pending children are [low, high)
 _STRIDE = 2 * LANES  # words between inputs: filling lanes from m on may write LANES words
 _OUTPUT = (_STATE + 1) * _STRIDE
 _SCRATCH = _OUTPUT + _STATE * LANES
@@ -59,7 +57,7 @@ def _hash(builder: Builder, source: Value, target: Value) -> None:
 
 def _sha1(builder: Builder, words: list[Value]) -> list[Value]:
     """Emit SHA-1 of one block (FIPS 180-4, 6.1.2), each word a vector, and return the five words of the digest."""
-    a, b, c, d, e = initial = [_vectors.constant(word) for word in _INITIAL]
+    a, b, c, d, e = initial = [_vectors.constant(word) for word in INITIAL]
     for i in range(80):
         word = words[i & 15]
         if i >= 16:
@@ -73,7 +71,7 @@ def _sha1(builder: Builder, words: list[Value]) -> list[Value]:
             mixed = builder.or_(builder.and_(b, c), builder.and_(d, builder.or_(b, c)))
         else:
             mixed = builder.xor(builder.xor(b, c), d)
-        total = builder.add(builder.add(e, _vectors.constant(_ROUND[i // 20])), word)
+        total = builder.add(builder.add(e, _vectors.constant(ROUND[i // 20])), word)
         total = builder.add(builder.add(_vectors.rotate_left(builder, a, 5), mixed), total)
         a, b, c, d, e = total, a, _vectors.rotate_left(builder, b, 30), c, d
     return [builder.add(word, start) for word, start in zip((a, b, c, d, e), initial, strict=True)]
@@ -100,15 +98,15 @@ def _load_lanes(rows, count, source):
     lanes = 0
     while lanes < LANES and count > 0:
         row = rows[count - 1]
-        low = np.int64(row[_LOW])
-        high = np.int64(row[_HIGH])
+        low = np.int64(row[LOW])
+        high = np.int64(row[HIGH])
         taken: Any = min(high - low, LANES - lanes)
         lane = source + np.uintp(_WORD_BYTES * lanes)
         for i in range(_STATE):
             _fill(lane + np.uintp(_WORD_BYTES * _STRIDE * i), row[i])
         _count_down(lane + np.uintp(_WORD_BYTES * _STRIDE * _STATE), np.uint32(high - 1))
         lanes += taken
-        row[_HIGH] = high - taken
+        row[HIGH] = high - taken
         count -= taken == high - low
     return lanes, count
 
@@ -153,7 +151,7 @@ def expand(queue, entries, of_level, thresholds, guess, floor, budget):
     pending[:] = 0
     for level in range(len(entries)):
         for i in range(entries[level]):
-            pending[level] += np.int64(queue[level, i, _HIGH]) - np.int64(queue[level, i, _LOW])
+            pending[level] += np.int64(queue[level, i, HIGH]) - np.int64(queue[level, i, LOW])
     nodes = np.int64(0)
     hashed = np.int64(0)
     level = _choose_level(pending, floor)
@@ -176,8 +174,8 @@ def expand(queue, entries, of_level, thresholds, guess, floor, budget):
                 row = below[end]
                 for i in range(_STATE):
                     row[i] = hashes[i * LANES + lane]
-                row[_LOW] = 0
-                row[_HIGH] = children
+                row[LOW] = 0
+                row[HIGH] = children
                 end += children > 0
                 made += children
             entries[level - 1] = end
@@ -213,7 +211,7 @@ def expand_binomial(stack, count, threshold, children, budget):
             row = stack[count]
             for i in range(_STATE):
                 row[i] = hashes[i * LANES + lane]
-            row[_LOW] = 0
-            row[_HIGH] = children
+            row[LOW] = 0
+            row[HIGH] = children
             count += np.int64(row[_STATE - 1] & np.uint32(0x7FFFFFFF)) < threshold
     return nodes, count

@@ -165,11 +165,6 @@ _BENCHMARKS = __package__.rpartition(".")[0]
 """By what name this process knows them: that of the checkout's folder, or the installed one."""
 
 
-def as_called(text: str | None) -> str | None:
-    """Return a command's help with its examples as they can be called here."""
-    return text and text.replace("python -m benchmarks.", f"python -m {_BENCHMARKS}.")
-
-
 def parse(module: str, arguments: Sequence[str]) -> Parsed:
     """Return the benchmark and the common options that ``arguments`` ask for.
 
@@ -192,7 +187,8 @@ def call(function: Callable[..., object], program: str, arguments: Sequence[str]
         BadUsage: The arguments make no sense.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command(help=as_called(inspect.getdoc(function)))(function)
+    text = (inspect.getdoc(function) or "").replace("python -m benchmarks.", f"python -m {_BENCHMARKS}.")
+    app.command(help=text)(function)
     try:
         return typer.main.get_command(app).main(list(arguments), prog_name=program, standalone_mode=False)
     except _USAGE_ERROR as error:

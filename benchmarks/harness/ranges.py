@@ -62,13 +62,9 @@ class Ranges:
             wanted -= -(-(cut - first) // self._grain)
         return taken
 
-    def take_half(self) -> Ranges:
-        """Remove and return half of the grains, rounded down."""
-        return Ranges(self._take_grains(self._grains // 2), self._grain)
-
-    def take_all(self) -> Ranges:
-        """Remove and return everything."""
-        return Ranges(self._take_grains(self._grains), self._grain)
+    def split(self, all: bool) -> Ranges:
+        """Remove and return half of the grains, rounded down, or everything."""
+        return Ranges(self._take_grains(self._grains if all else self._grains // 2), self._grain)
 
     def add(self, other: Ranges) -> None:
         """Take over the numbers of ``other``, which is empty afterwards."""
@@ -130,7 +126,7 @@ class RangeBag(ABC, Generic[R, P]):
 
     def split(self, all: bool) -> Self | None:
         """Give half of the tasks, or all of them; None if there is nothing to give."""
-        given = self._tasks.take_all() if all else self._tasks.take_half()
+        given = self._tasks.split(all)
         return self._with(given) if given else None
 
     def partition(self, k: int) -> list[Self]:

@@ -24,10 +24,10 @@ with extras_named():
     from .overhead import Overhead
 
 NAMES: Final = ("uts", "nqueens", "bc", "pi")
-_LAUNCHERS: Final = {
-    "mpiexec": ("apgas.survive", "-n", "4", sys.executable),
-    "launch": ("apgas.launch", "--resilient", "-n", "4", sys.executable),
-}
+_LAUNCHERS: Final = (
+    ("apgas.survive", "-n", "4", sys.executable),
+    ("apgas.launch", "--resilient", "-n", "4", sys.executable),
+)
 _KILLS_A_JOB: Final = 10
 _GOAL_S: Final = 1.0
 _LIMIT_S: Final = 600.0
@@ -102,7 +102,7 @@ class Survival(Comparison):
     def measure(self, stage: Stage) -> None:
         """Run one job after another, each until it has lost enough places."""
         left = self.kills
-        launchers = cycle(_LAUNCHERS.values())
+        launchers = cycle(_LAUNCHERS)
         for number, name in zip(range(self.steps), cycle(self.names), strict=False):
             most = min(left, _KILLS_A_JOB)
             left -= most

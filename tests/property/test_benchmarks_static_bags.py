@@ -103,11 +103,11 @@ def test_ranges_lose_nothing_and_cut_at_grains(sizes: list[int], grain: int, ste
                 parts = [Ranges(numbers.take(amount), grain)]
             case "half":
                 splittable = numbers.is_splittable()
-                parts = [numbers.take_half()]
+                parts = [numbers.split(False)]
                 assert bool(parts[0]) is splittable
                 assert bool(numbers) is bool(held)
             case "all":
-                parts = [numbers.take_all()]
+                parts = [numbers.split(True)]
                 assert not numbers
             case _:
                 parts = numbers.partition(min(amount, 6))

@@ -415,13 +415,10 @@ def _argument(kind: Any) -> str:
 
 def _result(kind: Any) -> str | list[str]:
     members = getattr(kind, "types", None)  # of a tuple
-    return _number(kind) if members is None else [_number(each) for each in members]
-
-
-def _number(kind: Any) -> str:
-    if str(kind) not in _NUMBERS:
+    numbers = [str(each) for each in members or [kind]]
+    if not _NUMBERS.keys() >= set(numbers):
         raise _Unusable(f"a result is {kind}")
-    return str(kind)
+    return numbers[0] if members is None else numbers
 
 
 class _Section(NamedTuple):

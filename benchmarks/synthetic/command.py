@@ -80,7 +80,18 @@ def command(
     Example: mpiexec -n 4 python -m benchmarks.synthetic --work 20 --tasks 1e5 --variance 4 --dynamic
     """
     count = parse_count("--tasks", tasks)
-    spread = _check(work, count, distribution, variance, branching, seed, units_per_second)
+    spread = _variance_of(distribution, variance)
+    for name, value in (("work", work), ("units-per-second", 1.0 if units_per_second is None else units_per_second)):
+        if not (math.isfinite(value) and value > 0):
+            raise BadUsage(f"--{name} {value:g}", "it must be positive", f"give a positive --{name}")
+    if count > MAX_TASKS:
+        raise BadUsage(f"--tasks {count}", f"more than {MAX_TASKS:,} tasks", "give fewer tasks")
+    if not 2 <= branching <= MAX_BRANCHING:
+        raise BadUsage(
+            f"--branching {branching}", "a tree of one child each is a line", f"give 2 to {MAX_BRANCHING} children"
+        )
+    if not 0 <= seed < 2**64:
+        raise BadUsage(f"--seed {seed}", "a seed has 64 bits", "give a seed from 0 to 2^64 - 1")
     speed = units_per_second or calibrate()
     if work * speed < LEAST_UNITS * count:
         raise BadUsage(
@@ -102,29 +113,10 @@ def command(
     return build(drawn, parameters | ({"branching": branching} if dynamic else {}), speed)
 
 
-def _check(
-    work: float,
-    count: int,
-    distribution: str,
-    variance: float | None,
-    branching: int,
-    seed: int,
-    units_per_second: float | None,
-) -> float:
-    """Refuse what cannot work; return the variance."""
+def _variance_of(distribution: str, variance: float | None) -> float:
+    """Return the variance that is asked for, by default the usual one; refuse what the distribution cannot have."""
     if distribution not in DISTRIBUTIONS:
         raise BadUsage(f"--distribution {distribution}", "no such distribution", f"give {', '.join(DISTRIBUTIONS)}")
-    for name, value in (("work", work), ("units-per-second", 1.0 if units_per_second is None else units_per_second)):
-        if not (math.isfinite(value) and value > 0):
-            raise BadUsage(f"--{name} {value:g}", "it must be positive", f"give a positive --{name}")
-    if count > MAX_TASKS:
-        raise BadUsage(f"--tasks {count}", f"more than {MAX_TASKS:,} tasks", "give fewer tasks")
-    if not 2 <= branching <= MAX_BRANCHING:
-        raise BadUsage(
-            f"--branching {branching}", "a tree of one child each is a line", f"give 2 to {MAX_BRANCHING} children"
-        )
-    if not 0 <= seed < 2**64:
-        raise BadUsage(f"--seed {seed}", "a seed has 64 bits", "give a seed from 0 to 2^64 - 1")
     _, default, least, most = DISTRIBUTIONS[distribution]
     asked = default if variance is None else variance
     if not least <= asked <= most:

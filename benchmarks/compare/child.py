@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from scheduler_bridge.jobrunner import processes
+
 END_S: Final = 15.0
 """How long a contender that is not needed any more may take to end in good order."""
 TERM_S: Final = 2.0
@@ -149,14 +151,14 @@ def environment(folder: Path) -> dict[str, str]:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
+    segments: set[str] = set()
     while pids := _carriers(mark):
-        segments = mpi_segments(pids)
+        segments = segments.union(*map(processes.mapped_segments, pids))
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):  # ended just now
                 os.kill(pid, signal.SIGKILL)
-        for segment in segments:
-            segment.unlink(missing_ok=True)
         time.sleep(LOOK_S)
+    processes.remove_segments(segments)
 
 
 def _carriers(mark: str) -> list[int]:
@@ -176,17 +178,8 @@ MARK: Final = "MALLEABLE_OVERHEADS"
 
 def marked(mark: str) -> list[int]:
     """Return the living processes (zombies are not) that carry a mark that begins with ``mark``."""
-    wanted = f"\0{MARK}={mark}".encode()
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
-            continue
-        try:
-            if wanted in b"\0" + (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue  # gone meanwhile, or another user's
-    return found
+    others = (pid for pid in processes.processes() if pid != os.getpid())
+    return [pid for pid in others if any(each.startswith(f"{MARK}={mark}") for each in processes.environment(pid))]
 
 
 def cpu_s(pids: Iterable[int]) -> float:
@@ -199,15 +192,3 @@ def cpu_s(pids: Iterable[int]) -> float:
         except OSError:
             continue  # it has ended
     return total
-
-
-def mpi_segments(pids: Iterable[int]) -> set[Path]:
-    """Return the shared-memory files of MPI that these processes use; those of a killed process stay behind."""
-    found = set()
-    for pid in pids:
-        try:
-            lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            continue  # it has ended
-        found |= {Path(line.split(None, 5)[5]) for line in lines if "/dev/shm/mpich_shm_" in line}
-    return {path for path in found if path.exists()}

@@ -99,7 +99,7 @@ _PAUSE_S = 0.02
 
 def marked_processes(mark: str, variable: str = ENV_MARK) -> list[int]:
     """Return the ids of the living processes that carry ``mark`` in a variable (zombies and this process excepted)."""
-    return [pid for pid in _processes() if pid != os.getpid() and _carries(pid, mark, variable)]
+    return [pid for pid in processes() if pid != os.getpid() and _carries(pid, mark, variable)]
 
 
 def nodes_of(mark: str) -> set[str]:
@@ -111,7 +111,7 @@ def nodes_of(mark: str) -> set[str]:
     for pid in marked_processes(mark):
         if not _is_ours(pid):  # the mark is no secret, and names files of the job
             continue
-        named = dict(entry.split("=", 1) for entry in _environment(pid) if "=" in entry)
+        named = dict(entry.split("=", 1) for entry in environment(pid) if "=" in entry)
         found.update((named.get(_ENV_OWN_NODE) or named.get(ENV_NODES, "")).split(","))
     return found - {""}
 
@@ -141,7 +141,7 @@ def end_marked(mark: str, patience_s: float) -> list[int]:
 
 def shared_segments(mark: str) -> set[str]:
     """Return the names of MPICH's shared-memory files that processes with ``mark`` have mapped."""
-    return set[str]().union(*map(_mapped_segments, marked_processes(mark)))
+    return set[str]().union(*map(mapped_segments, marked_processes(mark)))
 
 
 def remove_segments(names: Iterable[str]) -> list[str]:
@@ -149,19 +149,20 @@ def remove_segments(names: Iterable[str]) -> list[str]:
     present = {name for name in names if (_SHARED_MEMORY / name).exists()}
     if not present:
         return []
-    for pid in _processes():
-        present -= _mapped_segments(pid)
+    for pid in processes():
+        present -= mapped_segments(pid)
     for name in present:
         (_SHARED_MEMORY / name).unlink(missing_ok=True)
     return sorted(present)
 
 
-def _processes() -> list[int]:
+def processes() -> list[int]:
+    """Return the ids of all processes of this machine."""
     return [int(entry) for entry in os.listdir(_PROC) if entry.isdigit()]  # noqa: PTH208 - names only, and often
 
 
 def _carries(pid: int, mark: str, variable: str = ENV_MARK) -> bool:
-    return f"{variable}={mark}" in _environment(pid)
+    return f"{variable}={mark}" in environment(pid)
 
 
 def _is_ours(pid: int) -> bool:
@@ -170,14 +171,16 @@ def _is_ours(pid: int) -> bool:
     return False
 
 
-def _environment(pid: int) -> list[str]:
+def environment(pid: int) -> list[str]:
+    """Return what a process had in its environment when it began, as ``NAME=VALUE``; nothing if that cannot be read."""
     try:
         return (_PROC / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
     except OSError:  # Gone meanwhile, or someone else's.
         return []
 
 
-def _mapped_segments(pid: int) -> set[str]:
+def mapped_segments(pid: int) -> set[str]:
+    """Return the names of MPI's shared-memory files that a process has mapped."""
     try:
         maps = (_PROC / str(pid) / "maps").read_text(errors="replace")
     except OSError:

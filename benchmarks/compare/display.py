@@ -152,11 +152,9 @@ def new_picture(
     width: float, height: float, rows: int, columns: int, *, height_ratios: Sequence[float] | None = None
 ) -> tuple[Figure, Any]:
     """Return an empty picture, in inches, and its panels by row and column."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from scheduler_bridge.report import charts
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = charts.sheet(height, width)
     return figure, figure.subplots(rows, columns, squeeze=False, height_ratios=height_ratios)
 
 

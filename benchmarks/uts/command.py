@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -55,7 +54,17 @@ def tree_of(
     options = {"depth": depth, "seed": seed, "branching": branching}
     given = {name: value for name, value in options.items() if value is not None}
     if sample is not None:
-        return _sample(sample, {**given, **({} if shape == _FIXED else {"shape": shape})})
+        from .problems import SAMPLES
+
+        if sample not in SAMPLES:
+            raise BadUsage(f"--sample {sample}", "no such tree is published", f"give one of {', '.join(SAMPLES)}")
+        others = given if shape == _FIXED else {**given, "shape": shape}
+        if others:
+            extra = " ".join(f"--{option} {value}" for option, value in others.items())
+            raise BadUsage(
+                f"--sample {sample} {extra}", "a published tree has its own parameters", f"leave out {extra}"
+            )
+        return SAMPLES[sample]
     chosen = {"depth": _DEPTH, "seed": SEED, "branching": BRANCHING, **given}
     try:
         return Tree(**chosen) if shape == _FIXED else ShapedTree(shape, **chosen)
@@ -63,17 +72,6 @@ def tree_of(
         option = str(error).partition(" ")[0]
         culprit = shape if option == "shape" else chosen[option]
         raise BadUsage(f"--{option} {culprit}", str(error), f"give another --{option}") from None
-
-
-def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
-    from .problems import SAMPLES
-
-    if name not in SAMPLES:
-        raise BadUsage(f"--sample {name}", "no such tree is published", f"give one of {', '.join(SAMPLES)}")
-    if others:
-        extra = " ".join(f"--{option} {value}" for option, value in others.items())
-        raise BadUsage(f"--sample {name} {extra}", "a published tree has its own parameters", f"leave out {extra}")
-    return SAMPLES[name]
 
 
 def benchmark_of(tree: AnyTree) -> Benchmark[Count]:

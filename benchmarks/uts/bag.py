@@ -74,7 +74,7 @@ class UtsBag(NodeBag[Geometric]):
     def _begin(self, problem: Geometric) -> tuple[LevelQueue, Sequence[float]]:
         self._law = law(problem)
         self.hashed = 0
-        return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), _subtree_nodes(problem)
+        return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), subtree_nodes(problem)
 
     def _plant(self) -> tuple[int, int]:
         levels, children = self._problem.levels, self._law.root_children
@@ -101,10 +101,14 @@ class UtsBag(NodeBag[Geometric]):
 
 
 @lru_cache(maxsize=8)
-def _subtree_nodes(tree: Geometric) -> tuple[float, ...]:
-    """Return the mean number of nodes in the subtree of a child that is pending at each level."""
-    nodes = [1.0]
-    for remaining in range(1, tree.levels):
-        mean = tree.mean_children(tree.levels - remaining)
-        nodes.append(min(1 + mean * nodes[-1], MOST_WEIGHT))
-    return (1.0, *nodes)[: tree.levels + 1]
+def subtree_nodes(tree: Geometric, lowest: tuple[float, ...] = (1.0, 1.0)) -> tuple[float, ...]:
+    """Return the mean number of nodes in the subtree of a child that is pending at each level.
+
+    Args:
+        tree: The tree.
+        lowest: Those at the lowest levels.
+    """
+    nodes = list(lowest)
+    for remaining in range(len(lowest), tree.levels + 1):
+        nodes.append(min(1 + tree.mean_children(tree.levels - remaining + 1) * nodes[-1], MOST_WEIGHT))
+    return tuple(nodes[: tree.levels + 1])

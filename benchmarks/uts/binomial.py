@@ -16,7 +16,7 @@ import numpy as np
 
 from ..levelbag import LevelQueue
 from . import kernel
-from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag
+from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag, subtree_nodes
 from .plain import HIGH, LOW
 from .tree import Geometric, Law, SeededTree, ShapedTree, law
 
@@ -165,7 +165,9 @@ class HybridBag(StackBag[HybridTree]):
     def _begin(self, problem: HybridTree) -> tuple[LevelQueue, Sequence[float]]:
         self._law = _hybrid_law(problem)
         self._threshold = problem.binomial.threshold()
-        return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), _subtree_nodes(problem)
+        below = min(problem.binomial.subtree_nodes(), MOST_WEIGHT)
+        weights = subtree_nodes(problem, (below,) * (_FLOOR + 2))
+        return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), weights
 
     def _plant(self) -> tuple[int, int]:
         return self._problem.levels, self._law.root_children
@@ -184,13 +186,3 @@ class HybridBag(StackBag[HybridTree]):
         queue.entries[_FLOOR] = 0
         queue.append(_STACK, parents)
         return nodes
-
-
-@lru_cache(maxsize=8)
-def _subtree_nodes(tree: HybridTree) -> tuple[float, ...]:
-    """Return the mean number of nodes in the subtree of a child that is pending at each level."""
-    below = min(tree.binomial.subtree_nodes(), MOST_WEIGHT)
-    nodes = [below] * (_FLOOR + 2)
-    for level in range(tree.turn - 1, 0, -1):
-        nodes.append(min(1 + tree.mean_children(level) * nodes[-1], MOST_WEIGHT))
-    return tuple(nodes)

@@ -177,7 +177,7 @@ class Gauge:
     def __init__(self) -> None:
         self._seconds: dict[Step, list[float]] = {"message": [], "decision": [], "commit": [], "picture": []}
         self._late: list[float] = []
-        self._began_s, self._cpu_s = time.perf_counter(), _cpu_s()
+        self._began_s, self._cpu_s = time.perf_counter(), time.process_time()
 
     def note(self, step: Step, seconds: float) -> None:
         """A step took so long."""
@@ -187,7 +187,7 @@ class Gauge:
         """Forget all until now."""
         for seconds in (*self._seconds.values(), self._late):
             seconds.clear()
-        self._began_s, self._cpu_s = time.perf_counter(), _cpu_s()
+        self._began_s, self._cpu_s = time.perf_counter(), time.process_time()
 
     async def beat(self) -> None:
         """Measure, without end, how late the event loop is."""
@@ -198,7 +198,7 @@ class Gauge:
 
     def figures(self) -> Figures:
         """Return what there is since the last ``begin``."""
-        wall_s, cpu_s = time.perf_counter() - self._began_s, _cpu_s() - self._cpu_s
+        wall_s, cpu_s = time.perf_counter() - self._began_s, time.process_time() - self._cpu_s
         return Figures(
             wall_s=wall_s,
             cpu_s=cpu_s,
@@ -216,11 +216,6 @@ def spread(seconds: Sequence[float]) -> Spread:
     ordered = sorted(seconds)
     count = len(ordered)
     return Spread(count, ordered[(count - 1) // 2], ordered[-(-99 * count // 100) - 1], ordered[-1])
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -149,13 +149,14 @@ LIMIT_S: Final = 40.0
 _LOOK_S: Final = 0.2
 
 
-class _Handler(ReleaseNewest):
-    """Says when a resize has been committed."""
+class Resizer(ReleaseNewest):
+    """Orders resizes and times them from outside: order to commit, order to the end of the processes."""
 
     def __init__(self) -> None:
-        self.committed = threading.Event()
-        self.at_s = 0.0
-        self.added: list[apgas.Place] = []
+        self._registered = False
+        self._grown = threading.Event()
+        self._grown_s = 0.0
+        self._added: Sequence[apgas.Place] = ()
 
     def postGrow(
         self,
@@ -163,22 +164,10 @@ class _Handler(ReleaseNewest):
         continued_places: Sequence[apgas.Place],  # noqa: ARG002 - the published arguments
         new_places: Sequence[apgas.Place],
     ) -> None:
-        self.added = list(new_places)
-        self._note()
-
-    def postShrink(self, *_: object) -> None:
-        self._note()
-
-    def _note(self) -> None:
-        self.at_s = time.perf_counter()
-        self.committed.set()
-
-
-class Resizer:
-    """Orders resizes and times them from outside: order to commit, order to the end of the processes."""
-
-    def __init__(self) -> None:
-        self._handler: _Handler | None = None
+        """A grow has been committed."""
+        self._grown_s = time.perf_counter()
+        self._added = new_places
+        self._grown.set()
 
     def cycle(self, command: Command) -> Answer:
         """Grow by ``n`` and shrink by as many; the newcomers load the module ``loads`` in between."""
@@ -196,10 +185,11 @@ class Resizer:
         Raises:
             RuntimeError: The order was not carried out.
         """
-        handler = self._ready()
+        self._register()
+        self._grown.clear()
         before_s = time.perf_counter()
-        self._order("+", n, handler.committed.wait)
-        return handler.at_s - before_s
+        self._order("+", n, self._grown.wait)
+        return self._grown_s - before_s
 
     def shrink(self, n: int) -> float:
         """Return the seconds from the order to the end of the last process.
@@ -208,7 +198,7 @@ class Resizer:
             RuntimeError: The order was not carried out.
             TimeoutError: A process lives on.
         """
-        self._ready()
+        self._register()
         with Ends(apgas.at(place, os.getpid) for place in apgas.places()[-n:]) as ends:
             before_s = time.perf_counter()
             gone_s = 0.0
@@ -223,13 +213,11 @@ class Resizer:
             self._order("-", n, gone)
         return gone_s - before_s
 
-    def _ready(self) -> _Handler:
-        """Register the handler at the first order: a program that is not resized needs none."""
-        if self._handler is None:
-            self._handler = _Handler()
-            apgas.define_malleable_handler(self._handler)
-        self._handler.committed.clear()
-        return self._handler
+    def _register(self) -> None:
+        """Become the handler at the first order: a program that is not resized needs none."""
+        if not self._registered:
+            self._registered = True
+            apgas.define_malleable_handler(self)
 
     def _order(self, sign: Literal["+", "-"], n: int, wait: Callable[[float], bool]) -> None:
         """Give an order, let ``wait`` wait for what is timed, then wait until the order's record is there."""
@@ -248,10 +236,9 @@ class Resizer:
 
     def _run_on_newcomers(self, call: Callable[[], object]) -> float:
         """Return the seconds until each has run it."""
-        assert self._handler is not None
         before_s = time.perf_counter()
         with apgas.finish():
-            for place in self._handler.added:
+            for place in self._added:
                 apgas.async_at(place, call)
         return time.perf_counter() - before_s
 

@@ -18,6 +18,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from scheduler_bridge.cli import options
 from scheduler_bridge.printable import printable
 
 if TYPE_CHECKING:
@@ -197,8 +198,7 @@ _PLAIN_WIDTH = 500
 _NOT_ASCII = re.compile(r"[^\n -~]+")
 
 StateOption = Annotated[
-    Path | None,
-    typer.Option("--state", metavar="DIR", envvar=ENV_STATE, help="State folder of the scheduler.", show_default=False),
+    Path | None, options.folder("--state", "State folder of the scheduler.", envvar=ENV_STATE, show_default=False)
 ]
 ReachOption = Annotated[
     Path | None,
@@ -219,8 +219,8 @@ LauncherOption = Annotated[
         show_default="ssh",
     ),
 ]
-GrowOption = Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")]
-ShrinkOption = Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")]
+GrowOption = Annotated[int | None, options.count("--grow", "Nodes to add.")]
+ShrinkOption = Annotated[int | None, options.count("--shrink", "Nodes to release.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

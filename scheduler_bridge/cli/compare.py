@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from scheduler_bridge import policies
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption
 from scheduler_bridge.cli.experiment import on_places, show_report
 from scheduler_bridge.cli.inputs import expect_finite
@@ -46,17 +47,11 @@ class ComparisonOptions:
         str,
         typer.Option("--malleable", metavar="SHARE,...", help="Shares of the rigid jobs that become malleable."),
     ] = "0"
-    seeds: Annotated[
-        int,
-        typer.Option("--seeds", min=1, metavar="N", help="How often each is simulated, if seeds draw anything."),
-    ] = 10
+    seeds: Annotated[int, options.count("--seeds", "How often each is simulated, if seeds draw anything.")] = 10
     shake_s: Annotated[
         float,
-        typer.Option(
-            "--shake",
-            min=0,
-            metavar="SECONDS",
-            help="Seeds move each submission by up to so much, so that there are intervals at any share.",
+        options.seconds(
+            "--shake", "Seeds move each submission by up to so much, so that there are intervals at any share."
         ),
     ] = 0.0
     rule: RuleOption = "amdahl"
@@ -64,18 +59,10 @@ class ComparisonOptions:
     load: LoadOption = None
     warmup_h: WarmupOption = None
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder of table, figure, page and rows; what was interrupted goes on there.",
-        ),
+        Path, options.folder("--out", "Folder of table, figure, page and rows; what was interrupted goes on there.")
     ] = Path("comparison")
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs", min=1, metavar="N", help="Processes that simulate; under mpiexec, its.", show_default="the cores"
-        ),
+        int | None, options.count("--jobs", "Processes that simulate; under mpiexec, its.", show_default="the cores")
     ] = None
     trace: TraceOptions
     system: System

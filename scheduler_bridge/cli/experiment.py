@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoRe
 
 import typer
 
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, due_every, print_json, print_rich, say
 from scheduler_bridge.experiments.sweep import Form
 
@@ -44,11 +45,9 @@ class RealRunsOptions:
 
     repeat_lagged: Annotated[
         float | None,
-        typer.Option(
+        options.seconds(
             "--repeat-lagged",
-            metavar="SECONDS",
-            min=0,
-            help="Do runs again in which a node fell further behind than this; the better run is kept.",
+            "Do runs again in which a node fell further behind than this; the better run is kept.",
         ),
     ] = None
     repeat_busy: Annotated[
@@ -71,10 +70,7 @@ class RealRunsOptions:
             "--second", metavar="SECONDS", min=0.001, max=1, help="How long a second of the paper lasts, if emulated."
         ),
     ] = None
-    hosts: Annotated[
-        Path | None,
-        typer.Option("--hosts", metavar="FILE", help="On these hosts, at full size, not emulated here."),
-    ] = None
+    hosts: Annotated[Path | None, options.file("--hosts", "On these hosts, at full size, not emulated here.")] = None
     launcher: LauncherOption = None
     paced: Annotated[
         bool, typer.Option("--paced", help="With --hosts: small problems, and hosts held to a small rate.")
@@ -88,18 +84,12 @@ class StudyOptions:
     scale: Annotated[Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real runs alone.")] = (
         "small"
     )
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", envvar=ENV_DATA, help="Folder with the reference data.")
-    ] = None
+    data: Annotated[Path | None, options.folder("--data", "Folder with the reference data.", envvar=ENV_DATA)] = None
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; what was interrupted goes on."),
+        Path | None, options.folder("--out", "Write tables, figures and a page; what was interrupted goes on.")
     ] = None
     places: Annotated[
-        int | None,
-        typer.Option(
-            "--places", min=1, metavar="N", envvar=ENV_PLACES, help="Processes that simulate.", show_default="the cores"
-        ),
+        int | None, options.count("--places", "Processes that simulate.", envvar=ENV_PLACES, show_default="the cores")
     ] = None
     rows: Annotated[
         Form | None,

@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import typer
-
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError
 
 _Name = TypeVar("_Name", bound=str)
@@ -56,19 +55,13 @@ def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 # Options for how often is decided, and for how long jobs are left alone; else as the policy is meant ------------------
 
-PASS_INTERVAL: Final[Any] = typer.Option(
+PASS_INTERVAL: Final[Any] = options.seconds(
     "--pass-interval",
-    min=0,
-    metavar="SECONDS",
-    help="Decide at least this often, besides at events; 0: at events only.",
+    "Decide at least this often, besides at events; 0: at events only.",
     show_default="as the policy is meant",
 )
-COOLDOWN: Final[Any] = typer.Option(
-    "--cooldown",
-    min=0,
-    metavar="SECONDS",
-    help="A job takes no order for this long after a resize.",
-    show_default="as the policy is meant",
+COOLDOWN: Final[Any] = options.seconds(
+    "--cooldown", "A job takes no order for this long after a resize.", show_default="as the policy is meant"
 )
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     CliError,
     FieldsOf,
@@ -62,11 +63,9 @@ _OPTIONS: Final = {
     "grace_s": typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2"),
     "reservation": typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time."),
     "resilient": typer.Option("--resilient", help="It goes on if a node is lost."),
-    "cwd": typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one"),
-    "output": typer.Option(
-        "--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."
-    ),
-    "errors": typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output"),
+    "cwd": options.folder("--cwd", "Folder in which it runs.", show_default="this one"),
+    "output": options.file("--output", "For its output; {job} is its id, {index} its array number."),
+    "errors": options.file("--errors", "For its errors.", show_default="that of its output"),
     "user": typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you"),
 }
 """The options that the fields of a request are given by."""

@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     CliError,
     JsonOption,
@@ -34,12 +35,10 @@ from scheduler_bridge.report import words
 
 
 def report(
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the picture.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the picture of the run.")] = None,
+    html: Annotated[Path | None, options.file("--html", "Write a page with the picture.")] = None,
+    png: Annotated[Path | None, options.file("--png", "Write the picture of the run.")] = None,
     window: WindowOption = None,
-    swf: Annotated[
-        Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as a workload for malleable simulate.")
-    ] = None,
+    swf: Annotated[Path | None, options.file("--swf", "Write the jobs as a workload for malleable simulate.")] = None,
     speedup: Annotated[
         str | None,
         typer.Option(

@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from scheduler_bridge.atomic_write import write_whole
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, due_every, plain_table, print_figures, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
 from scheduler_bridge.core import Claim, Explanation, JobState
@@ -271,23 +272,12 @@ class Output:
         list[int],
         typer.Option("--explain", min=0, metavar="JOB", help="Say what was decided about this job, and why."),
     ] = field(default_factory=list)
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the figures; - prints them and nothing else."),
-    ] = None
-    gantt: Annotated[Path | None, typer.Option("--gantt", metavar="FILE", help="Write a PNG of nodes over time.")] = (
-        None
-    )
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with jobs and nodes over time.")
-    ] = None
+    json: Annotated[Path | None, options.file("--json", "Write the figures; - prints them and nothing else.")] = None
+    gantt: Annotated[Path | None, options.file("--gantt", "Write a PNG of nodes over time.")] = None
+    html: Annotated[Path | None, options.file("--html", "Write a page with jobs and nodes over time.")] = None
     window: WindowOption = None
-    table: Annotated[
-        Path | None, typer.Option("--jobs", metavar="FILE", help="Write a row for each job: .csv or .parquet.")
-    ] = None
-    swf: Annotated[
-        Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as they ran, with their sizes.")
-    ] = None
+    table: Annotated[Path | None, options.file("--jobs", "Write a row for each job: .csv or .parquet.")] = None
+    swf: Annotated[Path | None, options.file("--swf", "Write the jobs as they ran, with their sizes.")] = None
 
     @property
     def prints(self) -> bool:

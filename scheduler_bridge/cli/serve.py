@@ -39,6 +39,7 @@ from scheduler_bridge.backends.slurm import (
     inside,
     this_job,
 )
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     CliError,
     FieldsOf,
@@ -65,9 +66,7 @@ class NodeOptions:
 
     PANEL: ClassVar = "Nodes"
 
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, max=100_000, metavar="N", help="How many: node1, ...")
-    ] = None
+    nodes: Annotated[int | None, options.count("--nodes", "How many: node1, ...", max=100_000)] = None
     node_names: Annotated[str | None, typer.Option("--node-names", metavar="A,B,C", help="Names instead.")] = None
     backend: Annotated[
         Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
@@ -81,13 +80,10 @@ class NodeOptions:
     harvest_every_s: Annotated[
         float, typer.Option("--harvest-every", min=0.1, metavar="S", help="Seconds between two looks, at least.")
     ] = 5.0
-    hosts: Annotated[
-        Path | None, typer.Option("--hosts", metavar="FILE", help="The hosts that FILE names, one a line, instead.")
-    ] = None
+    hosts: Annotated[Path | None, options.file("--hosts", "The hosts that FILE names, one a line, instead.")] = None
     launcher: LauncherOption = None
     cores_per_node: Annotated[
-        int | None,
-        typer.Option("--cores", min=1, max=1024, metavar="N", help="Cores of a node, for sd-policy.", show_default="1"),
+        int | None, options.count("--cores", "Cores of a node, for sd-policy.", max=1024, show_default="1")
     ] = None
     bind_cores: Annotated[
         bool, typer.Option("--bind-cores", help="Let jobs compute on their cores of a node only, which must exist.")
@@ -97,15 +93,11 @@ class NodeOptions:
 _SCHEDULING: Final = {
     "policy": typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable"),
     "parameters": typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy."),
-    "user_nodes": typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
+    "user_nodes": options.count("--user-nodes", "Nodes of one user's jobs together, at most."),
     "pass_interval_s": PASS_INTERVAL,
     "cooldown_s": COOLDOWN,
-    "walltime_grace_s": typer.Option(
-        "--walltime-grace",
-        min=0,
-        metavar="SECONDS",
-        help="Jobs are ended so long after their walltime.",
-        show_default="0",
+    "walltime_grace_s": options.seconds(
+        "--walltime-grace", "Jobs are ended so long after their walltime.", show_default="0"
     ),
     "resize_deadline_s": typer.Option(
         "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
@@ -144,7 +136,7 @@ class AccessOptions:
         ),
     ] = None
     v1_scripts: Annotated[
-        Path | None, typer.Option("--v1-scripts", metavar="DIR", help="Folder of the job scripts that they may name.")
+        Path | None, options.folder("--v1-scripts", "Folder of the job scripts that they may name.")
     ] = None
 
 
@@ -152,14 +144,9 @@ def serve(
     nodes: NodeOptions,
     scheduling: Annotated[dict[str, Any], FieldsOf(DaemonConfig, _SCHEDULING, "Scheduling")],
     access: AccessOptions,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A configuration (TOML); options go before it.")
-    ] = None,
+    config: Annotated[Path | None, options.file("--config", "A configuration (TOML); options go before it.")] = None,
     state: StateOption = None,
-    mpiexec: Annotated[
-        Path | None,
-        typer.Option("--mpiexec", metavar="FILE", help="Starts jobs.", show_default="apgas.launch"),
-    ] = None,
+    mpiexec: Annotated[Path | None, options.file("--mpiexec", "Starts jobs.", show_default="apgas.launch")] = None,
     salvage: Annotated[
         bool,
         typer.Option("--salvage", help="Start from the last sound row of a damaged log; list what may be lost."),
@@ -419,9 +406,7 @@ def read_config(path: Path) -> ServeFile:
 
 
 def doctor(
-    hosts: Annotated[
-        Path | None, typer.Option("--hosts", metavar="FILE", help="Look at the hosts that FILE names, instead.")
-    ] = None,
+    hosts: Annotated[Path | None, options.file("--hosts", "Look at the hosts that FILE names, instead.")] = None,
     launcher: LauncherOption = None,
 ) -> None:
     """Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import results
+from scheduler_bridge.cli import options, results
 from scheduler_bridge.cli.common import CliError, say
 from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
@@ -81,14 +81,6 @@ class SimulatedConversion(Conversion):
     seed: Annotated[int, typer.Option("--seed", help="Determines which jobs become malleable, and failures.")] = 1
 
 
-def _seconds(option: str, text: str) -> Any:
-    return typer.Option(option, min=0, metavar="SECONDS", help=text)
-
-
-def _hours(option: str, text: str) -> Any:
-    return typer.Option(option, min=0, metavar="HOURS", help=text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class System:
     """The cluster, its scheduler, and what jobs do when they are resized."""
@@ -104,26 +96,23 @@ class System:
             "fitted:GROW:GROW_NODE:SHRINK:SHRINK_NODE.",
         ),
     ] = "none"
-    start_delay_s: Annotated[float, _seconds("--start-delay", "From the decision to the start of a job.")] = 0.0
+    start_delay_s: Annotated[float, options.seconds("--start-delay", "From the decision to the start of a job.")] = 0.0
     points_s: Annotated[
-        float, _seconds("--points", "Resizes wait for the end of this number of seconds of progress.")
+        float, options.seconds("--points", "Resizes wait for the end of this number of seconds of progress.")
     ] = 0.0
     walltime: Annotated[
         str,
         typer.Option("--walltime", metavar="RULE", help="At other sizes than asked for: scaled as believed, or fixed."),
     ] = "scaled"
-    grace_s: Annotated[float, _seconds("--grace", "Jobs are killed so long after their walltime.")] = 0.0
-    tick_s: Annotated[float, _seconds("--tick", "The scheduler decides at multiples of this time only.")] = 0.0
+    grace_s: Annotated[float, options.seconds("--grace", "Jobs are killed so long after their walltime.")] = 0.0
+    tick_s: Annotated[float, options.seconds("--tick", "The scheduler decides at multiples of this time only.")] = 0.0
     pass_interval_s: Annotated[float | None, PASS_INTERVAL] = None
     cooldown_s: Annotated[float | None, COOLDOWN] = None
     moldable: Annotated[
         bool,
         typer.Option("--moldable/--no-moldable", help="Malleable jobs choose their size at the start and keep it."),
     ] = False
-    cores: Annotated[
-        int,
-        typer.Option("--cores", min=1, metavar="N", help="Cores of a node, for policies that let jobs share nodes."),
-    ] = 1
+    cores: Annotated[int, options.count("--cores", "Cores of a node, for policies that let jobs share nodes.")] = 1
     sharing: Annotated[
         str, typer.Option("--sharing", metavar="MODEL", help="How fast jobs are that share nodes: ideal or worst.")
     ] = "ideal"
@@ -141,9 +130,9 @@ class System:
             help="Keep N nodes free so long after the beginning, for so long, such as 64@24h+8h; may be repeated.",
         ),
     ] = field(default_factory=list)
-    user_nodes: Annotated[
-        int | None, typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most.")
-    ] = None
+    user_nodes: Annotated[int | None, options.count("--user-nodes", "Nodes of one user's jobs together, at most.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,21 +142,15 @@ class Failing:
     PANEL: ClassVar = "Failures"
     _EXAMPLE: ClassVar = "for example: --mtbf 5000 --checkpoint-interval daly --checkpoint-cost 60"
 
-    mtbf_h: Annotated[float | None, _hours("--mtbf", "Mean time between failures of one node.")] = None
-    repair_h: Annotated[float, _hours("--repair", "How long a failed node is away.")] = 4.0
+    mtbf_h: Annotated[float | None, options.hours("--mtbf", "Mean time between failures of one node.")] = None
+    repair_h: Annotated[float, options.hours("--repair", "How long a failed node is away.")] = 4.0
     on_failure: Annotated[
         str,
         typer.Option("--on-failure", metavar="RULE", help="A job that loses a node: requeue (run it again) or fail."),
     ] = "requeue"
     attempts: Annotated[
         int | None,
-        typer.Option(
-            "--attempts",
-            min=1,
-            metavar="N",
-            help="A job is run so often at most.",
-            show_default="until it ends otherwise",
-        ),
+        options.count("--attempts", "A job is run so often at most.", show_default="until it ends otherwise"),
     ] = None
     resilient: Annotated[
         bool,
@@ -182,8 +165,10 @@ class Failing:
             show_default="no checkpoints",
         ),
     ] = None
-    checkpoint_cost_s: Annotated[float, _seconds("--checkpoint-cost", "A job stands still for a checkpoint.")] = 0.0
-    restart_cost_s: Annotated[float, _seconds("--restart-cost", "Before a lost job computes again.")] = 0.0
+    checkpoint_cost_s: Annotated[
+        float, options.seconds("--checkpoint-cost", "A job stands still for a checkpoint.")
+    ] = 0.0
+    restart_cost_s: Annotated[float, options.seconds("--restart-cost", "Before a lost job computes again.")] = 0.0
 
     def tolerance(self) -> FaultTolerance:
         """What becomes of jobs that lose a node.

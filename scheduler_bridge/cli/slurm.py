@@ -30,6 +30,7 @@ from scheduler_bridge.backends.slurm.harvest import LOANS, summary
 from scheduler_bridge.backends.slurm.holdings import companion_name
 from scheduler_bridge.backends.slurm.lease import LEAST_S, LOST_S
 from scheduler_bridge.backends.slurm.reading import explained
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     ENV_STATE,
     CliError,
@@ -66,10 +67,8 @@ _WORDS_FOLLOW: Final = {"allow_interspersed_args": False, "ignore_unknown_option
 @slurm.command(context_settings=_WORDS_FOLLOW)
 def run(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program, after --")],
-    max_nodes: Annotated[
-        int, typer.Option("--max-nodes", min=1, metavar="N", help="Never more nodes.", show_default="any number")
-    ] = 1_000_000,
-    min_nodes: Annotated[int, typer.Option("--min-nodes", min=1, metavar="N", help="Never fewer.")] = 1,
+    max_nodes: Annotated[int, options.count("--max-nodes", "Never more nodes.", show_default="any number")] = 1_000_000,
+    min_nodes: Annotated[int, options.count("--min-nodes", "Never fewer.")] = 1,
     grow_by: Annotated[
         str, typer.Option("--grow-by", help="companion, or expand where it is permitted.")
     ] = "companion",
@@ -200,7 +199,7 @@ def status(job: JobArgument, state: StateOption = None) -> None:
 
 @slurm.command()
 def hosts(
-    places: Annotated[int, typer.Option("--places", min=1, metavar="N", help="Places on each host.")] = 1,
+    places: Annotated[int, options.count("--places", "Places on each host.")] = 1,
     job: Annotated[int | None, typer.Option("--job", min=1, help="By default the one that this is called in.")] = None,
 ) -> None:
     """Print the hosts of an allocation, one a line, as mpiexec -f reads them; the host of the batch script first.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
+from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, Commands, JsonOption, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
 
@@ -21,24 +22,18 @@ _DAY_S: Final = 86_400
 _BEGIN: Final = "--from/--start"
 """The option by its two names: which of them was given is not known."""
 WorkloadOption = Annotated[
-    Path,
-    typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."),
+    Path, options.file("--workload", "Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input.")
 ]
 WarmupOption = Annotated[
     float | None,
-    typer.Option(
-        "--warmup",
-        min=0,
-        metavar="HOURS",
-        help="Leave the first hours, and what follows the last submission, out of the figures.",
-    ),
+    options.hours("--warmup", "Leave the first hours, and what follows the last submission, out of the figures."),
 ]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="SWF, CSV, JSON, TOML, packed or not; -: standard input.")
 ]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
 TargetOption = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
-PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
+PngOption = Annotated[Path | None, options.file("--png", "Write a picture.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
 RuleOption = Annotated[
     str,

@@ -16,8 +16,6 @@ from typing import Final, TypeAlias
 
 import h11
 
-from scheduler_bridge.daemon.listener import Listener
-
 _logger = logging.getLogger(__name__)
 
 _READ_BYTES = 64 * 1024
@@ -56,44 +54,8 @@ Handler: TypeAlias = Callable[[str], Answer | Stream]
 """Answers a GET of a path (without its query)."""
 
 
-class HttpServer:
-    """Listens and answers.
-
-    Args:
-        config: Where, and what a connection may cost.
-        handler: Called on the event loop for each request.
-    """
-
-    def __init__(self, config: WebConfig, handler: Handler) -> None:
-        self._config = config
-        self._handler = handler
-        self._listener = Listener(self._serve, config.connections)
-        self.port = config.port
-
-    async def start(self) -> None:
-        """Begin to listen; ``port`` says where.
-
-        Raises:
-            OSError: The address is not to be had.
-        """
-        self.port = await self._listener.start(self._config.host, self._config.port)
-
-    async def stop(self) -> None:
-        """Close every connection and the listening socket. Idempotent."""
-        await self._listener.stop()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await _Connection(reader, writer, self._config, self._handler).serve()
-        except (OSError, TimeoutError, h11.ProtocolError) as error:
-            _logger.debug("a reader's connection ended: %r", error)
-        finally:
-            if writer.transport.get_write_buffer_size():
-                writer.transport.abort()
-
-
-class _Connection:
-    """One connection, with one request after another."""
+class Connection:
+    """One connection, with one request after another; ``handler`` is called for each, on the event loop."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, config: WebConfig, handler: Handler
@@ -105,6 +67,16 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER)
 
     async def serve(self) -> None:
+        """Answer what is asked, until there is nothing more."""
+        try:
+            await self._serve()
+        except (OSError, TimeoutError, h11.ProtocolError) as error:
+            _logger.debug("a reader's connection ended: %r", error)
+        finally:
+            if self._writer.transport.get_write_buffer_size():
+                self._writer.transport.abort()
+
+    async def _serve(self) -> None:
         patience_s = self._config.request_s
         while True:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections import Counter
@@ -17,10 +18,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from scheduler_bridge.daemon import DaemonError, Snapshot
+from scheduler_bridge.daemon.listener import Listener
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.looks import JOB_COLORS, Look
 from scheduler_bridge.web.feed import EVENT_STREAM, Feed, Paced, Watched
-from scheduler_bridge.web.http import Answer, HttpServer, Stream, WebConfig
+from scheduler_bridge.web.http import Answer, Connection, Stream, WebConfig
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -49,17 +51,18 @@ class WebServer:
         registry = CollectorRegistry()
         registry.register(_Cluster(daemon, lambda: self._feed.watchers))
         self._metrics = Paced(lambda: generate_latest(registry))
-        self._http = HttpServer(config, self._answer)
+        self._listener = Listener(self._serve, config.connections)
+        self._port = config.port
 
     @property
     def url(self) -> str:
         """Where the page is; ends in a slash."""
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        return f"http://{host}:{self._http.port}/"
+        return f"http://{host}:{self._port}/"
 
     async def __aenter__(self) -> Self:
         try:
-            await self._http.start()
+            self._port = await self._listener.start(self._config.host, self._config.port)
         except OSError as error:
             raise DaemonError(
                 f"cannot serve the page on port {self._config.port} of {self._config.host}: {error.strerror or error}",
@@ -71,7 +74,10 @@ class WebServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._feed.stop()
-        await self._http.stop()
+        await self._listener.stop()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await Connection(reader, writer, self._config, self._answer).serve()
 
     def _answer(self, path: str) -> Answer | Stream:
         match path:

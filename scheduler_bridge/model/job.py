@@ -56,43 +56,34 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
     resilient: bool = False
 
     def __post_init__(self) -> None:
+        if self.job_id < 0:
+            raise self._wrong(f"job_id is {self.job_id}, must not be negative")
+        if self.job_class not in ("rigid", "malleable"):
+            raise self._wrong(f"job_class is {self.job_class!r}, must be rigid or malleable")
+        if not 1 <= self.min_nodes <= self.nodes <= self.max_nodes:
+            raise self._wrong(self._wrong_size())
+        if self.job_class == "rigid" and self.min_nodes != self.max_nodes:
+            sizes = f"min_nodes is {self.min_nodes} and max_nodes is {self.max_nodes}"
+            raise self._wrong(f"a rigid job has one size, but {sizes}")
         # comparisons with infinity and NaN that are false where the number will not do
-        if not (
-            self.job_id >= 0
-            and 1 <= self.min_nodes <= self.nodes <= self.max_nodes
-            and self.job_class in ("rigid", "malleable")
-            and (self.job_class == "malleable" or self.min_nodes == self.max_nodes)
-            and 0 < self.walltime_s < math.inf
-            and 0 <= self.rho <= 1
-            and -math.inf < self.submit_s < math.inf
-            and (self.overhead is None or 0 <= min(self.overhead) <= max(self.overhead) < math.inf)
-        ):
-            self._complain()
+        if not 0 < self.walltime_s < math.inf:
+            raise self._wrong(f"walltime_s is {self.walltime_s}, must be positive and finite")
+        if not 0 <= self.rho <= 1:
+            raise self._wrong(f"rho is {self.rho}, must be from 0 to 1")
+        if not -math.inf < self.submit_s < math.inf:
+            raise self._wrong(f"submit_s is {self.submit_s}, must be finite")
+        if self.overhead is not None and not 0 <= min(self.overhead) <= max(self.overhead) < math.inf:
+            raise self._wrong(f"overhead is {self.overhead}, must be two finite numbers, not negative")
 
-    def _complain(self) -> None:
-        for problem, culprit in (
-            (self.job_id < 0, f"job_id is {self.job_id}, must not be negative"),
-            (
-                self.job_class not in ("rigid", "malleable"),
-                f"job_class is {self.job_class!r}, must be rigid or malleable",
-            ),
-            (self.min_nodes < 1, f"min_nodes is {self.min_nodes}, must be at least 1"),
-            (self.nodes < self.min_nodes, f"nodes is {self.nodes}, below min_nodes {self.min_nodes}"),
-            (self.nodes > self.max_nodes, f"nodes is {self.nodes}, above max_nodes {self.max_nodes}"),
-            (
-                self.job_class == "rigid" and self.min_nodes != self.max_nodes,
-                f"a rigid job has one size, but min_nodes is {self.min_nodes} and max_nodes is {self.max_nodes}",
-            ),
-            (
-                not (math.isfinite(self.walltime_s) and self.walltime_s > 0),
-                f"walltime_s is {self.walltime_s}, must be positive and finite",
-            ),
-            (not 0 <= self.rho <= 1, f"rho is {self.rho}, must be from 0 to 1"),
-            (not math.isfinite(self.submit_s), f"submit_s is {self.submit_s}, must be finite"),
-            (self.overhead is not None, f"overhead is {self.overhead}, must be two finite numbers, not negative"),
-        ):
-            if problem:
-                raise InvalidJobError(f"job {self.job_id} ({self.name!r}): {culprit}")
+    def _wrong(self, what: str) -> InvalidJobError:
+        return InvalidJobError(f"job {self.job_id} ({self.name!r}): {what}")
+
+    def _wrong_size(self) -> str:
+        if self.min_nodes < 1:
+            return f"min_nodes is {self.min_nodes}, must be at least 1"
+        if self.nodes < self.min_nodes:
+            return f"nodes is {self.nodes}, below min_nodes {self.min_nodes}"
+        return f"nodes is {self.nodes}, above max_nodes {self.max_nodes}"
 
     def walltime_at_s(self, nodes: int) -> float:
         """The walltime, which is meant at ``self.nodes``, predicted for another size by ``rho``."""

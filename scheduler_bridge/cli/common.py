@@ -122,17 +122,18 @@ def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
         if is_dataclass(kind):
             yield from _fields_of(kind)
             continue
-        option = copy(get_args(kind)[1])
-        option.rich_help_panel = getattr(struct, "PANEL", None)
         default = inspect.Parameter.empty if field.default is MISSING else field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        yield inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[get_args(kind)[0], option],
-        )
+        taken, option = get_args(kind)
+        yield _parameter(field.name, taken, option, default, getattr(struct, "PANEL", None))
+
+
+def _parameter(name: str, kind: Any, option: OptionInfo, default: Any, panel: str | None) -> inspect.Parameter:
+    """The option of a field, as a parameter of a function."""
+    shown = copy(option)
+    shown.rich_help_panel = panel
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,7 @@ class FieldsOf:
         types = get_type_hints(self.struct)
         for name, option in self.options.items():
             kind, default = _taken_for(types[name])
-            shown = copy(option)
-            shown.rich_help_panel = self.panel
-            yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown]
-            )
+            yield _parameter(name, kind, option, default, self.panel)
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that an option was given for."""

@@ -92,59 +92,29 @@ def queue_lines(jobs: Sequence[JobStatus], now_s: float, width: int | None) -> Q
     """Word the jobs.
 
     Args:
-        jobs: In the order in which they are shown.
+        jobs: At least one, in the order in which they are shown.
         now_s: The daemon's time.
         width: Cells of a line; None: any number.
     """
     rows = [_cells(job, now_s) for job in jobs]
     remarks = [remark(job, now_s) for job in jobs]
-    widths = {head: max([cell_len(head), *(cell_len(row[head]) for row in rows)]) for head in _shown(rows)}
-    beside = None if width is None else width - _taken(widths)
-    longest = max(map(cell_len, remarks), default=0)
-    if width is None or beside is None or beside >= min(longest, _REMARK_CELLS):
-        return _beside(rows, remarks, widths, beside)
-    return _below(rows, remarks, widths, width)
-
-
-def _beside(
-    rows: Sequence[dict[str, str]], remarks: Sequence[str], widths: dict[str, int], room: int | None
-) -> QueueLines:
-    """The remark is the last column."""
-    indent = " " * _taken(widths)
-    worded = [
-        [_line(row, widths) + _GAP, *(_parted(text, room) or [""])] for row, text in zip(rows, remarks, strict=True)
-    ]
-    return QueueLines(
-        Text(f"{_heads(widths)}{_GAP}{_REMARK}", style="bold"),
-        [[Text((line + first).rstrip()), *(Text(indent + part) for part in rest)] for line, first, *rest in worded],
-    )
-
-
-def _below(rows: Sequence[dict[str, str]], remarks: Sequence[str], widths: dict[str, int], width: int) -> QueueLines:
-    """The remark has lines of its own, and names are cut short."""
-    widths = {head: cells for head, cells in widths.items() if head not in _SPARED}
-    widths["NAME"] = max(_LEAST_NAME, widths["NAME"] - max(0, _taken(widths) - len(_GAP) - width))
-    indent = " " * (widths["JOB"] + len(_GAP))
-    return QueueLines(
-        Text(_heads(widths), style="bold"),
-        [
-            [
-                Text(_line(row, widths)),
-                *(Text(indent + part, style="dim") for part in _parted(text, width - len(indent))),
-            ]
-            for row, text in zip(rows, remarks, strict=True)
-        ],
-    )
-
-
-def _shown(rows: Sequence[dict[str, str]]) -> list[str]:
-    """The columns that there are."""
-    first = rows[0] if rows else {}
-    return [head for head in first if head not in _DISTINGUISHING or any(row[head] != first[head] for row in rows)]
-
-
-def _heads(widths: dict[str, int]) -> str:
-    return _line({head: head for head in widths}, widths)
+    shown = [head for head in rows[0] if head not in _DISTINGUISHING or len({row[head] for row in rows}) > 1]
+    widths = {head: max(cell_len(head), *(cell_len(row[head]) for row in rows)) for head in shown}
+    beside = width is None or width - _taken(widths) >= min(max(map(cell_len, remarks)), _REMARK_CELLS)
+    if width is not None and not beside:  # names are cut short, too
+        widths = {head: cells for head, cells in widths.items() if head not in _SPARED}
+        widths["NAME"] = max(_LEAST_NAME, widths["NAME"] - max(0, _taken(widths) - len(_GAP) - width))
+    indent = _taken(widths) if beside else widths["JOB"] + len(_GAP)
+    lines = []
+    for row, text in zip(rows, remarks, strict=True):
+        first = _line(row, widths)
+        parts = [text] if width is None else textwrap.wrap(text, max(1, width - indent))
+        if beside:
+            first = (first + _GAP + "".join(parts[:1])).rstrip()
+            parts = parts[1:]
+        lines.append([Text(first), *(Text(" " * indent + part, style="" if beside else "dim") for part in parts)])
+    heads = _line({head: head for head in widths}, widths) + (_GAP + _REMARK if beside else "")
+    return QueueLines(Text(heads, style="bold"), lines)
 
 
 def _taken(widths: dict[str, int]) -> int:
@@ -161,11 +131,6 @@ def _line(row: dict[str, str], widths: dict[str, int]) -> str:
         pad = " " * (cells - cell_len(text))
         parts.append(text + pad if head in _LEFT else pad + text)
     return _GAP.join(parts)
-
-
-def _parted(text: str, width: int | None) -> list[str]:
-    """A text in lines of at most ``width`` cells; an empty one has none."""
-    return textwrap.wrap(text, max(1, width)) if width is not None else [text]
 
 
 def _cells(job: JobStatus, now_s: float) -> dict[str, str]:

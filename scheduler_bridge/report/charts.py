@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.patheffects import AbstractPathEffect
 
 
 # Sheets and axes -----------------------------------------------------------------------------------------------------
@@ -128,6 +129,17 @@ def time_ticks(axes: Axes, until_s: float) -> None:
     round_ = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(from_s / size_s, until_s / size_s)
     axes.set_xticks([tick * size_s for tick in round_ if from_s <= tick * size_s <= high_s])
     axes.xaxis.set_major_formatter(lambda at_s, _: f"{at_s / size_s:g}")
+
+
+def beside(axes: Axes, text: str, at: tuple[float, float], by_pt: tuple[float, float], **how: Any) -> None:
+    """Write a small text so many points beside a place; ``how``: as for an annotation of matplotlib."""
+    how = {"fontsize": 8, "annotation_clip": False, **how}
+    axes.annotate(text, at, by_pt, textcoords="offset points", **how)
+
+
+def outlined(color: str, wide_pt: float) -> list[AbstractPathEffect]:
+    """The effects of a text that is read on anything, by an outline."""
+    return [withStroke(linewidth=wide_pt, foreground=color)]
 
 
 # Glyphs of the font --------------------------------------------------------------------------------------------------
@@ -261,10 +273,7 @@ def _bar(axes: Axes, entry: Entry, top: float, form: Callable[[float], str]) -> 
 
 def _number(axes: Axes, text: str, end: float, top: float) -> None:
     side, aside = ("right", -3) if end < 0 else ("left", 3)
-    text = text.replace("-", MINUS)
-    axes.annotate(
-        text, (end, top), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=_NUMBER_PT
-    )  # fmt: skip
+    beside(axes, text.replace("-", MINUS), (end, top), (aside, 0), ha=side, va="center", fontsize=_NUMBER_PT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +323,9 @@ def name_ends(figure: Figure, named: Mapping[Axes, Sequence[Curve]]) -> None:
         at_pt = [axes.transData.transform(curve.points[-1])[1] * 72 / figure.dpi for curve in shown]
         floor_pt = axes.transAxes.transform((0, 0))[1] * 72 / figure.dpi
         for curve, before_pt, after_pt in zip(shown, at_pt, _apart(at_pt, 1.2 * _LABEL_PT, floor_pt), strict=True):
-            axes.annotate(
-                curve.name, curve.points[-1], (7, after_pt - before_pt), textcoords="offset points", va="center",
-                fontsize=_LABEL_PT, color=INK if curve.hollow else curve.color, annotation_clip=False,
-                path_effects=[withStroke(linewidth=2.2, foreground="white")],
+            beside(
+                axes, curve.name, curve.points[-1], (7, after_pt - before_pt), va="center", fontsize=_LABEL_PT,
+                color=INK if curve.hollow else curve.color, path_effects=outlined("white", 2.2),
             )  # fmt: skip
 
 
@@ -343,10 +351,7 @@ def mark_printed(axes: Axes, across: float, value: float, text: str) -> None:
     low, high = axes.get_xlim()
     place = (across - low) / (high - low)
     side: Literal["left", "center", "right"] = "left" if place < 0.2 else "right" if place > 0.8 else "center"
-    axes.annotate(
-        text, (across, value), (0, 6), textcoords="offset points", ha=side, va="bottom", fontsize=_LABEL_PT - 0.5,
-        zorder=6, path_effects=[withStroke(linewidth=2.5, foreground="white")],
-    )  # fmt: skip
+    beside(axes, text, (across, value), (0, 6), ha=side, va="bottom", zorder=6, path_effects=outlined("white", 2.5))
 
 
 def draw_multiples(

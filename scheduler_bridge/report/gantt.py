@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from scheduler_bridge.record import (
@@ -24,7 +23,7 @@ from scheduler_bridge.record import (
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import RunSheet, drawable, narrow, time_ticks
+from scheduler_bridge.report.charts import RunSheet, beside, drawable, narrow, outlined, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, MINUS, OKABE_ITO, lanes, looks, runs_of
 
 if TYPE_CHECKING:
@@ -136,16 +135,7 @@ def _draw_utilization(axes: Axes, record: RunRecord) -> None:
     axes.fill_between(times, levels, step="post", color="#d9d9d9", linewidth=0)
     axes.step(times, levels, where="post", color=BUSY, linewidth=LINE_PT)
     axes.plot([0, makespan_s(record)], [mean, mean], color="#D55E00", linewidth=1.2, linestyle=(0, (4, 2)))
-    axes.annotate(
-        f"mean {mean:.0f} %",
-        (makespan_s(record), mean),
-        xytext=(4, 0),
-        textcoords="offset points",
-        fontsize=8,
-        color="#a84300",
-        va="center",
-        annotation_clip=False,
-    )
+    beside(axes, f"mean {mean:.0f} %", (makespan_s(record), mean), (4, 0), color="#a84300", va="center")
     axes.set_ylim(0, 108)
     axes.set_yticks([0, 50, 100], ["0", "50", "100 %"])
     axes.set_ylabel("busy", fontsize=8)
@@ -183,15 +173,7 @@ def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
     end_s = makespan_s(record)
     for axes in all_axes:
         axes.axvline(end_s, color="#000000", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
-    all_axes[2].annotate(
-        words.end(record),
-        (end_s, all_axes[2].get_ylim()[1]),
-        xytext=(-4, -2),
-        textcoords="offset points",
-        fontsize=8,
-        ha="right",
-        va="top",
-    )
+    beside(all_axes[2], words.end(record), (end_s, all_axes[2].get_ylim()[1]), (-4, -2), ha="right", va="top")
 
 
 # The key -------------------------------------------------------------------------------------------------------------
@@ -478,11 +460,11 @@ def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Seq
             continue
         taken.append(box)
         right, upper = spot.side == "right", spot.end == "top"
-        axes.annotate(
+        beside(
+            axes,
             text,
             (at_s, top if upper else top + height),
-            xytext=(GAP_PT[0] if right else -GAP_PT[0], -GAP_PT[1] if upper else GAP_PT[1]),
-            textcoords="offset points",
+            (GAP_PT[0] if right else -GAP_PT[0], -GAP_PT[1] if upper else GAP_PT[1]),
             ha="left" if right else "right",
             va="top" if upper else "bottom",
             fontsize=LABEL_SIZE_PT,
@@ -521,7 +503,7 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale
                     fontweight="bold",
                     zorder=5,
                     parse_math=False,
-                    path_effects=[withStroke(linewidth=2.4, foreground=look.color)],
+                    path_effects=outlined(look.color, 2.4),
                 )
                 return [Box(middle - wide / 2, middle + wide / 2, level - high / 2, level + high / 2)]
     return []

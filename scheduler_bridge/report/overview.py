@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.patches import ConnectionPatch
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import RunSheet, drawable, narrow, time_ticks
+from scheduler_bridge.report.charts import RunSheet, beside, drawable, narrow, outlined, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, merged, runs_of
 
 if TYPE_CHECKING:
@@ -102,10 +101,7 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
         narrow(axes)
         time_ticks(axes, course.makespan_s)
         axes.tick_params(labelbottom=axes is strips[2])
-    strips[2].annotate(
-        words.unit(course.makespan_s)[1], (1, 0), (9, -5), xycoords="axes fraction", textcoords="offset points",
-        fontsize=8, va="top", annotation_clip=False,
-    )  # fmt: skip
+    beside(strips[2], words.unit(course.makespan_s)[1], (1, 0), (9, -5), xycoords="axes fraction", va="top")
     top_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in
     nodes = sheet.box(top_in, _NODES_IN)
     is_gathered = _nodes(sheet.figure, nodes, course, part, window)
@@ -170,10 +166,7 @@ def _part(window: Window) -> str:
 
 def _label(axes: Axes, level: float, text: str, color: str) -> None:
     """Name a curve at its right end."""
-    axes.annotate(
-        text, (1, level), (5, 0), xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=8,
-        color=color, va="center", annotation_clip=False,
-    )  # fmt: skip
+    beside(axes, text, (1, level), (5, 0), xycoords=("axes fraction", "data"), color=color, va="center")
 
 
 def _stairs(axes: Axes, course: Course, levels: NDArray[np.float64], color: str, fill: str) -> None:
@@ -280,7 +273,7 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
                 axes.text(
                     (from_s + to_s) / 2, (first + last) / 2, text, ha="center", va="center", fontsize=size_pt,
                     color=look.ink, zorder=5, parse_math=False, clip_on=True,
-                    path_effects=[withStroke(linewidth=1.8, foreground=look.color)],
+                    path_effects=outlined(look.color, 1.8),
                 )  # fmt: skip
                 break
     return canvas.is_gathered

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from scheduler_bridge.report.charts import GREY, plain, sheet
+from scheduler_bridge.report.charts import GREY, beside, plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.workloads.workload import busy_nodes, describe_workload
 
@@ -92,11 +92,9 @@ def _use(axes: Axes, workload: Workload) -> None:
         lw=0,
     )
     axes.axhline(workload.nodes, color="#D55E00", lw=1.2)
-    axes.annotate(
-        "the machine", (1, workload.nodes), xycoords=("axes fraction", "data"), xytext=(-3, 3),
-        textcoords="offset points", ha="right", color="#D55E00", fontsize=8,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8},
-    )  # fmt: skip
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
+    place = ("axes fraction", "data")
+    beside(axes, "the machine", (1, workload.nodes), (-3, 3), xycoords=place, ha="right", color="#D55E00", bbox=box)
     what = "nodes in use, as recorded" if known else "nodes wanted, if all started at once"
     axes.set(xlabel=f"{unit} since the first submission", ylabel=what, xlim=(0, span_s / unit_s))
     axes.set_ylim(bottom=0, top=max(workload.nodes * 1.12, axes.get_ylim()[1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -59,46 +59,40 @@ def _shares(axes: Axes, values: Sequence[float], label: str, base: int) -> None:
 
 
 def _submissions(axes: Axes, workload: Workload) -> None:
-    first_s = workload.jobs[0].submit_s
-    span_s = max(workload.jobs[-1].submit_s - first_s, 1.0)
-    unit_s, unit = (_DAY_S, "days") if span_s > 2 * _DAY_S else (_HOUR_S, "hours") if span_s > _HOUR_S else (1, "s")
+    first_s, span_s = _span(workload)
     slot_s = _HOUR_S if span_s > 2 * _HOUR_S else span_s / 30
     counts = Counter(int((job.submit_s - first_s) // slot_s) for job in workload.jobs)
-    slots = range(max(counts) + 1)
-    axes.fill_between(
-        [slot * slot_s / unit_s for slot in slots],
-        [counts[slot] * _HOUR_S / slot_s for slot in slots],
-        step="post",
-        color=_ORANGE,
-        lw=0,
-    )
-    axes.set(xlabel=f"{unit} since the first submission", ylabel="submissions per hour", xlim=(0, span_s / unit_s))
+    steps = [(slot * slot_s, counts[slot] * _HOUR_S / slot_s) for slot in range(max(counts) + 1)]
+    _over_time(axes, steps, span_s, "submissions per hour", color=_ORANGE)
     axes.set_ylim(bottom=0)
     _plain(axes)
 
 
 def _use(axes: Axes, workload: Workload) -> None:
+    first_s, span_s = _span(workload)
     known = any(job.wait_s is not None for job in workload.jobs)
-    first_s = workload.jobs[0].submit_s
-    steps = busy_nodes(workload.jobs)
-    span_s = max(workload.jobs[-1].submit_s - first_s, 1.0)
-    unit_s, unit = (_DAY_S, "days") if span_s > 2 * _DAY_S else (_HOUR_S, "hours") if span_s > _HOUR_S else (1, "s")
-    axes.fill_between(
-        [(time_s - first_s) / unit_s for time_s, _ in steps],
-        [busy for _, busy in steps],
-        step="post",
-        color=_BLUE,
-        alpha=0.75,
-        lw=0,
-    )
+    what = "nodes in use, as recorded" if known else "nodes wanted, if all started at once"
+    steps = [(time_s - first_s, busy) for time_s, busy in busy_nodes(workload.jobs)]
+    _over_time(axes, steps, span_s, what, color=_BLUE, alpha=0.75)
     axes.axhline(workload.nodes, color="#D55E00", lw=1.2)
     box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
     place = ("axes fraction", "data")
     beside(axes, "the machine", (1, workload.nodes), (-3, 3), xycoords=place, ha="right", color="#D55E00", bbox=box)
-    what = "nodes in use, as recorded" if known else "nodes wanted, if all started at once"
-    axes.set(xlabel=f"{unit} since the first submission", ylabel=what, xlim=(0, span_s / unit_s))
     axes.set_ylim(bottom=0, top=max(workload.nodes * 1.12, axes.get_ylim()[1]))
     _plain(axes)
+
+
+def _span(workload: Workload) -> tuple[float, float]:
+    """The first submission, and how long it is from there to the last one."""
+    first_s = workload.jobs[0].submit_s
+    return first_s, max(workload.jobs[-1].submit_s - first_s, 1.0)
+
+
+def _over_time(axes: Axes, steps: Sequence[tuple[float, float]], span_s: float, label: str, **look: Any) -> None:
+    """Fill what is below steps; ``look``: as for an area of matplotlib."""
+    unit_s, unit = (_DAY_S, "days") if span_s > 2 * _DAY_S else (_HOUR_S, "hours") if span_s > _HOUR_S else (1, "s")
+    axes.fill_between([at_s / unit_s for at_s, _ in steps], [level for _, level in steps], step="post", lw=0, **look)
+    axes.set(xlabel=f"{unit} since the first submission", ylabel=label, xlim=(0, span_s / unit_s))
 
 
 def _plain(axes: Axes) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.patches import ConnectionPatch
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import RunSheet, beside, drawable, narrow, outlined, time_ticks
@@ -43,8 +43,10 @@ _BUSY, _BLUE, _ORANGE = "#4d4d4d", "#0072B2", "#a84300"
 _NOTE_CHARACTERS: Final = 170
 _RESERVED: Final = "#cfcfcf"
 _MOST_NAMES: Final = 60
-_WAITS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 86_400.0, 864_000.0, 8_640_000.0)
-_WAIT_NAMES: Final = ("1 s", "10 s", "1 min", "10 min", "1 h", "10 h", "1 day", "10 days", "100 days")
+_WAITS: Final = {
+    1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 36_000.0: "10 h", 86_400.0: "1 day",
+    864_000.0: "10 days", 8_640_000.0: "100 days",
+}  # fmt: skip
 _UNITS: Final = ((86_400.0, "day"), (3600.0, "h"), (60.0, "min"))
 _BACKGROUND, _TAKEN = -1, -2
 
@@ -189,7 +191,7 @@ def _queue(axes: Axes, course: Course) -> None:
     highest = float(np.max(course.waiting, initial=0.0))
     axes.set_ylim(0, 1.12 * highest or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=highest >= 3))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,g}"))
+    axes.yaxis.set_major_formatter(lambda count, _: f"{count:,g}")
     mean = float(np.average(course.waiting, weights=np.diff(course.edges_s)))
     axes.axhline(mean, color="#D55E00", linewidth=1.2, linestyle=(0, (4, 2)))
     shown = f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}" if mean >= 0.1 else "below 0.1"
@@ -207,12 +209,10 @@ def _waits(axes: Axes, course: Course) -> None:
     finite = most_s[~np.isnan(most_s)]
     highest = max(60.0, 1.5 * float(finite.max(initial=1.0)))
     axes.set_ylim(0.9, highest)
-    shown = [index for index, wait_s in enumerate(_WAITS_S) if wait_s <= highest]
+    shown = [wait_s for wait_s in _WAITS if wait_s <= highest]
     shown = shown[:: 1 if len(shown) < 6 else 2]
-    axes.yaxis.set_major_locator(FixedLocator([_WAITS_S[index] for index in shown]))
+    axes.set_yticks(shown, [_WAITS[wait_s] for wait_s in shown])
     axes.yaxis.set_minor_locator(NullLocator())
-    names = {_WAITS_S[index]: _WAIT_NAMES[index] for index in shown}
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda wait_s, _: names.get(wait_s, "")))
     axes.set_ylabel("wait of the jobs\nsubmitted then", fontsize=8)
     if course.waits_s is None:
         return
@@ -251,7 +251,7 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
     axes.set_xlim(window.from_s, window.to_s)
     axes.set_ylim(len(part.nodes) - 0.5, -0.5)
     axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{row:,.0f}"))
+    axes.yaxis.set_major_formatter(lambda row, _: f"{row:,.0f}")
     axes.set_ylabel(f"{len(part.nodes):,} nodes", fontsize=9)
     narrow(axes)
     time_ticks(axes, window.to_s)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.report.charts import GREY, beside, plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -52,7 +52,7 @@ def _shares(axes: Axes, values: Sequence[float], label: str, base: int) -> None:
     axes.set_xscale("log", base=base)
     if base == 2:
         axes.xaxis.set_major_locator(LogLocator(base=4))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=label, ylabel="jobs, cumulative, in %", ylim=(0, 102))
     _plain(axes)

@@ -86,11 +86,9 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
         return self.takes_orders(now) and not self.shares
 
 
-class Key(Protocol):
-    """Where a running job stands in an order: a pure function; equal ones give the same order."""
-
-    def __call__(self, job: RunningJob, /) -> Any:
-        """Something to sort by (smallest first, then by the smaller job id); None: the job is left out."""
+Key: TypeAlias = Callable[[RunningJob], Any]
+"""Where a running job stands in an order: something to sort by (smallest first, then by the smaller job id); None: the
+job is left out. A pure function; equal ones give the same order."""
 
 
 class Index(Protocol):
@@ -106,18 +104,12 @@ class Index(Protocol):
 AnyIndex = TypeVar("AnyIndex", bound=Index)
 
 
-class QueueKey(Protocol):
-    """Where a waiting job stands in an order: a pure function; equal ones give the same order."""
+QueueKey: TypeAlias = Callable[[JobSpec], Any]
+"""Where a waiting job stands in an order: something to sort by. A pure function; equal ones give the same order."""
 
-    def __call__(self, spec: JobSpec, /) -> Any:
-        """Something to sort by, smallest first."""
-
-
-class UserKey(Protocol):
-    """Where a user's waiting jobs stand in an order: a pure function; equal ones give the same order."""
-
-    def __call__(self, accuracy: float | None, /) -> Any:
-        """Something to sort by, smallest first, from the user's accuracy; None: no job of the user's has ended yet."""
+UserKey: TypeAlias = Callable[[float | None], Any]
+"""Where a user's waiting jobs stand in an order: something to sort by, from the user's accuracy; None: no job of the
+user's has ended yet. A pure function; equal ones give the same order."""
 
 
 def aged(value: Any, spec: JobSpec, age_s: float) -> Any:

@@ -637,20 +637,16 @@ class Course:
         Raises:
             ValueError: There is no job.
         """
-        submits: list[float] = []
-        starts: list[float] = []
-        ends: list[float] = []
+        times_s: list[tuple[float, float | None, float | None]] = []
         held: list[tuple[float, float, float]] = []
         grows = shrinks = 0
         for life in lives:
-            submits.append(life.submit_s)
-            starts.append(math.nan if life.start_s is None else life.start_s)
-            ends.append(math.nan if life.end_s is None else life.end_s)
+            times_s.append((life.submit_s, life.start_s, life.end_s))
             held += life.held
             grows, shrinks = grows + life.grows, shrinks + life.shrinks
-        if not submits:
+        if not times_s:
             raise ValueError("nothing to draw: there is no job")
-        submit_s, start_s, end_s = (np.array(values) for values in (submits, starts, ends))
+        submit_s, start_s, end_s = np.array(times_s, dtype=float).T  # None becomes NaN
         origin_s = float(submit_s.min())
         submit_s, start_s, end_s = submit_s - origin_s, start_s - origin_s, end_s - origin_s
         is_open = np.isnan(end_s)
@@ -664,14 +660,13 @@ class Course:
         area = _area(span[:, 0], span[:, 1], span[:, 2])
         left_s = np.where(np.isnan(start_s), np.where(is_open, last_s, end_s), start_s)
         queue = _area(submit_s, left_s, np.ones_like(submit_s))
-        waits_s = left_s - submit_s
         started = ~np.isnan(start_s)
-        half_s, most_s = _quantiles(submit_s[started], waits_s[started], edges_s)
-        all_waits_s = waits_s[started]
+        waits_s = (left_s - submit_s)[started]
+        half_s, most_s = _quantiles(submit_s[started], waits_s, edges_s)
         return cls(
             policy=policy,
             nodes=nodes,
-            jobs=len(submits),
+            jobs=len(times_s),
             open_jobs=int(is_open.sum()),
             edges_s=edges_s,
             busy=_means(area, edges_s) / nodes,
@@ -681,7 +676,7 @@ class Course:
             most_s=most_s,
             makespan_s=last_s,
             utilization=float(area[1][-1]) / (nodes * last_s),
-            waits_s=_summary(all_waits_s),
+            waits_s=_summary(waits_s),
             mean_turnaround_s=None if is_open.all() else float((end_s - submit_s)[~is_open].mean()),
             grows=grows,
             shrinks=shrinks,

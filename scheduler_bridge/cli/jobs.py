@@ -330,14 +330,8 @@ def hold(
 
     Example: malleable hold 3
     """
-    scheduler = client(state)
-    _each(
-        "hold",
-        jobs,
-        lambda job: {"done": scheduler.manage(Hold(job=job, as_user=as_user))},
-        as_json=as_json,
-        last_first=True,
-    )
+    manage = client(state).manage
+    _each("hold", jobs, lambda job: {"done": manage(Hold(job=job, as_user=as_user))}, as_json=as_json, last_first=True)
 
 
 def release(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
@@ -345,14 +339,8 @@ def release(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption =
 
     Example: malleable release 3
     """
-    scheduler = client(state)
-    _each(
-        "release",
-        jobs,
-        lambda job: {"done": scheduler.manage(Hold(job=job, held=False))},
-        as_json=as_json,
-        last_first=False,
-    )
+    manage = client(state).manage
+    _each("release", jobs, lambda job: {"done": manage(Hold(job=job, held=False))}, as_json=as_json, last_first=False)
 
 
 def priority(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 import typer
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
     from scheduler_bridge.report.overview import Course, Window
     from scheduler_bridge.report.page import Drawn
     from scheduler_bridge.sim import Means, Measures, Replay, Spread
+    from scheduler_bridge.sim.jobs import Progress as OnProgress
     from scheduler_bridge.workloads import Finding, Workload
 
 # The figures of a simulation, and how far it is -----------------------------------------------------------------------
-
-OnProgress: TypeAlias = Callable[[float, int], None]
-"""Takes the time in the simulation, in seconds, and how many jobs are over."""
 
 _MEANS: Final = (
     ("jobs", "jobs", "{:,}"),

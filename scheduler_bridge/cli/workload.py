@@ -329,17 +329,9 @@ def _generators() -> ModuleType:
         raise CliError(f"{error.name} is not installed", "generators need it", hint) from None
 
 
-def _typed(text: str, value: str, default: object) -> object:
+def _typed(text: str, value: str, default: Any) -> object:
     try:
-        match default:
-            case bool():
-                return {"true": True, "false": False}[value.lower()]
-            case int():
-                return int(value)
-            case float():
-                return float(value)
-            case _:
-                return value
+        return {"true": True, "false": False}[value.lower()] if isinstance(default, bool) else type(default)(value)
     except (KeyError, ValueError):
         kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
         raise CliError(f"--set {text}: not {kind}", hint=f"for example: {default!r}") from None

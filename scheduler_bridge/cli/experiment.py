@@ -167,7 +167,12 @@ def experiment(
         )
     chosen = EXPERIMENTS[name]
     asked.check(name, chosen)
-    report = chosen.run(asked)
+    from scheduler_bridge.experiments.published_runs.cells import BadReferenceError
+
+    try:
+        report = chosen.run(asked)
+    except BadReferenceError as error:
+        raise CliError(str(error), "the published data have this file", "give --data DIR") from None
     show_report(report, chosen.tables, asked.out, asked.command(name), as_json=as_json)
     if chosen.must_pass and not report.passed:
         raise typer.Exit(1)
@@ -255,21 +260,6 @@ def _goes_on(out: Path | None) -> Iterator[None]:
         raise typer.Exit(130) from None
     except OSError as error:
         raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at the files that are given") from None
-
-
-@contextmanager
-def _reference_data() -> Iterator[None]:
-    """See that the published data are there.
-
-    Raises:
-        CliError: They are not, or not as they should be.
-    """
-    from scheduler_bridge.experiments.published_runs.cells import BadReferenceError
-
-    try:
-        yield
-    except BadReferenceError as error:
-        raise CliError(str(error), "the published data have this file", "give --data DIR") from None
 
 
 # Experiments of many simulations --------------------------------------------------------------------------------------
@@ -391,9 +381,8 @@ def _replayed_runs(asked: StudyOptions) -> StudyReport:
         raise CliError(
             "real-runs-simulated needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR"
         )
-    with _reference_data():
-        scale: Literal["small", "full"] = "full" if asked.scale == "full" else "small"
-        return run(asked.data, scale, lambda what: say(f"simulating {what}", err=True))
+    scale: Literal["small", "full"] = "full" if asked.scale == "full" else "small"
+    return run(asked.data, scale, lambda what: say(f"simulating {what}", err=True))
 
 
 # Experiments of real jobs ---------------------------------------------------------------------------------------------
@@ -410,16 +399,15 @@ def _real_runs(asked: StudyOptions) -> StudyReport:
     if real.hosts is not None:
         site = Site(HostsConfig(real.hosts.absolute(), launcher_of(real.launcher or "ssh"), Rules()), real.paced)
     wanted = Asked(scale=asked.scale, data=asked.data, published=real.published, second_s=real.second, site=site)
-    with _reference_data():
-        if asked.report_only:
-            try:
-                return report(folder, wanted)
-            except CalibrationError as error:
-                hint = "run it first, without --report-only"
-                raise CliError("there is nothing to report", str(error), hint) from None
-        again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
-        with _followed(folder, len(wanted.campaign.runs())) as (announce, watcher):
-            return run(folder, wanted, announce=announce, watcher=watcher, again=again)
+    if asked.report_only:
+        try:
+            return report(folder, wanted)
+        except CalibrationError as error:
+            hint = "run it first, without --report-only"
+            raise CliError("there is nothing to report", str(error), hint) from None
+    again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
+    with _followed(folder, len(wanted.campaign.runs())) as (announce, watcher):
+        return run(folder, wanted, announce=announce, watcher=watcher, again=again)
 
 
 def _sd_real(asked: StudyOptions) -> StudyReport:

@@ -9,10 +9,9 @@ import re
 import sys
 import time
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 import typer
@@ -22,11 +21,10 @@ from scheduler_bridge.cli import options
 from scheduler_bridge.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
-    from typer.models import OptionInfo
 
     from scheduler_bridge.daemon import ControlClient
 
@@ -81,7 +79,6 @@ class Commands(typer.Typer):
 
         A parameter whose type is a dataclass stands for its fields, which are the command's options: a field's type is
         annotated as typer takes it, or is a dataclass again. A text ``PANEL`` of the class is their title in the help.
-        A parameter that is annotated with ``FieldsOf`` is a dict of what is given of a struct that is no dataclass.
         """
         register = super().command(name, cls=_Command, **settings)
 
@@ -99,8 +96,6 @@ def _flattened(function: Callable[..., None]) -> Callable[..., None]:
     for each in inspect.signature(function).parameters.values():
         if is_dataclass(types[each.name]):
             parameters += _fields_of(types[each.name])
-        elif taken := _fields_taken(types[each.name]):
-            parameters += taken.parameters()
         else:
             parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=types[each.name]))
 
@@ -126,62 +121,15 @@ def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
         if field.default_factory is not MISSING:
             default = field.default_factory()
         taken, option = get_args(kind)
-        yield _parameter(field.name, taken, option, default, getattr(struct, "PANEL", None))
-
-
-def _parameter(name: str, kind: Any, option: OptionInfo, default: Any, panel: str | None) -> inspect.Parameter:
-    """The option of a field, as a parameter of a function."""
-    shown = copy(option)
-    shown.rich_help_panel = panel
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
-
-
-@dataclass(frozen=True)
-class FieldsOf:
-    """Options for fields of a struct of messages, of which none has a default: what is not given is left out.
-
-    Attributes:
-        struct: Its fields' types say what the options take: flags, numbers, text, or repeated text for a mapping.
-        options: The option of each field, as ``typer.Option`` makes it.
-        panel: Their title in the help; None: that of all options.
-    """
-
-    struct: type[msgspec.Struct]
-    options: Mapping[str, OptionInfo]
-    panel: str | None = None
-
-    def parameters(self) -> Iterator[inspect.Parameter]:
-        """The options, as parameters of a function."""
-        types = get_type_hints(self.struct)
-        for name, option in self.options.items():
-            kind, default = _taken_for(types[name])
-            yield _parameter(name, kind, option, default, self.panel)
-
-    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that an option was given for."""
-        parameters = {parameter.name: parameter.default for parameter in self.parameters()}
-        return {name: values[name] for name, default in parameters.items() if values[name] != default}
-
-
-def _fields_taken(kind: Any) -> FieldsOf | None:
-    """What a parameter is annotated with that takes fields of a struct."""
-    return next((part for part in get_args(kind) if isinstance(part, FieldsOf)), None)
-
-
-def _taken_for(kind: Any) -> tuple[Any, Any]:
-    """What an option takes that stands for a field of this type, and what it is where it is not given."""
-    if kind is bool:
-        return bool, False
-    if get_origin(kind) is dict:
-        return list[str], []
-    numbers = {int, float} & {kind, *(get_args(kind) if get_origin(kind) in (Union, UnionType) else ())}
-    return (numbers.pop() if numbers else str) | None, None
+        shown = copy(option)
+        shown.rich_help_panel = getattr(struct, "PANEL", None)
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[taken, shown]
+        )
 
 
 def _value_of(kind: Any, name: str, values: dict[str, Any]) -> Any:
     """The value of a parameter or field: the one of its name, or a struct of those of its fields."""
-    if taken := _fields_taken(kind):
-        return taken.given(values)
     if not is_dataclass(kind):
         return values[name]
     types = get_type_hints(kind)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
 import typer
@@ -16,7 +16,6 @@ import typer
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     CliError,
-    FieldsOf,
     GrowOption,
     JsonOption,
     ReachOption,
@@ -44,36 +43,73 @@ JobsArgument = Annotated[
 # ``malleable submit`` -------------------------------------------------------------------------------------------------
 
 
-_OPTIONS: Final = {
-    "name": typer.Option("--name", help="Name of the job.", show_default="the program's"),
-    "job_class": typer.Option(
-        "--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"
-    ),
-    "nodes": typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1"),
-    "min_nodes": typer.Option("--min", help="Fewest nodes (malleable)."),
-    "max_nodes": typer.Option("--max", help="Most nodes (malleable)."),
-    "walltime_s": typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600"),
-    "environment": typer.Option("--env", metavar="NAME=VALUE", help="Set a variable."),
-    "launch": typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?"),
-    "hold": typer.Option("--hold", help="Keep it back until malleable release."),
-    "priority": typer.Option("--priority", help="Higher ones are considered first.", show_default="0"),
-    "after_ok": typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7."),
-    "after_any": typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did."),
-    "requeue": typer.Option("--requeue", help="Run it again if a node takes it along."),
-    "grace_s": typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2"),
-    "reservation": typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time."),
-    "resilient": typer.Option("--resilient", help="It goes on if a node is lost."),
-    "cwd": options.folder("--cwd", "Folder in which it runs.", show_default="this one"),
-    "output": options.file("--output", "For its output; {job} is its id, {index} its array number."),
-    "errors": options.file("--errors", "For its errors.", show_default="that of its output"),
-    "user": typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you"),
-}
-"""The options that the fields of a request are given by."""
+@dataclass(frozen=True, kw_only=True)
+class SubmitOptions:
+    """What a request says, by its names for it."""
+
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job.", show_default="the program's")] = None
+    job_class: Annotated[
+        str | None,
+        typer.Option("--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"),
+    ] = None
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1")] = None
+    min_nodes: Annotated[int | None, typer.Option("--min", help="Fewest nodes (malleable).")] = None
+    max_nodes: Annotated[int | None, typer.Option("--max", help="Most nodes (malleable).")] = None
+    walltime_s: Annotated[
+        float | None, typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600")
+    ] = None
+    environment: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="Set a variable.")] = field(
+        default_factory=list
+    )
+    launch: Annotated[
+        str | None, typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?")
+    ] = None
+    hold: Annotated[bool, typer.Option("--hold", help="Keep it back until malleable release.")] = False
+    priority: Annotated[
+        int | None, typer.Option("--priority", help="Higher ones are considered first.", show_default="0")
+    ] = None
+    after_ok: Annotated[
+        str | None, typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7.")
+    ] = None
+    after_any: Annotated[
+        str | None, typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did.")
+    ] = None
+    requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False
+    grace_s: Annotated[
+        float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
+    ] = None
+    reservation: Annotated[
+        str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
+    ] = None
+    resilient: Annotated[bool, typer.Option("--resilient", help="It goes on if a node is lost.")] = False
+    cwd: Annotated[str | None, options.folder("--cwd", "Folder in which it runs.", show_default="this one")] = None
+    output: Annotated[
+        str | None, options.file("--output", "For its output; {job} is its id, {index} its array number.")
+    ] = None
+    errors: Annotated[str | None, options.file("--errors", "For its errors.", show_default="that of its output")] = None
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """What is asked for, of which options give some in words.
+
+        Raises:
+            CliError: A variable has no value, or what are to be jobs are no numbers.
+        """
+        options = asdict(self).items()
+        values = {name: value for name, value in options if value is not None and value is not False and value != []}
+        if "environment" in values:
+            values["environment"] = _variables(values["environment"])
+        for name in ("after_ok", "after_any"):
+            if name in values:
+                values[name] = read_numbers(_option(name), values[name])
+        return values
 
 
 def submit(
     command: Annotated[list[str], typer.Argument(metavar="JOB.toml | -- COMMAND...", help="Job file, or command.")],
-    job: Annotated[dict[str, Any], FieldsOf(JobRequest, _OPTIONS)],
+    job: SubmitOptions,
     array: Annotated[
         str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
     ] = None,
@@ -84,7 +120,7 @@ def submit(
 
     Example: malleable submit --min 1 --max 4 -- python -m apgas.benchmarks.pi
     """
-    given = _given(job)
+    given = job.given()
     if len(command) == 1 and command[0].endswith(".toml"):
         if given or array is not None:
             raise CliError("a job file and options", "the job file says it all", f"edit {command[0]}")
@@ -139,22 +175,8 @@ def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, 
 
 def _option(field: str) -> str:
     """The option that a field is given by, or the field where there is none."""
-    return _OPTIONS[field].default if field in _OPTIONS else field  # where typer keeps the name until it is annotated
-
-
-def _given(job: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the request that are asked for, of which options give some in words.
-
-    Raises:
-        CliError: A variable has no value, or what are to be jobs are no numbers.
-    """
-    values = dict(job)
-    if "environment" in values:
-        values["environment"] = _variables(values["environment"])
-    for name in ("after_ok", "after_any"):
-        if name in values:
-            values[name] = read_numbers(_option(name), values[name])
-    return values
+    kinds = get_type_hints(SubmitOptions, include_extras=True)
+    return get_args(kinds[field])[1].default if field in kinds else field  # typer keeps the name there at first
 
 
 def _variables(words: list[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -42,7 +42,6 @@ from scheduler_bridge.backends.slurm import (
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     CliError,
-    FieldsOf,
     LauncherOption,
     StateOption,
     culprit,
@@ -90,20 +89,33 @@ class NodeOptions:
     ] = False
 
 
-_SCHEDULING: Final = {
-    "policy": typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable"),
-    "parameters": typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy."),
-    "user_nodes": options.count("--user-nodes", "Nodes of one user's jobs together, at most."),
-    "pass_interval_s": PASS_INTERVAL,
-    "cooldown_s": COOLDOWN,
-    "walltime_grace_s": options.seconds(
-        "--walltime-grace", "Jobs are ended so long after their walltime.", show_default="0"
-    ),
-    "resize_deadline_s": typer.Option(
-        "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
-    ),
-}
-"""How it is decided, and what jobs may take: settings of the daemon."""
+@dataclass(frozen=True, kw_only=True)
+class SchedulingOptions:
+    """How it is decided, and what jobs may take: settings of the daemon."""
+
+    PANEL: ClassVar = "Scheduling"
+
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable")
+    ] = None
+    parameters: Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")] = (
+        field(default_factory=list)
+    )
+    user_nodes: Annotated[int | None, options.count("--user-nodes", "Nodes of one user's jobs together, at most.")] = (
+        None
+    )
+    pass_interval_s: Annotated[float | None, PASS_INTERVAL] = None
+    cooldown_s: Annotated[float | None, COOLDOWN] = None
+    walltime_grace_s: Annotated[
+        float | None,
+        options.seconds("--walltime-grace", "Jobs are ended so long after their walltime.", show_default="0"),
+    ] = None
+    resize_deadline_s: Annotated[
+        float | None,
+        typer.Option(
+            "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +154,7 @@ class AccessOptions:
 
 def serve(
     nodes: NodeOptions,
-    scheduling: Annotated[dict[str, Any], FieldsOf(DaemonConfig, _SCHEDULING, "Scheduling")],
+    scheduling: SchedulingOptions,
     access: AccessOptions,
     config: Annotated[Path | None, options.file("--config", "A configuration (TOML); options go before it.")] = None,
     state: StateOption = None,
@@ -173,7 +185,7 @@ def serve(
         state_dir=slurm_state_folder(state, this_job()) if nodes.backend == "slurm" else state_folder(state),
         salvage=salvage,
         end_unknown=end_unknown,
-        **_settings(file, scheduling, {"mpiexec": mpiexec, **asdict(nodes), **asdict(access)}),
+        **_settings(file, {"mpiexec": mpiexec, **asdict(nodes), **asdict(scheduling), **asdict(access)}),
     )
     log_to_stderr("%(asctime)s %(message)s", quiet=quiet)
     page = _page_of(access, file)
@@ -192,17 +204,14 @@ def serve(
         asyncio.run(_serve(settings, page, lines, place))
 
 
-def _settings(file: ServeFile, scheduling: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+def _settings(file: ServeFile, options: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of the daemon, by its names for it; options go before the configuration."""
-    asked = {name: value for name, value in {**others, **scheduling}.items() if name in _SETTINGS.values()}
-    chosen = {
-        "policy": "malleable",
-        **file.settings,
-        **{name: value for name, value in asked.items() if value is not None and value is not False},
-    }
-    same_policy = scheduling.get("policy", file.settings.get("policy")) == file.settings.get("policy")
+    known = {name: value for name, value in options.items() if name in _SETTINGS.values()}
+    asked = {name: value for name, value in known.items() if value is not None and value is not False}
+    chosen = {"policy": "malleable", **file.settings, **asked}
+    same_policy = options["policy"] in (None, file.settings.get("policy"))
     of_file = file.settings.get("parameters", {}) if same_policy else {}
-    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], scheduling.get("parameters", []))}
+    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], options["parameters"])}
     chosen["doors"] = tuple(chosen.get("doors", ()))
     return chosen
 

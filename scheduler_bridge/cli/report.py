@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,12 +23,11 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
-from scheduler_bridge.cli.results import WindowOption, drawn_of, read_window
+from scheduler_bridge.cli.results import WindowOption, csv_of, drawn_of, read_window
 from scheduler_bridge.daemon import ControlClient, ControlError, read_run, read_runs, runs
 from scheduler_bridge.daemon.storage.state import HISTORY
 from scheduler_bridge.daemon.storage.store import DATABASE
 from scheduler_bridge.policies.penalty import priority
-from scheduler_bridge.printable import lines_of
 from scheduler_bridge.record import RunRecord, UserUse, decode_record, use_by_user
 from scheduler_bridge.report import words
 
@@ -124,9 +122,7 @@ def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> 
     if as_json:
         print_json(found)
     elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(UserUse.__struct_fields__)
-        writer.writerows(lines_of(msgspec.structs.astuple(use)) for use in found)
+        sys.stdout.write(csv_of(UserUse.__struct_fields__, map(msgspec.structs.astuple, found)))
     elif found:
         print_rich(_table(found))
     else:

@@ -330,10 +330,12 @@ class Output:
         elif self.json is not None:
             write_whole(self.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         if self.table is not None:
-            from scheduler_bridge.sim import job_rows
+            from scheduler_bridge.sim import COLUMNS, job_rows
 
             rows = job_rows(done.result.records.values(), jobs.label, str(document["policy"]))
-            write_whole(self.table, _parquet(rows) if self.table.suffix == ".parquet" else _csv(rows))
+            write_whole(
+                self.table, _parquet(rows) if self.table.suffix == ".parquet" else csv_of(COLUMNS, rows).encode()
+            )
         if self.swf is not None:
             from scheduler_bridge import workloads
             from scheduler_bridge.sim import as_it_ran
@@ -354,11 +356,10 @@ def _parquet(rows: Iterable[tuple[object, ...]]) -> bytes:
     return buffer.getvalue()
 
 
-def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
-    from scheduler_bridge.sim import COLUMNS
-
+def csv_of(heads: Iterable[str], rows: Iterable[tuple[object, ...]]) -> str:
+    """A table as CSV."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(heads)
     writer.writerows(map(lines_of, rows))
-    return buffer.getvalue().encode()
+    return buffer.getvalue()

@@ -140,6 +140,7 @@ def _value_of(kind: Any, name: str, values: dict[str, Any]) -> Any:
 
 ENV_STATE: Final = "MALLEABLE_STATE"
 _PLAIN_WIDTH = 500
+_LINE_EVERY_S = 10.0
 _NOT_ASCII = re.compile(r"[^\n -~]+")
 
 StateOption = Annotated[
@@ -265,18 +266,17 @@ def print_figures(rows: Sequence[Sequence[str]]) -> None:
         typer.secho(printable("  ".join(cells).rstrip()), bold=number == 0)
 
 
-def due_every(seconds: float = 10.0) -> Callable[[], bool]:
-    """Return a function that is true once in that time: where no bar can be drawn, a line is due then."""
+def now_and_then(line: Callable[..., str]) -> Callable[..., None]:
+    """Return a function that says a line about what it is given, on standard error, if none was said lately."""
     said_s = time.monotonic()
 
-    def is_due() -> bool:
+    def show(*state: Any) -> None:
         nonlocal said_s
-        if time.monotonic() - said_s < seconds:
-            return False
-        said_s = time.monotonic()
-        return True
+        if time.monotonic() - said_s >= _LINE_EVERY_S:
+            said_s = time.monotonic()
+            say(line(*state), err=True)
 
-    return is_due
+    return show
 
 
 def print_rich(what: RenderableType) -> None:

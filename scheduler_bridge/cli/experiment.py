@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoRe
 import typer
 
 from scheduler_bridge.cli import options
-from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, due_every, print_json, print_rich, say
+from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, now_and_then, print_json, print_rich, say
 from scheduler_bridge.experiments.sweep import Form
 
 if TYPE_CHECKING:
@@ -343,13 +343,7 @@ def on_places(
 def _shown() -> Iterator[Reporter]:
     """Show how far a sweep is: a bar on a terminal, a line now and then elsewhere."""
     if not sys.stderr.isatty():
-        due = due_every()
-
-        def now_and_then(standing: Standing) -> None:
-            if due():
-                say(f"{standing.done} of {standing.cells} simulations, {_left(standing)}", err=True)
-
-        yield now_and_then
+        yield now_and_then(lambda standing: f"{standing.done} of {standing.cells} simulations, {_left(standing)}")
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -358,11 +352,7 @@ def _shown() -> Iterator[Reporter]:
     columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None, left="")
-
-        def reporter(standing: Standing) -> None:
-            bar.update(task, total=standing.cells, completed=standing.done, left=_left(standing))
-
-        yield reporter
+        yield lambda now: bar.update(task, total=now.cells, completed=now.done, left=_left(now))
 
 
 def _left(standing: Standing) -> str:

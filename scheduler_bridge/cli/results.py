@@ -17,7 +17,7 @@ import typer
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.cli import options
-from scheduler_bridge.cli.common import CliError, due_every, plain_table, print_figures, print_json, print_rich, say
+from scheduler_bridge.cli.common import CliError, now_and_then, plain_table, print_figures, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
@@ -67,13 +67,7 @@ def progress(jobs: int, what: str = "simulating") -> Iterator[OnProgress]:
             task = bar.add_task("", total=jobs)
             yield lambda _, over: bar.update(task, completed=over)
         return
-    due = due_every()
-
-    def on_progress(now_s: float, over: int) -> None:
-        if due():
-            say(f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload", err=True)
-
-    yield on_progress
+    yield now_and_then(lambda now_s, over: f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload")
 
 
 def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias, overload
+from typing import Final, TypeAlias, overload
 
 import msgspec
 
@@ -117,6 +117,14 @@ def describe(name: str) -> PolicyInfo:
     return _FACTORIES[name][1]
 
 
+_FROM_TEXT: Final[dict[type, Callable[[str], object]]] = {
+    bool: lambda text: {"true": True, "false": False}[text.lower()],
+    int: int,
+    float: float,
+    str: str,
+}
+
+
 def parse(name: str, words: Iterable[str]) -> dict[str, object]:
     """Read parameters of the policy ``name``, each given as NAME=VALUE, as the types of their defaults.
 
@@ -131,8 +139,11 @@ def parse(name: str, words: Iterable[str]) -> dict[str, object]:
         if not equals or key not in known:
             there = ", ".join(known) or "none"
             raise InvalidParameterError(f"{word!r} is no parameter of {name} as NAME=VALUE; its parameters: {there}")
+        kind = type(known[key])
+        if kind not in _FROM_TEXT:
+            raise InvalidParameterError(f"{word!r}: {key} can be given to the policy in Python only, not as text")
         try:
-            found[key] = type(known[key])(value)  # type: ignore[call-arg]  # bool, int, float and str take a text
-        except ValueError:
+            found[key] = _FROM_TEXT[kind](value)
+        except (ValueError, KeyError):
             raise InvalidParameterError(f"{word!r}: {key} takes a value like {known[key]!r}") from None
     return found

@@ -42,6 +42,22 @@ def test_parameters_are_read_as_their_defaults_are() -> None:
             policies.parse("mebf", words)
 
 
+def test_truth_is_read_as_such_and_what_is_no_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+
+    def mine(strict: bool = True, most: int | None = None) -> policies.Policy:
+        """One line."""
+        return policies.get("fcfs")
+
+    policies.register(mine)
+    assert policies.parse("mine", ["strict=false"]) == {"strict": False}
+    assert policies.parse("mine", ["strict=True"]) == {"strict": True}
+    with pytest.raises(policies.InvalidParameterError, match="'strict=no': strict takes a value like True"):
+        policies.parse("mine", ["strict=no"])
+    with pytest.raises(policies.InvalidParameterError, match="'most=3': most can be given to the policy in Python"):
+        policies.parse("mine", ["most=3"])
+
+
 def test_unknown_names_are_answered_with_those_that_exist() -> None:
     with pytest.raises(policies.UnknownPolicyError, match=r"no policy 'esy'; there are .*easy"):
         policies.get("esy")

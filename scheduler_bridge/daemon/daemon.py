@@ -23,6 +23,7 @@ import msgspec
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, ReservationStatus
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
 from scheduler_bridge.daemon.control.access import Door, Standing
 from scheduler_bridge.daemon.control.server import ControlServer
@@ -30,21 +31,7 @@ from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.driver import Driver, ExecutorMaker
 from scheduler_bridge.daemon.jobs.executor import Executor
 from scheduler_bridge.daemon.jobs.health import Health
-from scheduler_bridge.daemon.requests import (
-    ChangeNode,
-    Hold,
-    JobRequest,
-    Kept,
-    LimitUsers,
-    Manage,
-    Prioritise,
-    Reserve,
-    Snapshot,
-    SubmitError,
-    Submitted,
-    Unreserve,
-    Use,
-)
+from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.restore import Restored, restore
@@ -225,7 +212,7 @@ class Daemon:
         """
         return self._serving().resize(job_id, delta)
 
-    def reserve(self, request: Reserve) -> ReservationStatus:
+    def reserve(self, request: requests.Reserve) -> ReservationStatus:
         """Keep nodes for a time to come.
 
         Raises:
@@ -258,7 +245,7 @@ class Daemon:
         """
         self._serving().submissions.use(policy, parameters or {})
 
-    def manage(self, request: Manage) -> str:
+    def manage(self, request: requests.Manage) -> str:
         """Carry out what an operator wants; say what was done.
 
         Raises:
@@ -266,22 +253,22 @@ class Daemon:
         """
         driver = self._serving()
         match request:
-            case Use():
+            case requests.Use():
                 self.use(request.policy, request.parameters)
                 return f"{request.policy} decides from now on"
-            case Hold():
+            case requests.Hold():
                 driver.submissions.hold(request.job, request.held, "user" if request.as_user else "operator")
                 return f"job {request.job} is {'held' if request.held else 'released'}"
-            case Prioritise():
+            case requests.Prioritise():
                 driver.submissions.prioritise(request.job, request.priority)
                 return f"job {request.job} has priority {request.priority}"
-            case LimitUsers():
+            case requests.LimitUsers():
                 driver.submissions.limit_users(request.nodes)
                 return f"the jobs of one user hold {request.nodes or 'any number of'} nodes"
-            case Unreserve():
+            case requests.Unreserve():
                 driver.submissions.unreserve(request.name)
                 return f"reservation {request.name} is cancelled"
-            case ChangeNode():
+            case requests.ChangeNode():
                 driver.submissions.change_node(request.node, request.to)
                 left = request.to == "remove" and request.node in driver.core.nodes
                 return f"node {request.node}: {request.to}{', when its jobs have left it' if left else ''}"
@@ -343,10 +330,10 @@ class Daemon:
         """Have users see what ``said`` returns of the nodes that are lent."""
         self._serving().loans = said
 
-    def retract(self, reply: Submitted | Kept) -> None:
+    def retract(self, reply: requests.Submitted | requests.Kept) -> None:
         """Undo what was taken but could not be written."""
         submissions = self._serving().submissions
-        if isinstance(reply, Submitted):
+        if isinstance(reply, requests.Submitted):
             submissions.retract(reply.jobs or (reply.job,))
         else:
             submissions.unreserve(reply.reservation.name)
@@ -498,7 +485,7 @@ class DaemonThread:
         async def submitted(daemon: Daemon) -> int:
             job_id = daemon.submit(request)
             if behind := await daemon.durable():
-                daemon.retract(Submitted(job=job_id))
+                daemon.retract(requests.Submitted(job=job_id))
                 raise log_error(behind)
             return job_id
 

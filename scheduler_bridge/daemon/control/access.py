@@ -16,31 +16,13 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TypeAlias, assert_never
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
+from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.config import DaemonError, HintedError
 from scheduler_bridge.daemon.listener import Listener
-from scheduler_bridge.daemon.requests import (
-    AnyRequest,
-    Cancel,
-    ChangeNode,
-    Explain,
-    Failure,
-    GetRecord,
-    HeldBy,
-    Hold,
-    LimitUsers,
-    Prioritise,
-    Reserve,
-    Resize,
-    Shutdown,
-    Status,
-    Submit,
-    Unreserve,
-    Use,
-)
 
 _CREDENTIALS: Final = struct.Struct("3i")
 """ucred: pid, uid, gid."""
@@ -56,7 +38,7 @@ class Standing:
     """
 
     user: str
-    held_by: HeldBy | None = None
+    held_by: requests.HeldBy | None = None
 
 
 Known: TypeAlias = Callable[[int], Standing | None]
@@ -80,7 +62,7 @@ class Caller:
     operator: bool = False
 
 
-def permitted(request: AnyRequest, caller: Caller, known: Known) -> AnyRequest:
+def permitted(request: requests.AnyRequest, caller: Caller, known: Known) -> requests.AnyRequest:
     """Return what ``caller`` asks for by ``request``: jobs and holds are the caller's, unless an operator says whose.
 
     Raises:
@@ -89,46 +71,44 @@ def permitted(request: AnyRequest, caller: Caller, known: Known) -> AnyRequest:
     if caller.operator:
         return _by_operator(request, caller, known)
     match request:
-        case Submit(job=job):
+        case requests.Submit(job=job):
             if job.user not in ("", caller.name):
                 raise NotPermittedError(f"{caller.name} submits no jobs for {job.user}", "only an operator can")
             _check_priority(job.priority)
             return _by(request, caller)
-        case Status() | Explain():
+        case requests.Status() | requests.Explain():
             return request
-        case Cancel() | Resize() | Hold() | Prioritise():
+        case requests.Cancel() | requests.Resize() | requests.Hold() | requests.Prioritise():
             standing = known(request.job)
             if standing is not None and standing.user != caller.name:
                 raise NotPermittedError(
                     f"job {request.job} is not {caller.name}'s", f"{standing.user} or an operator may"
                 )
-            if isinstance(request, Prioritise):
+            if isinstance(request, requests.Prioritise):
                 _check_priority(request.priority)
-            return _as_user(request, standing) if isinstance(request, Hold) else request
-        case Use() | ChangeNode() | LimitUsers() | Reserve() | Unreserve() | GetRecord() | Shutdown():
-            raise NotPermittedError(f"{caller.name} is no operator of this scheduler", "ask one")
+            return _as_user(request, standing) if isinstance(request, requests.Hold) else request
         case _:
-            assert_never(request)
+            raise NotPermittedError(f"{caller.name} is no operator of this scheduler", "ask one")
 
 
-def _by_operator(request: AnyRequest, caller: Caller, known: Known) -> AnyRequest:
+def _by_operator(request: requests.AnyRequest, caller: Caller, known: Known) -> requests.AnyRequest:
     match request:
-        case Submit() if not request.job.user:
+        case requests.Submit() if not request.job.user:
             return _by(request, caller)
-        case Hold(held=True) if (standing := known(request.job)) is not None and standing.user == caller.name:
+        case requests.Hold(held=True) if (standing := known(request.job)) is not None and standing.user == caller.name:
             return msgspec.structs.replace(request, as_user=True)
         case _:
             return request
 
 
-def _as_user(request: Hold, standing: Standing | None) -> Hold:
+def _as_user(request: requests.Hold, standing: Standing | None) -> requests.Hold:
     """What a user asks for whose job it is: as in Slurm, an operator's hold is not hers to release."""
     if not request.held and standing is not None and standing.held_by == "operator":
         raise NotPermittedError(f"job {request.job} is not released: an operator holds it", "ask one to release it")
     return msgspec.structs.replace(request, as_user=True)
 
 
-def _by(request: Submit, caller: Caller) -> Submit:
+def _by(request: requests.Submit, caller: Caller) -> requests.Submit:
     return msgspec.structs.replace(request, job=msgspec.structs.replace(request.job, user=caller.name))
 
 
@@ -221,7 +201,7 @@ class Door:
 
 # Who calls ------------------------------------------------------------------------------------------------------------
 
-Know: TypeAlias = Callable[[asyncio.StreamWriter], Caller | Failure]
+Know: TypeAlias = Callable[[asyncio.StreamWriter], Caller | requests.Failure]
 """Finds out who calls, or what to say to one who is not let in."""
 
 
@@ -241,7 +221,7 @@ def any_user(writer: asyncio.StreamWriter) -> Caller:
     return Caller(name, operator=uid in (os.getuid(), 0))
 
 
-def owner_only(writer: asyncio.StreamWriter) -> Caller | Failure:
+def owner_only(writer: asyncio.StreamWriter) -> Caller | requests.Failure:
     """The same at the control socket, where only the scheduler's user and root are let in, as by its folder."""
     caller = any_user(writer)
-    return caller if caller.operator else Failure(reason="this scheduler belongs to another user")
+    return caller if caller.operator else requests.Failure(reason="this scheduler belongs to another user")

@@ -12,38 +12,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler_bridge.core import Explanation, ReservationStatus
+from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.config import HintedError
 from scheduler_bridge.daemon.control.access import Door, peer_of
-from scheduler_bridge.daemon.requests import (
-    REPLIES,
-    AnyReply,
-    AnyRequest,
-    Cancel,
-    Done,
-    Explain,
-    Explained,
-    Failure,
-    GetRecord,
-    JobRequest,
-    Kept,
-    Manage,
-    Recorded,
-    Reserve,
-    Resize,
-    Shutdown,
-    Snapshot,
-    Status,
-    Submit,
-    SubmitError,
-    Submitted,
-    Use,
-)
+from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
 from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, LOCK
 from scheduler_bridge.record import RunRecord, decode_record
 
 _LOOK_AGAIN_S = 0.02
 
-_T = TypeVar("_T", bound=AnyReply)
+_T = TypeVar("_T", bound=requests.AnyReply)
 
 
 class ControlError(HintedError):
@@ -75,7 +53,7 @@ class ControlClient:
         Raises:
             SubmitError: The daemon does not take it.
         """
-        return self._ask(Submit(job=job), Submitted).job
+        return self._ask(requests.Submit(job=job), requests.Submitted).job
 
     def submit_array(self, job: JobRequest, numbers: Sequence[int]) -> list[int]:
         """Submit a job for each of ``numbers``, all of them or none; return their ids.
@@ -83,44 +61,44 @@ class ControlClient:
         Raises:
             SubmitError: The daemon does not take them.
         """
-        return list(self._ask(Submit(job=job, array=tuple(numbers)), Submitted).jobs)
+        return list(self._ask(requests.Submit(job=job, array=tuple(numbers)), requests.Submitted).jobs)
 
     def snapshot(self) -> Snapshot:
         """Return what runs and waits."""
-        return self._ask(Status(), Snapshot)
+        return self._ask(requests.Status(), Snapshot)
 
     def cancel(self, job_id: int) -> None:
         """End a job, waiting or running."""
-        self._ask(Cancel(job=job_id), Done)
+        self._ask(requests.Cancel(job=job_id), requests.Done)
 
     def resize(self, job_id: int, delta: int) -> str:
         """Have a malleable job grow (positive ``delta``) or shrink; return the order that it gets."""
-        return self._ask(Resize(job=job_id, delta=delta), Done).text
+        return self._ask(requests.Resize(job=job_id, delta=delta), requests.Done).text
 
     def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Let another policy decide from now on."""
-        self.manage(Use(policy=policy, parameters=dict(parameters or {})))
+        self.manage(requests.Use(policy=policy, parameters=dict(parameters or {})))
 
-    def manage(self, request: Manage) -> str:
+    def manage(self, request: requests.Manage) -> str:
         """Have something done that only a scheduler can do; return what was done."""
-        return self._ask(request, Done).text
+        return self._ask(request, requests.Done).text
 
-    def reserve(self, request: Reserve) -> ReservationStatus:
+    def reserve(self, request: requests.Reserve) -> ReservationStatus:
         """Have nodes kept for a time to come."""
-        return self._ask(request, Kept).reservation
+        return self._ask(request, requests.Kept).reservation
 
     def explain(self, job_id: int) -> Explanation:
         """Return why a job is where it is, and how that came about."""
-        return self._ask(Explain(job=job_id), Explained).explanation
+        return self._ask(requests.Explain(job=job_id), requests.Explained).explanation
 
     def record(self) -> RunRecord:
         """Return the record of the run so far."""
-        return decode_record(bytes(self._ask(GetRecord(), Recorded).record))
+        return decode_record(bytes(self._ask(requests.GetRecord(), requests.Recorded).record))
 
     def shutdown(self, *, keep_jobs: bool = False) -> None:
         """End the daemon and, unless ``keep_jobs``, all jobs; returns when its folder is free for another one."""
         held = self._lock()
-        self._ask(Shutdown(keep_jobs=keep_jobs), Done)
+        self._ask(requests.Shutdown(keep_jobs=keep_jobs), requests.Done)
         until_s = time.monotonic() + self._timeout_s
         while held is not None and self._lock() == held:
             if time.monotonic() > until_s:
@@ -136,17 +114,17 @@ class ControlClient:
         except OSError:
             return None
 
-    def _ask(self, request: AnyRequest, expected: type[_T]) -> _T:
+    def _ask(self, request: requests.AnyRequest, expected: type[_T]) -> _T:
         reply = self._exchange(request)
-        if isinstance(reply, Failure):
-            if isinstance(request, Submit):
+        if isinstance(reply, requests.Failure):
+            if isinstance(request, requests.Submit):
                 raise SubmitError(reply.reason, field=reply.field, why=reply.why, hint=reply.hint)
             raise RefusedError(reply.reason, reply.hint)
         if not isinstance(reply, expected):
             raise ControlError(f"the scheduler answered a {type(request).__name__} with a {type(reply).__name__}")
         return reply
 
-    def _exchange(self, request: AnyRequest) -> AnyReply:
+    def _exchange(self, request: requests.AnyRequest) -> requests.AnyReply:
         try:
             words = msgspec.json.encode(request) + b"\n"
         except UnicodeEncodeError as error:  # The bytes of a file name or an argument may be anything.
@@ -167,7 +145,7 @@ class ControlClient:
         if not line:
             raise ControlError(f"the scheduler at {self._where} ended before it answered")
         try:
-            reply: AnyReply = REPLIES.decode(line)
+            reply: requests.AnyReply = requests.REPLIES.decode(line)
         except msgspec.DecodeError as error:
             raise ControlError(
                 f"the scheduler's answer cannot be read: {error}", "do both have the same version?"

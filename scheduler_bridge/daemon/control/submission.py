@@ -11,19 +11,12 @@ import msgspec
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.admission import Admission, JobFacts, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.orders import Handle
 from scheduler_bridge.daemon.jobs.template import check_command
-from scheduler_bridge.daemon.requests import (
-    REQUEST_MOST_BYTES,
-    HeldBy,
-    JobRequest,
-    NodeChange,
-    Reserve,
-    SubmitError,
-    array_job,
-)
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
@@ -78,7 +71,7 @@ class Submissions:
         asked = log_entries.Requested(first, request, tuple(array))
         ids = [job_id for job_id, _ in asked.jobs()]
         self._check_room(asked, len(ids))
-        check_command(array_job(request, array[0] if array else None))
+        check_command(requests.array_job(request, array[0] if array else None))
         spec = self._spec(first, request)
         asked = msgspec.structs.replace(asked, admitted=self._admitted_of(request, len(ids)))
         ahead = self._placed(JobFacts(request, spec, priority=request.priority)) if asked.admitted else None
@@ -104,9 +97,9 @@ class Submissions:
         if open_jobs + jobs > limits.open_jobs:
             more = f", {jobs} more are asked for" if asked.array else ""
             raise SubmitError(f"{open_jobs} jobs wait or run{more}", why=f"{limits.open_jobs} are taken")
-        if (size := len(msgspec.json.encode(asked))) > REQUEST_MOST_BYTES:
+        if (size := len(msgspec.json.encode(asked))) > requests.REQUEST_MOST_BYTES:
             raise SubmitError(
-                f"the request has {size} bytes, more than {REQUEST_MOST_BYTES}",
+                f"the request has {size} bytes, more than {requests.REQUEST_MOST_BYTES}",
                 why="the log keeps command and environment of each job",
                 hint="give large input to the job in a file",
             )
@@ -160,7 +153,7 @@ class Submissions:
                 hint=f"give a walltime of at most {left_s:.0f} s",
             )
 
-    def reserve(self, request: Reserve) -> str:
+    def reserve(self, request: requests.Reserve) -> str:
         """Keep nodes for a later time, as ``Daemon.reserve`` does; return the reservation's name."""
         self._check_log()
         for text in (request.name, *request.users):
@@ -225,7 +218,7 @@ class Submissions:
         else:
             self._handle(submitted, ev.CancelJob(admission.job.spec.job_id, admission.reason))
 
-    def hold(self, job_id: int, held: bool, by: HeldBy = "operator") -> None:
+    def hold(self, job_id: int, held: bool, by: requests.HeldBy = "operator") -> None:
         """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's."""
         job = self._waiting(job_id)
         events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
@@ -240,7 +233,7 @@ class Submissions:
             events = [ev.JobMoved(job_id, ahead_of(moved, self._log_state.core.waiting, self._log_state.jobs))]
         self._handle(*events, facts=[log_entries.Prioritised(job_id, priority)])
 
-    def change_node(self, node: str, to: NodeChange) -> None:
+    def change_node(self, node: str, to: requests.NodeChange) -> None:
         """Add a node or remove it, drain it, put it back into service, or take it down at once.
 
         Raises:

@@ -81,8 +81,9 @@ class Slurm:
     def limits(self) -> Limits:
         """Return what it lets a job do; asked once."""
         if self._limits is None:
-            version = reading.read_version(self._call(holdings.VERSION).out)
-            self._limits = Limits.of(version, reading.read_configuration(self._call(holdings.CONFIGURATION).out))
+            version = reading.read_version(self._call(("scontrol", "--version")).out)
+            configuration = reading.read_configuration(self._call(("scontrol", "show", "config")).out)
+            self._limits = Limits.of(version, configuration)
         return self._limits
 
     def job(self, number: int, within_s: float = CALL_S) -> JobInfo:
@@ -92,7 +93,7 @@ class Slurm:
             SlurmError: There is no such job, or no answer.
         """
         json = self.limits().json
-        said = self._call(holdings.show_job(number, json=json), within_s)
+        said = self._call(("scontrol", "show", "job", str(number), *(("--json",) if json else ())), within_s)
         found = reading.job_of_json(said.out) if json else reading.job_of_text(said.out)
         if found is None:
             why = f": {reading.complaint(said.err)}" if said.err.strip() else ""  # perhaps it is away
@@ -101,23 +102,31 @@ class Slurm:
 
     def companions(self, of: JobInfo) -> tuple[JobInfo, ...]:
         """Return the jobs that lend their nodes to a job, or wait for one; those that have ended just now, too."""
-        return reading.read_jobs(self._call(holdings.show_companions(of.job, of.user)).out)
+        chosen = (f"--name={holdings.companion_name(of.job)}", f"--user={of.user}")
+        words = ("squeue", "--noheader", *chosen, "--sort=i", "--format=%i|%T|%N|%S|%r")
+        return reading.read_jobs(self._call(words).out)
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the steps of ``jobs`` that run."""
-        return reading.read_steps(self._call(holdings.show_steps(jobs)).out)
+        words = ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N|%j")
+        return reading.read_steps(self._call(words).out)
 
     def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
         """Return how those of ``names`` are that it knows."""
-        return reading.read_nodes(self._call(holdings.show_nodes(names)).out)
+        return self._nodes(f"--nodes={','.join(names)}")
 
     def partition(self, name: str) -> tuple[NodeInfo, ...]:
         """Return how the nodes of a partition are, empty: all; none, if there is no such partition."""
-        return reading.read_nodes(self._call(holdings.show_idle(name)).out)
+        return self._nodes(*((f"--partition={name}",) if name else ()))
+
+    def _nodes(self, *chosen: str) -> tuple[NodeInfo, ...]:
+        words = ("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%E")
+        return reading.read_nodes(self._call(words).out)
 
     def time_limit(self, partition: str) -> int | None:
         """Return for how many minutes jobs of a partition may run; None: for any time."""
-        return reading.read_minutes(self._call(holdings.show_time_limit(partition)).out)
+        words = ("sinfo", "--noheader", f"--partition={partition}", "--format=%l")
+        return reading.read_minutes(self._call(words).out)
 
     def run(self, words: holdings.Words) -> None:
         """Have it do something."""

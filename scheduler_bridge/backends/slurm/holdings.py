@@ -106,49 +106,14 @@ class Holdings:
 
 # Command lines -------------------------------------------------------------------------------------------------------
 #
-# Each is executed as it is, without a shell.
+# Those that change something. Each is executed as it is, without a shell.
 
 Words = tuple[str, ...]
-
-VERSION: Final[Words] = ("scontrol", "--version")
-CONFIGURATION: Final[Words] = ("scontrol", "show", "config")
-
-
-def show_job(job: int, *, json: bool) -> Words:
-    """Ask for a job."""
-    return ("scontrol", "show", "job", str(job), *(("--json",) if json else ()))
-
-
-def show_steps(jobs: tuple[int, ...]) -> Words:
-    """Ask which steps of ``jobs`` run, and where."""
-    return ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N|%j")
-
-
-def show_idle(partition: str) -> Words:
-    """Ask which nodes of a partition, empty: of any, are idle; the others are listed, too."""
-    chosen = (f"--partition={partition}",) if partition else ()
-    return ("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%E")
-
-
-def show_time_limit(partition: str) -> Words:
-    """Ask how long jobs of a partition may run."""
-    return ("sinfo", "--noheader", f"--partition={partition}", "--format=%l")
-
-
-def show_nodes(names: tuple[str, ...]) -> Words:
-    """Ask how ``names`` are, and why."""
-    return ("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "--format=%N|%T|%E")
 
 
 def companion_name(job: int) -> str:
     """The name of the jobs that lend their nodes to ``job``: what is left of them is found by it."""
     return f"malleable-{job}"
-
-
-def show_companions(job: int, user: str) -> Words:
-    """Ask for the jobs of ``user`` that lend their nodes to ``job``."""
-    chosen = (f"--name={companion_name(job)}", f"--user={user}")
-    return ("squeue", "--noheader", *chosen, "--sort=i", "--format=%i|%T|%N|%S|%r")
 
 
 def submit_companion(of: JobInfo, minutes: int | None, *, warned: bool = False) -> Words:

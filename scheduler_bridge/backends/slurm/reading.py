@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,67 +95,62 @@ class NodeInfo:
     reason: str = ""
 
 
+_IN_JSON: Final = {
+    "JobId": "job_id", "JobState": "job_state", "NodeList": "nodes", "BatchHost": "batch_host",
+    "Partition": "partition", "Account": "account", "QOS": "qos", "Comment": "comment", "StartTime": "start_time",
+    "EndTime": "end_time", "Reason": "state_reason", "UserId": "user_name", "JobName": "name",
+    "Features": "features", "TresPerNode": "tres_per_node", "Reservation": "resv_name",
+}  # fmt: skip
+"""What the JSON calls the fields of the text."""
+
+
 def job_of_json(text: str) -> JobInfo | None:
     """Read ``scontrol show job N --json``; None: there is no such job."""
     try:
         jobs = msgspec.json.decode(text)["jobs"]
-        if not jobs:
-            return None
-        job = jobs[0]
-        state = job["job_state"]
-        return JobInfo(
-            job=int(job["job_id"]),
-            state=str(state[0] if isinstance(state, list) else state),
-            nodes=expand_hosts(job.get("nodes") or ""),
-            batch_host=_said(job.get("batch_host")),
-            partition=_said(job.get("partition")),
-            account=_said(job.get("account")),
-            qos=_said(job.get("qos")),
-            comment=_said(job.get("comment")),
-            starts_s=_moment(job.get("start_time")),
-            ends_s=_moment(job.get("end_time")),
-            reason=_said(job.get("state_reason")),
-            user=_said(job.get("user_name")),
-            name=_said(job.get("name")),
-            constraint=_constraint(job.get("features")),
-            gres=_gres(job.get("tres_per_node")),
-            reservation=_said(job.get("resv_name")),
-        )
+        return _job(jobs[0]) if jobs else None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReadingError(f"scontrol show job --json is not understood: {error!r}") from error
 
 
+def job_of_text(text: str) -> JobInfo:
+    """Read ``scontrol show job N``."""
+    fields = (field for line in text.splitlines() for field in _FIELD.findall(line))
+    try:
+        return _job({_IN_JSON[name]: value.strip() for name, value in fields if name in _IN_JSON})
+    except (KeyError, ValueError) as error:
+        raise ReadingError(f"scontrol show job is not understood: {error!r}") from error
+
+
+def _job(said: Mapping[str, Any]) -> JobInfo:
+    state = said["job_state"]
+    return JobInfo(
+        job=int(said["job_id"]),
+        state=str(state[0] if isinstance(state, list) else state),
+        nodes=expand_hosts(said.get("nodes") or ""),
+        batch_host=_said(said.get("batch_host")),
+        partition=_said(said.get("partition")),
+        account=_said(said.get("account")),
+        qos=_said(said.get("qos")),
+        comment=_said(said.get("comment")),
+        starts_s=_moment(said.get("start_time")),
+        ends_s=_moment(said.get("end_time")),
+        reason=_said(said.get("state_reason")),
+        user=_said(said.get("user_name")).partition("(")[0],  # the text has the number of the user there
+        name=_said(said.get("name")),
+        constraint=_constraint(said.get("features")),
+        gres=_gres(said.get("tres_per_node")),
+        reservation=_said(said.get("resv_name")),
+    )
+
+
 def _moment(value: Any) -> float | None:
-    """A time of the JSON output: a number, or an object that says whether there is one."""
+    """A time: a date in the text, in the JSON a number, or an object that says whether there is one."""
+    if isinstance(value, str):
+        return _date(value)
     if isinstance(value, dict):
         return float(value["number"]) if value.get("set") and not value.get("infinite") and value["number"] else None
     return float(value) if value else None
-
-
-def job_of_text(text: str) -> JobInfo:
-    """Read ``scontrol show job N``."""
-    fields = {name: value.strip() for line in text.splitlines() for name, value in _FIELD.findall(line)}
-    try:
-        return JobInfo(
-            job=int(fields["JobId"]),
-            state=fields["JobState"],
-            nodes=expand_hosts(fields.get("NodeList", "")),
-            batch_host=_said(fields.get("BatchHost")),
-            partition=_said(fields.get("Partition")),
-            account=_said(fields.get("Account")),
-            qos=_said(fields.get("QOS")),
-            comment=_said(fields.get("Comment")),
-            starts_s=_date(fields.get("StartTime", "")),
-            ends_s=_date(fields.get("EndTime", "")),
-            reason=_said(fields.get("Reason")),
-            user=fields.get("UserId", "").partition("(")[0],
-            name=_said(fields.get("JobName")),
-            constraint=_constraint(fields.get("Features")),
-            gres=_gres(fields.get("TresPerNode")),
-            reservation=_said(fields.get("Reservation")),
-        )
-    except (KeyError, ValueError) as error:
-        raise ReadingError(f"scontrol show job is not understood: {error!r}") from error
 
 
 def _constraint(value: Any) -> str:

@@ -421,6 +421,19 @@ class Daemon:
         return self._driver
 
 
+async def submit_durably(daemon: Daemon, request: JobRequest) -> int:
+    """Queue a job; return its id when the log has the job on the disk.
+
+    Raises:
+        SubmitError: It cannot run here, or the log cannot be written.
+    """
+    job_id = daemon.submit(request)
+    if behind := await daemon.durable():
+        daemon.retract(requests.Submitted(job=job_id))
+        raise log_error(behind)
+    return job_id
+
+
 # For programs without asyncio: a daemon in a thread of its own -------------------------------------------------------
 
 _T = TypeVar("_T")
@@ -481,15 +494,7 @@ class DaemonThread:
         Raises:
             SubmitError: It cannot run here, or the log cannot be written.
         """
-
-        async def submitted(daemon: Daemon) -> int:
-            job_id = daemon.submit(request)
-            if behind := await daemon.durable():
-                daemon.retract(requests.Submitted(job=job_id))
-                raise log_error(behind)
-            return job_id
-
-        return self._await(submitted, None)
+        return self._await(lambda daemon: submit_durably(daemon, request), None)
 
     cancel = _blocking(Daemon.cancel)
     use = _blocking(Daemon.use)

@@ -12,15 +12,14 @@ import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, Self
 
 import msgspec
 
 from scheduler_bridge.daemon.config import DaemonError
-from scheduler_bridge.daemon.control.submission import log_error
+from scheduler_bridge.daemon.daemon import Daemon, submit_durably
 from scheduler_bridge.daemon.listener import Counted, Listener
-from scheduler_bridge.daemon.requests import JobRequest, SubmitError, Submitted
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.printable import one_line
 
 _logger = logging.getLogger(__name__)
@@ -47,25 +46,6 @@ class AdminConfig:
     line_bytes: int = 4096
 
 
-class Administered(Protocol):
-    """What administrators may ask of a daemon."""
-
-    def submit(self, request: JobRequest) -> int:
-        """Queue a job; raises ``SubmitError``."""
-
-    def add_nodes(self, names: tuple[str, ...]) -> None:
-        """Add nodes; raises ``DaemonError``."""
-
-    def request_stop(self) -> None:
-        """Begin to end."""
-
-    async def durable(self) -> str:
-        """Wait until the log has all so far; return why it has not, empty if it has."""
-
-    def retract(self, reply: Submitted) -> None:
-        """Undo what was taken but could not be written."""
-
-
 class AdminServer:
     """Takes the lines; an async context manager, to be entered where the daemon serves.
 
@@ -77,7 +57,7 @@ class AdminServer:
         DaemonError: On entering: the port is not to be had, or there is no such folder.
     """
 
-    def __init__(self, daemon: Administered, config: AdminConfig) -> None:
+    def __init__(self, daemon: Daemon, config: AdminConfig) -> None:
         self._daemon = daemon
         self._config = config
         self._log = Counted(_logger)
@@ -97,9 +77,7 @@ class AdminServer:
             ) from None
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._listener.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -138,11 +116,7 @@ class AdminServer:
             self._daemon.add_nodes(names)
             return f"Add Nodes >> {','.join(names)}"
         if line.endswith(".sh"):
-            job_id = self._daemon.submit(read_script(self._script(line)))
-            if behind := await self._daemon.durable():
-                self._daemon.retract(Submitted(job=job_id))
-                raise log_error(behind)
-            return f"Add Job >> JobID:{job_id}"
+            return f"Add Job >> JobID:{await submit_durably(self._daemon, read_script(self._script(line)))}"
         raise UnknownLineError(f"{line[:60]!r} is none of FILE.sh, Add Node a,b and shutdown")
 
     def _script(self, name: str) -> Path:

@@ -147,7 +147,8 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 async def _serve(daemon: Administered, scripts: Path, ready: queue.SimpleQueue[Target]) -> None:
     done, loop = asyncio.Event(), asyncio.get_running_loop()
-    async with AdminServer(daemon, AdminConfig(port=0, scripts=scripts)) as server:
+    stands_for: Any = daemon
+    async with AdminServer(stands_for, AdminConfig(port=0, scripts=scripts)) as server:
         ready.put((server.port, lambda: loop.call_soon_threadsafe(done.set)))
         await done.wait()
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from scheduler_bridge.backends.slurm.driver import SilentError, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
@@ -32,18 +32,9 @@ from scheduler_bridge.backends.standin import address
 _logger = logging.getLogger(__name__)
 
 GrowBy: TypeAlias = Literal["companion", "expand"]
-
-
-class Heard(Protocol):
-    """Called, in a thread, with the node of a companion job."""
-
-    def __call__(self, node: str, until_s: float | None = None, /) -> None:
-        """``until_s``: how long it is lent, in seconds since 1970; None: that is not known yet."""
-
-
-def _ignore(node: str, until_s: float | None = None, /) -> None:
-    """It makes no difference."""
-
+Heard: TypeAlias = Callable[[str, float | None], None]
+"""Called, in a thread, with the node of a companion job, and how long it is lent, in seconds since 1970; None: that is
+not known yet."""
 
 GONE_S: Final = 30.0
 """How long the last process of the job may take to leave a node that is given back."""
@@ -116,8 +107,8 @@ class Allocation:
         self._grow_by = grow_by
         self._changed = changed
         self._harvest = harvest
-        self._warned: Heard = _ignore
-        self._taken: Heard = _ignore
+        self._warned: Heard = lambda _node, _until_s: None
+        self._taken: Heard = self._warned
         self._one_call = threading.Lock()
         self._holding = threading.Lock()
         self._closed = False
@@ -247,7 +238,7 @@ class Allocation:
                 self._note(companion, node=node, from_s=info.starts_s or time.time())
                 self._hold(lambda held: held.lent(node, companion))  # noqa: B023 - called at once
                 if companion in self._warnings:
-                    self._warned(node)
+                    self._warned(node, None)
         except (SlurmError, ReadingError, ValueError) as error:
             for companion in set(asked) - set(self.holdings.companions.values()):
                 leases.end(companion)
@@ -286,7 +277,7 @@ class Allocation:
         self._note(companion, warned_s=time.time())
         nodes = self._nodes_of(companion)
         for node in nodes:
-            self._warned(node)
+            self._warned(node, None)
         with suppress(SlurmError, ReadingError):  # the program leaves it meanwhile, if Slurm says when or not
             ends_s = self._slurm.job(companion).ends_s if nodes else None
             for node in nodes if ends_s is not None and ends_s > time.time() else ():
@@ -299,7 +290,7 @@ class Allocation:
             return
         self._over.add(companion)
         for node in nodes:
-            self._taken(node)
+            self._taken(node, None)
         self._settle([companion])
         try:
             info = self._slurm.job(companion)

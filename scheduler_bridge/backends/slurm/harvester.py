@@ -17,15 +17,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from scheduler_bridge.backends.slurm.allocation import Allocation
+from scheduler_bridge.backends.slurm.allocation import Allocation, Heard
 from scheduler_bridge.backends.slurm.driver import SlurmError
 from scheduler_bridge.backends.slurm.harvest import Harvest, Regrowth, summary
 from scheduler_bridge.backends.slurm.reading import ReadingError
+from scheduler_bridge.daemon import Daemon
 
 _logger = logging.getLogger(__name__)
 
@@ -33,27 +34,6 @@ UNUSED_S: Final = 10.0
 """After this time a node that no job uses is given back."""
 WAIT_S: Final = 10.0
 """How long Slurm may look for each node that was idle just now."""
-
-
-class Scheduler(Protocol):
-    """What uses the nodes."""
-
-    @property
-    def nodes(self) -> Sequence[str]:
-        """All its nodes."""
-
-    @property
-    def idle_lent(self) -> Sequence[str]:
-        """Those that are lent and that no job uses."""
-
-    def lend(self, names: tuple[str, ...], words: str) -> None:
-        """Let jobs that can leave them again use further nodes."""
-
-    def recall(self, node: str, words: str) -> None:
-        """Have the jobs leave a node, which then leaves the scheduler."""
-
-    async def changed(self) -> None:
-        """Wait for the next event."""
 
 
 class Harvester:
@@ -71,7 +51,7 @@ class Harvester:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Daemon,
         allocation: Allocation,
         harvest: Harvest,
         wanted: Callable[[], int],
@@ -96,7 +76,7 @@ class Harvester:
         """Harvest until this is cancelled."""
         loop = asyncio.get_running_loop()
 
-        def hear(act: Callable[[str, float | None], None], node: str, until_s: float | None = None) -> None:
+        def hear(act: Heard, node: str, until_s: float | None) -> None:
             with suppress(RuntimeError):  # the loop is closed: all nodes are given back
                 loop.call_soon_threadsafe(act, node, until_s)
 

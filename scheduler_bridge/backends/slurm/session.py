@@ -183,7 +183,7 @@ class Session(Daemon):
             async with self:
                 self.note("nodes of a Slurm allocation")
                 driver = self._serving()
-                driver.job_orders.supplier = self
+                driver.job_orders.supplier = self._asked
                 self.when_lost(self._lost)
                 driver.submissions.submit(self._request)
                 if self._harvester is not None:
@@ -282,7 +282,7 @@ class Session(Daemon):
 
     # what the program says --------------------------------------------------------------------------------------------
 
-    def asked(self, job_id: int, delta: int, answer: Answer) -> None:  # noqa: ARG002 - there is no other job
+    def _asked(self, _job_id: int, delta: int, answer: Answer) -> None:
         """Have the program resized that asks for it."""
         if why := self._objection(delta):
             answer(0, why)

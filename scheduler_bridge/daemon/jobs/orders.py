@@ -35,13 +35,6 @@ Answer: TypeAlias = Callable[[int, str], None]
 """Answers a job's request for nodes: by how many it is resized, or 0 and why it is not."""
 
 
-class Supplier(Protocol):
-    """Brings the nodes that a job asks for into the cluster first: they are lent from elsewhere."""
-
-    def asked(self, job_id: int, delta: int, answer: Answer) -> None:
-        """Have a job resized that asks for it, and call ``answer``, sooner or later."""
-
-
 class JobOrders:
     """Sends the core's orders to the jobs, and reports what the jobs say as events.
 
@@ -56,7 +49,8 @@ class JobOrders:
     Attributes:
         server: Where the jobs connect.
         progress: How far each job says that it is.
-        supplier: Resizes jobs that ask for it; None: the core does, with the nodes that the cluster has.
+        supplier: Resizes a job that asks for it, with nodes from elsewhere, and answers sooner or later; None: the core
+            does, with the nodes that the cluster has.
         when_lost: Called with nodes that a job goes on without, which it does not hold any more, and why.
     """
 
@@ -79,7 +73,7 @@ class JobOrders:
         self._unknown: set[int] = set()
         self.server = JobServer(self._hear, config.limits)
         self.progress: dict[int, wire.Progress] = {}
-        self.supplier: Supplier | None = None
+        self.supplier: Callable[[int, int, Answer], None] | None = None
         self.when_lost: Callable[[tuple[str, ...], str], None] | None = None
 
     def tolerate(self, job_id: int, nodes: Collection[str], token: str) -> None:
@@ -237,7 +231,7 @@ class JobOrders:
             return
         answer = partial(self._answer, self.server.link(job_id), message.request)
         if self.supplier is not None:
-            self.supplier.asked(job_id, message.delta, answer)
+            self.supplier(job_id, message.delta, answer)
         else:
             answer(*self.request(job_id, message.delta))
 

@@ -1,11 +1,11 @@
-"""The base of back-ends whose nodes jobs reach through a launcher, and the executor of their jobs."""
+"""The base of back-ends whose nodes jobs reach through a launcher, and the back-end of the hosts of a file."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,7 @@ class NodesBackend(ABC):
         self._written = True
         self._files.write()
         self._introduce()
-        return HostsExecutor(setup, self._gone, self._lacks)
+        return _Executor(setup, self)
 
     def watch(self, daemon: Daemon) -> Watch:
         """Return what looks at the daemon's nodes."""
@@ -56,8 +56,8 @@ class NodesBackend(ABC):
         """Write down what launchers need of the nodes; its files are there."""
 
     @abstractmethod
-    def _lacks(self, node: str) -> str:
-        """Say why there can be no node of this name; empty if there can."""
+    def lacks(self, node: str) -> str:
+        """Return why there can be no node of this name; empty if there can."""
 
     @abstractmethod
     def _watched(self, daemon: Daemon) -> Watch:
@@ -71,7 +71,7 @@ class NodesBackend(ABC):
     def _says(self, node: str, complaint: str) -> str:
         """Put what is wrong with a node into words, for the reason of a job's end."""
 
-    async def _gone(self, job_id: int) -> str:
+    async def gone(self, job_id: int) -> str:
         """Look at the nodes of a job that has failed; those that are not fit get no further jobs."""
         if self._daemon is None:
             return ""
@@ -81,34 +81,21 @@ class NodesBackend(ABC):
         return "; ".join(self._says(node, complaint) for node, complaint in complaints.items())
 
 
-# The executor --------------------------------------------------------------------------------------------------------
-#
-# When a job fails, its nodes are looked at: if one does not answer, the job was lost and has not failed.
+class _Executor(Executor):
+    """Runs jobs on the nodes of a back-end."""
 
-
-class HostsExecutor(Executor):
-    """The running jobs' processes.
-
-    Args:
-        setup: See ``Executor``.
-        gone: Says which node of a job that has failed does not answer, and how; empty if all do.
-        lacks: Says why no node of a name can be added; empty if it can.
-    """
-
-    def __init__(self, setup: Setup, gone: Callable[[int], Awaitable[str]], lacks: Callable[[str], str]) -> None:
+    def __init__(self, setup: Setup, backend: NodesBackend) -> None:
         super().__init__(setup)
-        self._gone = gone
-        self._lacks = lacks
+        self._backend = backend
 
     def lacks(self, node: str) -> str:
-        """Return why there can be no node of this name; empty if there can."""
-        return self._lacks(node)
+        return self._backend.lacks(node)
 
     async def judged(self, job_id: int, ending: Ending) -> Ending:
-        """Say that a job was lost if it failed and one of its nodes does not answer."""
+        """A job that failed has not failed but was lost, if one of its nodes, which are looked at, does not answer."""
         if ending.lost or ending.status in (0, None):
             return ending
-        complaint = await self._gone(job_id)
+        complaint = await self._backend.gone(job_id)
         return replace(ending, lost=True, reason=f"{complaint}; {ending.reason}") if complaint else ending
 
 
@@ -166,7 +153,8 @@ class HostsBackend(NodesBackend):
     def _introduce(self) -> None:
         self._reach.know_hosts(self._hosts.values())
 
-    def _lacks(self, node: str) -> str:
+    def lacks(self, node: str) -> str:
+        """Return why there can be no node of this name; empty if there can."""
         try:
             names = self._settings.names()
         except DaemonError as error:

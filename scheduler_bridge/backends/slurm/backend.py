@@ -107,7 +107,8 @@ class SlurmBackend(NodesBackend):
         if self._written:
             self.reach.know_owners(holdings)
 
-    def _lacks(self, node: str) -> str:
+    def lacks(self, node: str) -> str:
+        """Return why there can be no node of this name; empty if there can."""
         allotted = self._allocation.holdings
         if node in allotted.own:  # the allocation keeps its size
             return ""

@@ -113,10 +113,7 @@ class Daemon:
         )  # fmt: skip
         await self._driver.job_orders.server.start(self.config.host, folder.last_port())
         await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
-        if restored.rows is None:
-            self._driver.begin(self.config)
-        else:
-            self._driver.resume(self.config, restored.rows)
+        self._driver.resume(self.config, restored.rows)
         await self._driver.durable()  # who sees it serve may rely on the settings of this start being on disk
         await self._driver.job_orders.server.serve()
         await self._control.serve()

@@ -31,14 +31,7 @@ from scheduler_bridge.daemon.requests import Snapshot
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.log_entries import Entry
-from scheduler_bridge.daemon.storage.log_state import (
-    VERSION,
-    Held,
-    LogState,
-    configured,
-    configured_limits,
-    configured_nodes,
-)
+from scheduler_bridge.daemon.storage.log_state import VERSION, Held, LogState, configured, configured_events
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.model import wording
@@ -238,37 +231,30 @@ class Driver:
         self.job_orders.close()
         await self._journal.close()
 
-    def begin(self, config: DaemonConfig) -> None:
-        """Begin with no jobs."""
-        ailing, why = self.health.first(config.ailing, self._settle_strangers((), config, config.nodes))
-        before = self._log_state.configured
-        events: list[ev.Event] = [*configured_limits(before, config), *ailing]
-        facts = [*configured(before, config), *why]
-        if events or facts:
-            self.handle(*events, ev.WakeUp(), facts=facts)  # facts are written with an event, and there may be no other
-
     # the life before --------------------------------------------------------------------------------------------------
 
-    def resume(self, config: DaemonConfig, thaw_rows: int) -> None:
+    def resume(self, config: DaemonConfig, thaw_rows: int | None) -> None:
         """Take up what an earlier daemon left: find its runners, await its jobs, decide what is due by now.
 
         Args:
             config: Settings, which may be others than before.
-            thaw_rows: How many rows of the log were read.
+            thaw_rows: How many rows of the log were read; None: there was none, and there are no jobs.
         """
-        self._thaw_rows = thaw_rows
+        self._thaw_rows = thaw_rows or 0
         held = self._log_state.held()
         before, nodes = self._log_state.configured, self.core.nodes
-        changes = configured_nodes(before, config, nodes)
-        changes += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
-        known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
+        events = configured_events(before, config, nodes)
+        events += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
+        known = {*nodes, *(event.node for event in events if isinstance(event, ev.NodeUp))}
         occupied = self._settle_strangers([_key(job.facts) for job in held], config, known)
         for job in held:
             self._take_up(job)
         silent = {node: why for node, why in config.ailing.items() if node in known}
         ailing, why = self.health.first(silent, occupied)
-        events: list[ev.Event] = [*changes, *configured_limits(before, config), *ailing, ev.WakeUp()]
-        self.handle(*events, facts=[*configured(before, config), *why])
+        events += ailing
+        facts = [*configured(before, config), *why]
+        if thaw_rows is not None or events or facts:
+            self.handle(*events, ev.WakeUp(), facts=facts)  # facts are written with an event, and there may be no other
 
     def _settle_strangers(self, known: Iterable[str], config: DaemonConfig, nodes: Collection[str]) -> dict[str, str]:
         """See to attempts that do not go on by the log; return which of them runs on which of the ``nodes``."""

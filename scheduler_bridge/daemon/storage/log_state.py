@@ -437,22 +437,16 @@ def configured(before: Scheduling, config: DaemonConfig) -> list[log_entries.Any
     return [now, log_entries.Policy(now.policy, now.parameters)]
 
 
-def configured_nodes(
-    before: Scheduling, config: DaemonConfig, known: Sequence[str]
-) -> list[ev.NodeUp | ev.NodeDown | ev.NodeRemoved]:
-    """What happens to nodes; ``known`` are those that there are."""
+def configured_events(before: Scheduling, config: DaemonConfig, known: Sequence[str]) -> list[ev.Event]:
+    """What happens to nodes, of which there are those that are ``known``, and to the limit on each user's."""
     lost = [node for node in before.nodes if node not in config.nodes and node in known]
     added = [node for node in config.nodes if node not in before.nodes]
     return [
         *(ev.NodeDown(node) for node in lost),
         *(ev.NodeRemoved(node) for node in lost),
         *(ev.NodeUp(node) for node in added),
+        *([] if config.user_nodes == before.user_nodes else [ev.UserNodesLimited(config.user_nodes)]),
     ]
-
-
-def configured_limits(before: Scheduling, config: DaemonConfig) -> list[ev.Event]:
-    """The limit on each user's nodes, if it is another one."""
-    return [] if config.user_nodes == before.user_nodes else [ev.UserNodesLimited(config.user_nodes)]
 
 
 def _settings(policy: str, given: Scheduling) -> Settings:

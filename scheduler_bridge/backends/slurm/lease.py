@@ -44,6 +44,7 @@ LEAST_S = 4
 """The kernel counts whole seconds, and probes several times."""
 CONNECT_S = 5.0
 TOKEN = "MALLEABLE_LEASE"
+_STEP = "MALLEABLE_WITNESS"
 _PROBES = 3
 _OVER = b"E"
 _WARNED = b"W"
@@ -63,35 +64,14 @@ def _watch_over(connection: socket.socket, lost_s: int) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, lost_s * 1000)
 
 
-def script(
-    python: str, port: int, hosts: Sequence[str], token: str, lost_s: int = LOST_S, witness: Sequence[str] = ()
-) -> str:
-    """Return the script of a companion job.
-
-    Args:
-        python: The interpreter, at the same path on all nodes.
-        port: Where the borrower listens.
-        hosts: Names and addresses of its host, of which one is known to the companion's.
-        token: What the borrower knows its companions by.
-        lost_s: After this time without an answer a host counts as lost.
-        witness: What starts a step in which a witness runs; empty: there is none, and TERM ends the script at once.
-    """
-    this = (python, "-I", str(Path(__file__).resolve()))
-    watched = f"export {_STEP}={shlex.quote(shlex.join((*witness, *this, WITNESS)))}\n" if witness else ""
-    return f"#!/bin/sh\nexport {TOKEN}={token}\n{watched}exec {shlex.join((*this, str(port), str(lost_s), *hosts))}\n"
-
-
-_STEP = "MALLEABLE_WITNESS"
-
-
 def lend(port: int, lost_s: int, hosts: Sequence[str], token: str, job: str, witness: Sequence[str] = ()) -> int:
     """Hold on until the borrower is done; return the exit code of the companion job.
 
     Args:
-        port: See ``script``.
-        lost_s: See ``script``.
-        hosts: See ``script``.
-        token: See ``script``.
+        port: Where the borrower listens.
+        lost_s: After this time without an answer its host counts as lost.
+        hosts: Names and addresses of its host, of which one is known to this one.
+        token: What the borrower knows its companions by.
         job: The number of the companion job.
         witness: The command that starts a witness; empty: TERM is not heard.
     """
@@ -151,8 +131,8 @@ class Leases:
     Args:
         lost: Called, in a thread, with the number of a companion job that has ended by itself.
         warned: Called, in a thread, with that of one that Slurm is about to end.
-        witness: See ``script``.
-        lost_s: See ``script``.
+        witness: What starts a step in which a witness runs; empty: there is none, and TERM ends the script at once.
+        lost_s: After this time without an answer a host counts as lost.
     """
 
     def __init__(
@@ -179,7 +159,12 @@ class Leases:
 
     def script(self, hosts: Sequence[str]) -> str:
         """Return the script of a companion job; ``hosts``: how it finds this host."""
-        return script(sys.executable, self._port, hosts, self._token, self._lost_s, self._witness)
+        this = (sys.executable, "-I", str(Path(__file__).resolve()))  # at the same path on all nodes
+        words = (*this, str(self._port), str(self._lost_s), *hosts)
+        lines = ["#!/bin/sh", f"export {TOKEN}={self._token}", f"exec {shlex.join(words)}"]
+        if self._witness:
+            lines.insert(2, f"export {_STEP}={shlex.quote(shlex.join((*self._witness, *this, WITNESS)))}")
+        return "".join(f"{line}\n" for line in lines)
 
     def ask(self, submit: Callable[[], int]) -> int:
         """Have a companion job submitted, and let it in; return its number. Others end when they start."""

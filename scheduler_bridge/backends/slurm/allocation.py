@@ -13,18 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from scheduler_bridge.backends.slurm import holdings
 from scheduler_bridge.backends.slurm.driver import SilentError, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
-from scheduler_bridge.backends.slurm.holdings import (
-    Holdings,
-    HoldingsError,
-    allocate_expansion,
-    cancel,
-    cancel_companions,
-    give_up,
-    submit_companion,
-    witness_step,
-)
+from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError
 from scheduler_bridge.backends.slurm.lease import LOST_S, WITNESS, Leases
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, explained
 from scheduler_bridge.backends.standin import address
@@ -201,29 +193,29 @@ class Allocation:
 
     def _expand(self, wait_s: int) -> None:
         """Have the node of a further job merged into ours."""
-        companion = self._slurm.allocate(allocate_expansion(self._info, wait_s, self._minutes()), wait_s)
+        companion = self._slurm.allocate(holdings.allocate_expansion(self._info, wait_s, self._minutes()), wait_s)
         try:
             if self._closed:
                 raise SlurmError(f"job {self.holdings.job} is ending")
-            self._slurm.run(give_up(companion))
+            self._slurm.run(holdings.give_up(companion))
             nodes = self._slurm.job(self.holdings.job).nodes
             self._hold(lambda held: held.expanded(nodes))
         except (SlurmError, ValueError) as error:
             with suppress(SlurmError):  # the first error is what is reported
-                self._slurm.run(cancel(companion))
+                self._slurm.run(holdings.cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
 
     def _borrow(self, count: int, wait_s: float, at_least: int) -> None:
         """Have companion jobs lend us their nodes, as many of them as can be submitted."""
         if self._leases is None:
-            witness = witness_step() if self._harvest is not None else ()
+            witness = holdings.witness_step() if self._harvest is not None else ()
             self._leases = Leases(self._ended_by_itself, self._taken_back, witness, self._lease_s)
         leases = self._leases
         script = leases.script((self.holdings.batch_host, address(self.holdings.nodes)))
         asked: list[int] = []
         try:
             for _ in range(count):
-                words = submit_companion(self._like, self._minutes(), warned=self._harvest is not None)
+                words = holdings.submit_companion(self._like, self._minutes(), warned=self._harvest is not None)
                 try:
                     asked.append(leases.ask(lambda: self._slurm.submit(words, script)))  # noqa: B023 - called at once
                 except SlurmError as error:
@@ -243,7 +235,7 @@ class Allocation:
             for companion in set(asked) - set(self.holdings.companions.values()):
                 leases.end(companion)
                 try:
-                    self._slurm.run(cancel(companion))
+                    self._slurm.run(holdings.cancel(companion))
                 except SlurmError:  # if it starts all the same, it is not let in, and ends
                     self._unsure = True
             self._unsure |= isinstance(error, SilentError)
@@ -344,7 +336,7 @@ class Allocation:
         if companion not in self._open:
             return  # it has ended by itself
         if self._leases is None or not self._leases.end(companion):
-            self._slurm.run(cancel(companion))
+            self._slurm.run(holdings.cancel(companion))
 
     def _settle(self, companions: Iterable[int]) -> None:
         """Write down when companion jobs have ended: as Slurm says, which bills them, or by our clock if it is away.
@@ -359,7 +351,7 @@ class Allocation:
                 while (left_s := until - time.monotonic()) > 0:
                     info = self._slurm.job(companion, left_s)
                     if info.state in _WAITS_AGAIN:
-                        self._slurm.run(cancel(companion))  # it would come back, and is not let in
+                        self._slurm.run(holdings.cancel(companion))  # it would come back, and is not let in
                         break
                     if info.state not in _BEFORE_THE_END:
                         to_s = info.ends_s or now_s
@@ -422,7 +414,7 @@ class Allocation:
         if self._unsure or not waiting or self._one_call.locked():
             self._unsure = False
             try:
-                self._slurm.run(cancel_companions(self.holdings.job, str(os.getuid()), waiting=waiting))
+                self._slurm.run(holdings.cancel_companions(self.holdings.job, str(os.getuid()), waiting=waiting))
             except SlurmError as error:
                 _logger.error("companion jobs that wait for a node may be left until they start: %s", error)
 

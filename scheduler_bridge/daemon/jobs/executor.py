@@ -18,18 +18,8 @@ from apgas.malleability import communicator
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
+from scheduler_bridge.daemon.jobs import template
 from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
-from scheduler_bridge.daemon.jobs.template import (
-    ENV_RESULT,
-    gate_words,
-    launch_command,
-    lookup_environment,
-    mpiexec_words,
-    output_files,
-    own_words,
-    starts_launcher,
-    starts_mpiexec,
-)
 from scheduler_bridge.daemon.requests import ENV_RESILIENT, JobRequest
 from scheduler_bridge.daemon.storage import journal
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
@@ -109,13 +99,14 @@ class Executor:
         """Return what the runner of an attempt is given."""
         job_id, request, nodes, key = attempt.job_id, attempt.request, attempt.nodes, attempt.key
         mark = self._folder.mark(key)
-        output, errors = output_files(request, job_id, self._folder)
+        output, errors = template.output_files(request, job_id, self._folder)
         core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
-        books = self._folder.books(job_id)
-        by_mpiexec = starts_mpiexec(request, self._config)
         grace_s = self._config.grace_s if request.grace_s is None else request.grace_s
         reach = self._config.reach
-        words = mpiexec_words(request, self._setup.mpiexec, reach) if by_mpiexec else own_words(grace_s, reach, books)
+        if template.starts_mpiexec(request, self._config):
+            words = template.mpiexec_words(request, self._setup.mpiexec, reach)
+        else:
+            words = template.own_words(grace_s, reach, self._folder.books(job_id))
         if request.protocol == "v1" and reach == EMULATED:
             words = ()
         cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
@@ -123,18 +114,18 @@ class Executor:
         return Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, words, cores, listed, gate_words(self._config)),
+            command=template.launch_command(request, nodes, words, cores, listed, template.gate_words(self._config)),
             cwd=request.cwd or str(Path.cwd()),
-            environment=lookup_environment(reach)
+            environment=template.lookup_environment(reach)
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
             | {ENV_CORES: str(cores), ENV_CORE_IDS: listed, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
-            | {ENV_RESULT: str(self._folder.result(key).absolute())}
+            | {template.ENV_RESULT: str(self._folder.result(key).absolute())}
             | {processes.ENV_NODES: names if len(names) <= MOST_CHARACTERS else ""},  # the system takes no longer one
             mark=mark,
             output=str(output),
             errors=str(errors),
             scratch=str(scratch_folder(mark)),
-            launcher=starts_launcher(request),
+            launcher=template.starts_launcher(request),
             grace_s=grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
             limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,

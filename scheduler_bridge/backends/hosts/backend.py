@@ -29,6 +29,9 @@ class NodesBackend(ABC):
         reach: What launchers reach them with.
     """
 
+    _complained = "host {} does not answer: {}"
+    """Says of a node, in the reason of a job's end, what is wrong with it."""
+
     def __init__(self, reach: StandIn) -> None:
         self._files = reach
         self._written = False
@@ -67,10 +70,6 @@ class NodesBackend(ABC):
     async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
         """Look at ``nodes`` now; return those that are not fit, and why."""
 
-    @abstractmethod
-    def _says(self, node: str, complaint: str) -> str:
-        """Put what is wrong with a node into words, for the reason of a job's end."""
-
     async def gone(self, job_id: int) -> str:
         """Look at the nodes of a job that has failed; those that are not fit get no further jobs."""
         if self._daemon is None:
@@ -78,7 +77,7 @@ class NodesBackend(ABC):
         health = self._daemon.health
         complaints = await self._complaints(health.nodes_of(job_id))
         withdraw(health, complaints)
-        return "; ".join(self._says(node, complaint) for node, complaint in complaints.items())
+        return "; ".join(self._complained.format(node, complaint) for node, complaint in complaints.items())
 
 
 class _Executor(Executor):
@@ -166,9 +165,6 @@ class HostsBackend(NodesBackend):
 
     async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
         return await self._looker.look_at_all([self._known(node) for node in nodes])
-
-    def _says(self, node: str, complaint: str) -> str:
-        return f"host {node} does not answer: {complaint}"
 
     def _forget(self, node: str) -> None:
         """A node has left: if it comes back, what the file says then counts."""

@@ -14,27 +14,12 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol, Self, assert_never
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
-from scheduler_bridge.daemon import Standing
+from scheduler_bridge.daemon import Daemon, Standing
+from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.jobrunner.processes import signal_group
 from scheduler_bridge.printable import one_line
 
 _logger = logging.getLogger(__name__)
-
-
-class Wards(Protocol):
-    """The nodes' health in the scheduler: takes them out of service, and puts them back."""
-
-    def standing(self, node: str) -> Standing:
-        """How a node stands."""
-
-    def suspect(self, node: str, reason: str) -> None:
-        """Give it no further jobs."""
-
-    def lose(self, node: str, reason: str, *, spare: bool) -> None:
-        """Take it out of service, and end its jobs."""
-
-    def regain(self, node: str) -> None:
-        """Put it back into service."""
 
 
 class Looks(Protocol):
@@ -45,21 +30,6 @@ class Looks(Protocol):
 
     def stop(self) -> None:
         """Wait for no answer any more: there are no further looks."""
-
-
-class Watched(Protocol):
-    """Whose nodes are looked at."""
-
-    @property
-    def nodes(self) -> Sequence[str]:
-        """All nodes; another object when one has left."""
-
-    @property
-    def health(self) -> Wards:
-        """What takes them out of service."""
-
-    async def changed(self) -> None:
-        """Wait for the next event."""
 
 
 class Watch:
@@ -76,7 +46,7 @@ class Watch:
 
     def __init__(
         self,
-        daemon: Watched,
+        daemon: Daemon,
         known: Callable[[str], Host],
         looker: Looks,
         rules: Rules,
@@ -161,15 +131,15 @@ class Watch:
                 health.regain(node)
             case _:
                 assert_never(action)
-        _logger.warning("host %s: %s%s", node, _WORDS[action], f": {complaint}" if complaint else "")
+        _logger.warning("host %s: %s%s", node, action, f": {complaint}" if complaint else "")
 
 
-def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
+def withdraw(health: Health, complaints: Mapping[str, str]) -> None:
     """Give nodes no further jobs that did not answer when a job of theirs had failed."""
     for node, complaint in complaints.items():
         if health.standing(node) is Standing.SERVING:
             health.suspect(node, complaint)
-            _logger.warning("host %s: %s: %s", node, _WORDS[Action.SUSPECT], complaint)
+            _logger.warning("host %s: %s: %s", node, Action.SUSPECT, complaint)
 
 
 # What follows from a look. Pure --------------------------------------------------------------------------------------
@@ -195,13 +165,13 @@ _MOST_DOUBLINGS: Final = 30
 
 
 class Action(StrEnum):
-    """What is to be done with a node."""
+    """What is to be done with a node, as it is said of it."""
 
-    NOTHING = "nothing"
-    SUSPECT = "suspect"
-    LOSE = "lose"
-    END = "end"
-    REGAIN = "regain"
+    NOTHING = ""
+    SUSPECT = "gets no further jobs"
+    LOSE = "is out of service"
+    END = "is still out of service, and its jobs are ended"
+    REGAIN = "is back in service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,14 +246,6 @@ def judge(rules: Rules, record: Record, standing: Standing, now_s: float, *, ans
     if standing is Standing.SERVING:
         return record, Action.SUSPECT
     return record, Action.NOTHING
-
-
-_WORDS: Final = {
-    Action.SUSPECT: "gets no further jobs",
-    Action.LOSE: "is out of service",
-    Action.END: "is still out of service, and its jobs are ended",
-    Action.REGAIN: "is back in service",
-}
 
 
 # A look at a host -----------------------------------------------------------------------------------------------------

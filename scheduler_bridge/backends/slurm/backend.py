@@ -66,6 +66,8 @@ class SlurmBackend(NodesBackend):
         SlurmError: There is no such allocation, or Slurm does not answer.
     """
 
+    _complained = "node {}: {}"
+
     def __init__(self, slurm: Slurm, job: int, config: DaemonConfig, every_s: float, harvest: Harvest | None) -> None:
         self.reach = Reach(config.state_dir.absolute())
         super().__init__(self.reach)
@@ -122,9 +124,6 @@ class SlurmBackend(NodesBackend):
 
     async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
         return await self._looker.complaints(nodes)
-
-    def _says(self, node: str, complaint: str) -> str:
-        return f"node {node}: {complaint}"
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -205,7 +205,7 @@ class SocketCommunicator:
         """Open a connection and have it accepted."""
         connection = socket.create_connection(self._address, timeout=_CONNECT_S)
         try:
-            _keep_alive(connection)
+            keep_alive(connection)
             connection.sendall(self._hello)
             lines = connection.makefile("rb")
             reply = _read_message(lines)
@@ -429,8 +429,8 @@ def _read_message(lines: BinaryIO) -> wire.ToJob:
     return wire.decode_to_job(line)
 
 
-def _keep_alive(connection: socket.socket) -> None:
-    """Notice within about a minute that the scheduler's machine is gone without closing the connection."""
+def keep_alive(connection: socket.socket) -> None:
+    """Notice within about a minute that the machine at the other end is gone without closing the connection."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):

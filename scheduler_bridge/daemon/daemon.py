@@ -109,7 +109,7 @@ class Daemon:
         journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
         self._driver = Driver(
             self.config, restored.log_state, journal, folder, restored.origin_s,
-            self._broke, self._make_executor, self._timed,
+            self._broke, self._make_executor,
         )  # fmt: skip
         await self._driver.job_orders.server.start(self.config.host, folder.last_port())
         await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet

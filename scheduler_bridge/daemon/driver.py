@@ -29,7 +29,7 @@ from scheduler_bridge.daemon.jobs.orders import JobOrders
 from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
 from scheduler_bridge.daemon.requests import Snapshot
 from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
+from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.log_state import VERSION, Held, LogState, configured, configured_events
 from scheduler_bridge.daemon.storage.state import StateFolder
@@ -61,7 +61,6 @@ class Driver:
         origin_s: Where the scheduler's clock began, on the event loop's.
         broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
         executor: Makes what runs the jobs' processes.
-        timed: Called with how long steps took.
 
     Attributes:
         core: What decides.
@@ -76,9 +75,7 @@ class Driver:
         origin_s: float,
         broke: Callable[[Exception], None],
         executor: ExecutorMaker = Executor,
-        timed: Timed = untimed,
     ) -> None:
-        self._timed = timed
         self._log_state = log_state
         self._journal = journal
         self._folder = folder
@@ -98,7 +95,7 @@ class Driver:
         self.core = log_state.core
         self.loans: Callable[[], str] = str
         self.health = Health(log_state, self.handle)
-        self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, timed)
+        self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, journal.timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = self.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
@@ -164,7 +161,7 @@ class Driver:
             self._journal.behind,
             (self._lent, self.loans()),
         )
-        self._timed("picture", perf_counter() - began_s)
+        self._journal.timed("picture", perf_counter() - began_s)
         return seen
 
     async def durable(self) -> str:
@@ -331,7 +328,7 @@ class Driver:
             self._broken = True
             self._broke(error)
             raise
-        self._timed("decision", perf_counter() - began_s)
+        self._journal.timed("decision", perf_counter() - began_s)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.next_job = self._log_state.next_job_id
         self._journal.add(draft.with_effects(effects), actions if then is None else [*actions, then], after)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections.abc import Callable
 
 from apgas.malleability import orders as wire
+from apgas.malleability.communicator import keep_alive
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.session import (
     Action,
@@ -126,7 +126,7 @@ class JobServer:
                 # without a word, as ever
                 self._log.log(logging.WARNING, "a connection is not taken: there are too many strangers")
                 return
-            _keep_alive(writer)
+            keep_alive(writer.get_extra_info("socket"))
             if await self._greet(session, reader, connection):
                 await self._converse(session, reader, connection)
         except (OSError, TimeoutError) as error:
@@ -226,14 +226,3 @@ class _Connection:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """Notice within about a minute that a job's machine is gone without a word."""
-    connection = writer.get_extra_info("socket")
-    if connection is None:
-        return
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, option):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

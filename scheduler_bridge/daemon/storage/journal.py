@@ -71,7 +71,7 @@ class Journal:
         broke: Callable[[Exception], None],
         timed: Timed = untimed,
     ) -> None:
-        self._timed = timed
+        self.timed = timed
         self._store = store
         self._era = era
         self._next_seq = next_seq
@@ -170,7 +170,7 @@ class Journal:
             # snapshot that was to go with it is dropped: it only spares a restart some rows, and the next one will.
             self._lag(error)
         else:
-            self._timed("commit", perf_counter() - began_s)
+            self.timed("commit", perf_counter() - began_s)
             if self.behind:
                 _logger.warning("%s is complete again", self._store.path)
                 self.behind = ""

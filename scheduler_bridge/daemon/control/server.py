@@ -59,47 +59,22 @@ _PART_BYTES = 256 * 1024
 _LINGER_S = 1.0
 
 
-class Scheduler(Protocol):
-    """What users may ask of a scheduler."""
+class _Scheduler(Protocol):
+    """What users may ask of a scheduler: some methods of ``Daemon``, which says what they do, and what they raise."""
 
-    def cancel(self, job_id: int) -> None:
-        """End a job; raises ``KeyError`` if there is none, ``ValueError`` if it has ended."""
-
-    def resize(self, job_id: int, delta: int) -> int:
-        """Have a job resized; return the change ordered; raises ``KeyError`` or ``ValueError``."""
-
-    def explain(self, job_id: int) -> Explanation:
-        """Say why a job is where it is; raises ``KeyError``."""
-
-    def snapshot(self) -> Snapshot:
-        """Say what runs and waits."""
-
-    def record(self) -> RunRecord:
-        """Give the record of the run so far."""
-
-    def standing(self, job_id: int) -> Standing | None:
-        """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
-
-    def request_stop(self) -> None:
-        """Begin to end."""
-
-    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
-        """Queue a job, or one for each number of ``array``; raises ``SubmitError``."""
-
-    def manage(self, request: Manage) -> str:
-        """Carry out what an operator wants; say what was done; raises ``ValueError`` if that cannot be."""
-
-    def reserve(self, request: Reserve) -> ReservationStatus:
-        """Keep nodes for a time to come; raises ``ValueError`` if that cannot be."""
-
-    def leave_jobs(self) -> None:
-        """Begin to end alone; raises ``ValueError`` if that cannot be."""
-
-    def retract(self, reply: Submitted | Kept) -> None:
-        """Undo what was taken but could not be written."""
-
-    async def durable(self) -> str:
-        """Wait until everything so far outlasts the daemon; return why it does not, empty if it does."""
+    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]: ...
+    def cancel(self, job_id: int) -> None: ...
+    def resize(self, job_id: int, delta: int) -> int: ...
+    def explain(self, job_id: int) -> Explanation: ...
+    def snapshot(self) -> Snapshot: ...
+    def record(self) -> RunRecord: ...
+    def standing(self, job_id: int) -> Standing | None: ...
+    def manage(self, request: Manage) -> str: ...
+    def reserve(self, request: Reserve) -> ReservationStatus: ...
+    def retract(self, reply: Submitted | Kept) -> None: ...
+    def request_stop(self) -> None: ...
+    def leave_jobs(self) -> None: ...
+    async def durable(self) -> str: ...
 
 
 class _User:
@@ -174,7 +149,7 @@ class ControlServer:
     """
 
     def __init__(
-        self, scheduler: Scheduler, limits: Limits, doors: Sequence[Door] = (), *, one_program: bool = False
+        self, scheduler: _Scheduler, limits: Limits, doors: Sequence[Door] = (), *, one_program: bool = False
     ) -> None:
         self._scheduler = scheduler
         self._one_program = one_program

@@ -35,7 +35,7 @@ fi
 
 
 class StandIn:
-    """The program and its table.
+    """The program and its table. Nothing is written, and nothing removed, before ``write`` is called.
 
     Args:
         folder: Where both are written; on a file system that all hosts see.
@@ -48,19 +48,22 @@ class StandIn:
     def __init__(self, folder: Path, name: str, of_what: str, body: str) -> None:
         self.program = folder / f"{name}-reach"
         self._table = folder / f"{name}-nodes"
+        self._written = False
         self._text = _SCRIPT.format(table=shlex.quote(str(self._table)), of_what=of_what, body=body)
 
     def write(self) -> None:
         """Write the program."""
+        self._written = True
         write_whole(self.program, self._text.encode(), 0o700)
 
     def know(self, entries: Iterable[tuple[str, object]]) -> None:
         """Write down the nodes and their entries."""
-        write_whole(self._table, "".join(f"{node} {entry}\n" for node, entry in entries).encode(), 0o600)
+        if self._written:
+            write_whole(self._table, "".join(f"{node} {entry}\n" for node, entry in entries).encode(), 0o600)
 
     def forget(self) -> None:
         """Remove both files."""
-        for path in (self.program, self._table):
+        for path in (self.program, self._table) if self._written else ():
             path.unlink(missing_ok=True)
 
 

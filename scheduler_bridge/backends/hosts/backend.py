@@ -34,12 +34,10 @@ class NodesBackend(ABC):
 
     def __init__(self, reach: StandIn) -> None:
         self._files = reach
-        self._written = False
         self._daemon: Daemon | None = None
 
     def executor(self, setup: Setup) -> Executor:
         """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
-        self._written = True
         self._files.write()
         self._introduce()
         return _Executor(setup, self)
@@ -51,8 +49,7 @@ class NodesBackend(ABC):
 
     def close(self) -> None:
         """Remove what was written."""
-        if self._written:
-            self._files.forget()
+        self._files.forget()
 
     @abstractmethod
     def _introduce(self) -> None:

@@ -257,8 +257,8 @@ class Reach(StandIn):
 
     def write(self) -> None:
         """Write the programs."""
-        write_whole(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED).encode(), 0o700)
         super().write()
+        write_whole(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED).encode(), 0o700)
 
     def know_hosts(self, hosts: Iterable[Host]) -> None:
         """Write down where each host is."""
@@ -267,4 +267,5 @@ class Reach(StandIn):
     def forget(self) -> None:
         """Remove everything."""
         super().forget()
-        self._there.unlink(missing_ok=True)
+        if self._written:
+            self._there.unlink(missing_ok=True)

@@ -21,7 +21,6 @@ from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
 from scheduler_bridge.backends.slurm.harvester import Harvester
-from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.daemon import Daemon, DaemonConfig
@@ -73,7 +72,7 @@ class SlurmBackend(NodesBackend):
         super().__init__(self.reach)
         self._harvest = harvest
         books = config.state_dir.absolute() / LOANS if harvest is not None else None
-        self._allocation = Allocation(slurm, job, changed=self._know_owners, books=books, harvest=harvest)
+        self._allocation = Allocation(slurm, job, changed=self.reach.know_owners, books=books, harvest=harvest)
         # Slurm has looked more than once before it says that a node is down
         self._rules = Rules(every_s=every_s, failures=1, together=True)
         self._looker = Looker(slurm, job, self._names, lambda: self._allocation.holdings.companions)
@@ -103,11 +102,7 @@ class SlurmBackend(NodesBackend):
         super().close()
 
     def _introduce(self) -> None:
-        self._know_owners(self._allocation.holdings)
-
-    def _know_owners(self, holdings: Holdings) -> None:
-        if self._written:
-            self.reach.know_owners(holdings)
+        self.reach.know_owners(self._allocation.holdings)
 
     def lacks(self, node: str) -> str:
         """Return why there can be no node of this name; empty if there can."""

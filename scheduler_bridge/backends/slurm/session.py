@@ -28,7 +28,6 @@ from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
 from scheduler_bridge.backends.slurm.harvester import Harvester
-from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.lease import LOST_S
 from scheduler_bridge.backends.slurm.reading import ReadingError
 from scheduler_bridge.backends.standin import address
@@ -112,7 +111,7 @@ class Session(Daemon):
             slurm or Slurm(),
             config.job,
             config.grow_by,
-            self._know_owners,
+            self._reach.know_owners,
             config.state_dir / LOANS,
             config.harvest,
             config.lease_s,
@@ -153,12 +152,8 @@ class Session(Daemon):
         """Make what runs the program, now that the state folder is ours."""
         self._executor = SessionExecutor(setup)
         self._reach.write()
-        self._know_owners(self._allocation.holdings)
+        self._reach.know_owners(self._allocation.holdings)
         return self._executor
-
-    def _know_owners(self, holdings: Holdings) -> None:
-        if self._executor is not None:
-            self._reach.know_owners(holdings)
 
     def _open_store(self, folder: Path) -> Store:  # noqa: ARG002 - nothing is kept there
         """Return a log that ends with us: so does the program, and no other scheduler takes it up."""
@@ -194,8 +189,7 @@ class Session(Daemon):
                 if self._harvester is not None:
                     self.note(self._harvester.said())
         finally:
-            if self._executor is not None:
-                self._reach.forget()
+            self._reach.forget()
         status = self._executor.status if self._executor is not None else None
         if status is None:
             return 1  # it could not be started, and that was said

@@ -19,7 +19,11 @@ class Fact(msgspec.Struct, frozen=True, tag_field="type"):
     """Base of what the core does not need to know, but a restarted scheduler does."""
 
 
-class Requested(Fact, frozen=True, tag="requested"):
+class Deciding(Fact, frozen=True):
+    """Base of that on which the core's decision depends; other facts say more of what it has led to."""
+
+
+class Requested(Deciding, frozen=True, tag="requested"):
     """What a user asked for: one job, or one for each number of ``array``, which is kept once for all of them.
 
     Attributes:
@@ -39,7 +43,7 @@ class Requested(Fact, frozen=True, tag="requested"):
         return enumerate(self.array or (None,), self.job_id)
 
 
-class Held(Fact, frozen=True, tag="held"):
+class Held(Deciding, frozen=True, tag="held"):
     """A job is held back (or not any more), and by whom."""
 
     job_id: int
@@ -47,7 +51,7 @@ class Held(Fact, frozen=True, tag="held"):
     by: HeldBy
 
 
-class Prioritised(Fact, frozen=True, tag="prioritised"):
+class Prioritised(Deciding, frozen=True, tag="prioritised"):
     """A job has another priority from now on."""
 
     job_id: int
@@ -88,7 +92,7 @@ class Loss(Fact, frozen=True, tag="loss"):
     loss: int
 
 
-class GoesOn(Fact, frozen=True, tag="goes_on"):
+class GoesOn(Deciding, frozen=True, tag="goes_on"):
     """The job that ends can go on where it was: if it was lost with its nodes, it waits for others."""
 
     job_id: int
@@ -118,32 +122,20 @@ class Result(Fact, frozen=True, tag="result"):
     result: dict[str, Any]
 
 
-class Policy(Fact, frozen=True, tag="policy"):
+class Policy(Deciding, frozen=True, tag="policy"):
     """From now on this policy decides."""
 
     policy: str
     parameters: dict[str, Any]
 
 
-class Configured(Fact, Scheduling, frozen=True, tag="configured"):
+class Configured(Deciding, Scheduling, frozen=True, tag="configured"):
     """A restarted scheduler was given other settings than the one before; a new one, if not those of its era."""
 
 
-AnyFact: TypeAlias = (
-    Requested
-    | Held
-    | Prioritised
-    | Answered
-    | Reported
-    | Abandoned
-    | Loss
-    | GoesOn
-    | Ailing
-    | Noted
-    | Result
-    | Policy
-    | Configured
-)
+OfAJob: TypeAlias = Held | Prioritised | Answered | Reported | Abandoned | Loss
+"""What says how a job stands that has not ended."""
+AnyFact: TypeAlias = Requested | OfAJob | GoesOn | Ailing | Noted | Result | Policy | Configured
 
 _MOST_CHARACTERS: Final = 200_000_000
 """Of events and facts: the database takes rows of 1,000,000,000 bytes, and the effects come to it."""

@@ -102,11 +102,13 @@ class LogState:
         """
         self._going_on.clear()
         for fact in entry.facts:
-            self._before(fact, entry.at_s)
+            if isinstance(fact, log_entries.Deciding):
+                self._know(fact, entry.at_s)
         happened = (*self._submitted(entry.facts), *entry.events)
         effects = self._handle(happened, entry.at_s) if happened else []
         for fact in entry.facts:
-            self._after(fact)
+            if not isinstance(fact, log_entries.Deciding):
+                self._know(fact, entry.at_s)
         return effects
 
     def replay(self, entry: Entry, logged: list[ev.Effect]) -> None:
@@ -309,17 +311,10 @@ class LogState:
             return None
         return ev.JobEnded(job_id, *ended) if ended is not None else None
 
-    def _before(self, fact: log_entries.AnyFact, at_s: float) -> None:
-        """Take in what the core's decision depends on."""
+    def _know(self, fact: log_entries.AnyFact, at_s: float) -> None:
         match fact:
             case log_entries.Requested():
                 self._request(fact, at_s)
-            case log_entries.Held() if fact.job_id in self.jobs:
-                self.jobs[fact.job_id].held_by = fact.by if fact.held else None
-                self._admission_due = True
-            case log_entries.Prioritised() if fact.job_id in self.jobs:
-                self.jobs[fact.job_id].priority = fact.priority
-                self.prioritised = self._admission_due = True
             case log_entries.GoesOn():
                 self._going_on.add(fact.job_id)
             case log_entries.Policy():
@@ -330,28 +325,6 @@ class LogState:
                 name = self.policy.policy
                 if _settings(name, fact) != _settings(name, before):
                     self._use_policy()
-            case _:
-                pass
-
-    def _use_policy(self) -> None:
-        name = self.policy.policy
-        self.core.use(policies.get(name, **self.policy.parameters), _settings(name, self.configured))
-
-    def _after(self, fact: log_entries.AnyFact) -> None:
-        """Take in what is said about what the entry's events led to."""
-        match fact:
-            case (
-                log_entries.Requested()
-                | log_entries.Policy()
-                | log_entries.Held()
-                | log_entries.Prioritised()
-                | log_entries.GoesOn()
-                | log_entries.Configured()
-            ):
-                pass
-            case log_entries.Abandoned() | log_entries.Loss() | log_entries.Answered():
-                if (job := self.jobs.get(fact.job_id)) is not None:
-                    _learn(job, fact)
             case log_entries.Ailing():
                 self.ailing[fact.node] = fact.reason
                 if fact.attempt:
@@ -364,10 +337,35 @@ class LogState:
                 self.recorder.note_outcome(fact.job_id, fact.order, fact.outcome, fact.reason)
                 if fact.seconds is not None:
                     self.recorder.note_measured(fact.job_id, fact.order, fact.seconds, fact.phases)
-                if (job := self.jobs.get(fact.job_id)) is not None:
-                    job.outcomes[fact.order] = fact.outcome
+                self._learn(fact)
+            case _:
+                self._learn(fact)
+
+    def _learn(self, fact: log_entries.OfAJob) -> None:
+        """Take in how a job stands, if it has not ended."""
+        if (job := self.jobs.get(fact.job_id)) is None:
+            return
+        match fact:
+            case log_entries.Held():
+                job.held_by = fact.by if fact.held else None
+                self._admission_due = True
+            case log_entries.Prioritised():
+                job.priority = fact.priority
+                self.prioritised = self._admission_due = True
+            case log_entries.Abandoned():
+                job.abandoned.add(fact.order)
+            case log_entries.Loss():
+                job.losses = fact.loss
+            case log_entries.Answered():
+                job.answers[fact.request] = (fact.granted, fact.reason)
+            case log_entries.Reported():
+                job.outcomes[fact.order] = fact.outcome
             case _:
                 assert_never(fact)
+
+    def _use_policy(self) -> None:
+        name = self.policy.policy
+        self.core.use(policies.get(name, **self.policy.parameters), _settings(name, self.configured))
 
 
 @dataclass(slots=True)
@@ -408,18 +406,6 @@ def _beginning(command: tuple[str, ...]) -> tuple[str, ...]:
         if room <= 0:
             break
     return (*kept, "...")
-
-
-def _learn(job: JobFacts, fact: log_entries.Abandoned | log_entries.Loss | log_entries.Answered) -> None:
-    match fact:
-        case log_entries.Abandoned():
-            job.abandoned.add(fact.order)
-        case log_entries.Loss():
-            job.losses = fact.loss
-        case log_entries.Answered():
-            job.answers[fact.request] = (fact.granted, fact.reason)
-        case _:
-            assert_never(fact)
 
 
 # The configuration of a restart -------------------------------------------------------------------------------------

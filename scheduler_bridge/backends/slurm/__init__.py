@@ -9,10 +9,10 @@ that Slurm takes back. ``Slurm`` calls the commands, with deadlines;
 
 from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy, read_loans
 from scheduler_bridge.backends.slurm.backend import SlurmBackend, allocated_nodes, inside, this_job
-from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.driver import Reach, Slurm
 from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
 from scheduler_bridge.backends.slurm.holdings import Limits
-from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError
+from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, SlurmError
 from scheduler_bridge.backends.slurm.session import Session, SessionConfig
 
 __all__ = [

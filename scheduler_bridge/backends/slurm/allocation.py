@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from scheduler_bridge.backends.slurm import holdings
-from scheduler_bridge.backends.slurm.driver import SilentError, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.driver import SilentError, Slurm
 from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
-from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError
+from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.lease import LOST_S, WITNESS, Leases
-from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, explained
+from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, SlurmError, explained
 from scheduler_bridge.backends.standin import address
 
 _logger = logging.getLogger(__name__)
@@ -293,10 +293,7 @@ class Allocation:
 
     def check_release(self, count: int) -> None:
         """See that the ``count`` nodes that came last could be given back; else a ``SlurmError`` says why not."""
-        try:
-            self.holdings.check_release(count, self._slurm.limits())
-        except HoldingsError as error:
-            raise SlurmError(str(error)) from None
+        self.holdings.check_release(count, self._slurm.limits())
 
     def give_back(self, nodes: Iterable[str]) -> None:
         """Give ``nodes`` back as soon as nothing of the job runs there.
@@ -318,10 +315,7 @@ class Allocation:
     def _give_back(self, nodes: set[str]) -> None:
         if not nodes:
             return
-        try:
-            ending, steps = self.holdings.giving_back(nodes, self._slurm.limits())
-        except HoldingsError as error:
-            raise SlurmError(str(error)) from None
+        ending, steps = self.holdings.giving_back(nodes, self._slurm.limits())
         # Slurm kills what runs on a node that is given back, and the job with it
         self._await_quiet(nodes)
         for companion in ending:

@@ -18,10 +18,10 @@ from scheduler_bridge.backends.hosts import Host, Rules
 from scheduler_bridge.backends.hosts.backend import NodesBackend
 from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.slurm.allocation import Allocation
-from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.driver import Reach, Slurm
 from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
 from scheduler_bridge.backends.slurm.harvester import Harvester
-from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError
+from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, SlurmError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.daemon import Daemon, DaemonConfig
 

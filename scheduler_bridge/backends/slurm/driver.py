@@ -17,9 +17,8 @@ from typing import Final
 
 from scheduler_bridge.backends.slurm import holdings, reading
 from scheduler_bridge.backends.slurm.holdings import STEP, Holdings, Limits
-from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, Step
+from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, SlurmError, Step
 from scheduler_bridge.backends.standin import StandIn
-from scheduler_bridge.daemon.config import HintedError
 from scheduler_bridge.jobrunner.processes import signal_group
 
 CALL_S: Final = 15.0
@@ -30,10 +29,6 @@ KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
 
 
 _OF_A_JOB: Final = ("SLURM_", "SALLOC_", "SBATCH_")
-
-
-class SlurmError(HintedError):
-    """Slurm did not do what was asked; the text says what and why, ``hint`` what to do."""
 
 
 class SilentError(SlurmError):

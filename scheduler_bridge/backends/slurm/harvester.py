@@ -23,9 +23,8 @@ from functools import partial
 from typing import Final
 
 from scheduler_bridge.backends.slurm.allocation import Allocation, Heard
-from scheduler_bridge.backends.slurm.driver import SlurmError
 from scheduler_bridge.backends.slurm.harvest import Harvest, Regrowth, summary
-from scheduler_bridge.backends.slurm.reading import ReadingError
+from scheduler_bridge.backends.slurm.reading import ReadingError, SlurmError
 from scheduler_bridge.daemon import Daemon
 
 _logger = logging.getLogger(__name__)

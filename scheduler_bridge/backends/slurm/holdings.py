@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from scheduler_bridge.backends.slurm.lease import WITNESS
-from scheduler_bridge.backends.slurm.reading import JobInfo
+from scheduler_bridge.backends.slurm.reading import JobInfo, SlurmError
 
 
-class HoldingsError(ValueError):
+class HoldingsError(SlurmError):
     """The nodes cannot be given back so; the text says why."""
 
 

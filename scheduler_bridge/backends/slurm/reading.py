@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_bridge.daemon.config import HintedError
+
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?:(?!\s[A-Za-z/:]+=).)*)")
 _SUBMITTED = re.compile(r"^(\d+)(?:;|$)", re.MULTILINE)
 _GRANTED = re.compile(r"(?:Granted|Pending) job allocation (\d+)")
@@ -21,6 +23,10 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _FLAGS: Final = "*~#!%$@^-+"
 """What ``sinfo`` adds to states; a ``*`` says that the node does not answer."""
 _NOT_SAID: Final = frozenset({"(null)", "N/A", "Unknown", "None", ""})
+
+
+class SlurmError(HintedError):
+    """Slurm did not do what was asked; the text says what and why, ``hint`` what to do."""
 
 
 class ReadingError(ValueError):

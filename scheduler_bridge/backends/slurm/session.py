@@ -25,11 +25,11 @@ import msgspec
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge import policies
 from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
-from scheduler_bridge.backends.slurm.driver import Reach, Slurm, SlurmError
+from scheduler_bridge.backends.slurm.driver import Reach, Slurm
 from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
 from scheduler_bridge.backends.slurm.harvester import Harvester
 from scheduler_bridge.backends.slurm.lease import LOST_S
-from scheduler_bridge.backends.slurm.reading import ReadingError
+from scheduler_bridge.backends.slurm.reading import ReadingError, SlurmError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.history import Explanation

@@ -98,12 +98,9 @@ class AdminServer:
         except UnicodeDecodeError:
             self._log.log(logging.WARNING, "a v1 administrator's line is not ASCII: %r", line[:60])
             return "undefined Message"
-        except UnknownLineError as error:
+        except (UnknownLineError, ScriptError, SubmitError, DaemonError) as error:
             self._log.log(logging.WARNING, "a v1 administrator's line is refused: %s", error)
-            return "undefined Message"
-        except (ScriptError, SubmitError, DaemonError) as error:
-            self._log.log(logging.WARNING, "a v1 administrator's line is refused: %s", error)
-            return f"Refused >> {error}"
+            return "undefined Message" if isinstance(error, UnknownLineError) else f"Refused >> {error}"
         _logger.info("for a v1 administrator: %s", done)
         return done
 

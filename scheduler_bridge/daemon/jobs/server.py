@@ -119,7 +119,7 @@ class JobServer:
     # connections ----------------------------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(writer, self._limits.drain_s)
+        connection = _Connection(reader, writer, self._limits.drain_s)
         session = Session(self._links, self._limits, _now())
         try:
             if self._strangers >= self._limits.strangers:
@@ -127,8 +127,8 @@ class JobServer:
                 self._log.log(logging.WARNING, "a connection is not taken: there are too many strangers")
                 return
             keep_alive(writer.get_extra_info("socket"))
-            if await self._greet(session, reader, connection):
-                await self._converse(session, reader, connection)
+            if await self._greet(session, connection):
+                await self._converse(session, connection)
         except (OSError, TimeoutError) as error:
             self._log.log(logging.INFO, "connection of job %s lost: %s", session.job_id, error)
         finally:
@@ -136,11 +136,11 @@ class JobServer:
                 del self._attached[session.job_id]
             connection.close()
 
-    async def _greet(self, session: Session, reader: asyncio.StreamReader, connection: _Connection) -> bool:
+    async def _greet(self, session: Session, connection: _Connection) -> bool:
         self._strangers += 1
         try:
             async with asyncio.timeout(self._limits.hello_s):
-                await self._step(session, reader, connection)
+                await self._step(session, connection)
         except TimeoutError:
             # Without a word, too: it may be this process that was stopped, while a job's hello was under way.
             self._log.log(logging.WARNING, "a connection is closed: no hello within %g s", self._limits.hello_s)
@@ -149,15 +149,15 @@ class JobServer:
             self._strangers -= 1
         return not session.closed
 
-    async def _converse(self, session: Session, reader: asyncio.StreamReader, connection: _Connection) -> None:
+    async def _converse(self, session: Session, connection: _Connection) -> None:
         while not session.closed:
-            await self._step(session, reader, connection)
+            await self._step(session, connection)
             # Lines that are buffered already would otherwise be handled without letting others have a turn.
             await asyncio.sleep(0)
 
-    async def _step(self, session: Session, reader: asyncio.StreamReader, connection: _Connection) -> None:
+    async def _step(self, session: Session, connection: _Connection) -> None:
         try:
-            line = await reader.readuntil(b"\n")
+            line = await connection.reader.readuntil(b"\n")
         except asyncio.LimitOverrunError:
             actions = session.end(f"a line may have at most {wire.MAX_LINE_BYTES} bytes")
         except asyncio.IncompleteReadError:
@@ -165,11 +165,9 @@ class JobServer:
             return
         else:
             actions = session.receive(line, _now())
-        await self._perform(session, actions, reader, connection)
+        await self._perform(session, actions, connection)
 
-    async def _perform(
-        self, session: Session, actions: list[Action], reader: asyncio.StreamReader, connection: _Connection
-    ) -> None:
+    async def _perform(self, session: Session, actions: list[Action], connection: _Connection) -> None:
         for action in actions:
             match action:
                 case Send(message=message):
@@ -185,14 +183,13 @@ class JobServer:
                 case Heard() | Trespassed():
                     self._heard(action)
                 case Close():
-                    await connection.finish(reader)
+                    await connection.finish()
         await connection.drain()
 
 
 class _Connection:
-    """The writing half of one connection."""
-
-    def __init__(self, writer: asyncio.StreamWriter, drain_s: float) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drain_s: float) -> None:
+        self.reader = reader
         self._writer = writer
         self._drain_s = drain_s
 
@@ -209,13 +206,13 @@ class _Connection:
             async with asyncio.timeout(self._drain_s):
                 await self._writer.drain()
 
-    async def finish(self, reader: asyncio.StreamReader) -> None:
+    async def finish(self) -> None:
         """Close such that the peer can read the last message: closing with unread input would destroy it."""
         with contextlib.suppress(OSError, TimeoutError):  # it has gone, or had its time
             await self.drain()
             self._writer.write_eof()
             async with asyncio.timeout(_LINGER_S):
-                while await reader.read(wire.MAX_LINE_BYTES):
+                while await self.reader.read(wire.MAX_LINE_BYTES):
                     pass
         self.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,11 @@ from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
+
+_CHANGES: Final[dict[requests.NodeChange, Callable[[str], ev.Event]]] = {
+    "add": ev.NodeUp, "resume": ev.NodeUp, "drain": ev.NodeDrained, "down": ev.NodeDown, "remove": ev.NodeRemoved,
+}  # fmt: skip
+"""What happens to a node that is changed so."""
 
 
 class Submissions:
@@ -244,21 +249,9 @@ class Submissions:
             raise ValueError(f"there is a node {node} already" if to == "add" else f"there is no node {node}")
         if to == "add" and (why := self._lacks(node)):
             raise ValueError(f"node {node} is not added: {why}")
-        event: ev.Event
-        match to:
-            case "add" | "resume":
-                event = ev.NodeUp(node)
-            case "drain":
-                event = ev.NodeDrained(node)
-            case "down":
-                event = ev.NodeDown(node)
-            case "remove":
-                if core.staying < 2 and not core.is_leaving(node) and node not in core.lent:
-                    raise ValueError(f"node {node} is not removed: it is the last one")
-                event = ev.NodeRemoved(node)
-            case _:
-                assert_never(to)
-        self._handle(event)
+        if to == "remove" and core.staying < 2 and not core.is_leaving(node) and node not in core.lent:
+            raise ValueError(f"node {node} is not removed: it is the last one")
+        self._handle(_CHANGES[to](node))
 
     def limit_users(self, user_nodes: int | None) -> None:
         """Let the jobs of one user hold at most this number of nodes together; None: any number."""

@@ -21,7 +21,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.access import Standing
-from scheduler_bridge.daemon.control.status import NEAR_JOBS, QueueTail, snapshot
+from scheduler_bridge.daemon.control.status import QueueTail, snapshot
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
 from scheduler_bridge.daemon.jobs.health import Health
@@ -140,23 +140,12 @@ class Driver:
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
         began_s = perf_counter()
-        now_s = self.now_s()
-        log_state = self._log_state
-        picture = self.core.snapshot(NEAR_JOBS)
-        tail = self._tail.of(self.core.waiting, log_state.jobs)
-        since_s = now_s - log_state.at_s
-        held_node_s = log_state.busy_node_s + self.core.held_nodes * since_s
-        node_s = log_state.node_s + len(picture.nodes) * since_s
-        kept = self.submissions.why_kept()
+        tail = self._tail.of(self.core.waiting, self._log_state.jobs)
         seen = snapshot(
-            picture,
-            now_s,
-            (held_node_s, node_s),
+            self._log_state,
+            self.now_s(),
             self.job_orders.progress,
-            log_state.jobs,
-            kept,
-            self.core.waiting,
-            log_state.ailing,
+            self.submissions.why_kept(),
             tail,
             self._journal.behind,
             (self._lent, self.loans()),

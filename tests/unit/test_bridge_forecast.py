@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
 from scheduler_bridge.core.events import (
@@ -42,7 +45,8 @@ def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
     tail = QueueTail()
     forecasts = tail.of(core.waiting, facts)
     assert list(forecasts) == [NEAR_JOBS + number for number in range(1, 5)], "job 0 runs"
-    shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, (1.5, 2.0), {}, facts, {}, core.waiting, {}, forecasts)
+    state: Any = SimpleNamespace(core=core, jobs=facts, ailing={}, at_s=1.0, busy_node_s=1.5, node_s=2.0)
+    shown = snapshot(state, 1.0, {}, {}, forecasts, "", ({}, ""))
     assert [job.job for job in shown.jobs] == list(facts)
     assert [job.state for job in shown.jobs] == ["starting"] + ["waiting"] * (NEAR_JOBS + 4)
     assert (shown.held_node_s, shown.utilization) == (1.5, 0.75)

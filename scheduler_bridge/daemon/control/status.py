@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -17,6 +16,7 @@ from scheduler_bridge.core import Snapshot as CoreSnapshot
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.requests import NodeStatus, Snapshot
+from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.policies.profile import Profile
 
 NEAR_JOBS: Final = 1000
@@ -24,58 +24,56 @@ NEAR_JOBS: Final = 1000
 
 
 def snapshot(
-    picture: CoreSnapshot,
+    log_state: LogState,
     now_s: float,
-    use: tuple[float, float],
     progress: Mapping[int, Progress],
-    facts: Mapping[int, JobFacts],
     kept: Mapping[int, str],
-    waiting: Iterable[int],
-    ailing: Mapping[str, str],
-    tail: Mapping[int, JobStatus] | None = None,
-    log_behind: str = "",
-    lending: tuple[Mapping[str, str], str] = (MappingProxyType({}), ""),
+    tail: Mapping[int, JobStatus],
+    log_behind: str,
+    lending: tuple[Mapping[str, str], str],
 ) -> Snapshot:
     """Return the picture for users.
 
     Args:
-        picture: The core's.
+        log_state: What is known.
         now_s: Now, on the scheduler's clock.
-        use: Node-seconds since its beginning: those that jobs held, and those that there were.
         progress: What jobs said of theirs.
-        facts: What else is known of jobs that have not ended.
         kept: Why jobs are kept back that the core does not see.
-        waiting: The waiting jobs in the order in which they are considered.
-        ailing: Nodes that do not answer, and what they failed with.
-        tail: Waiting jobs that the picture lacks.
+        tail: Waiting jobs that the core's picture lacks.
         log_behind: Why the log cannot be written; empty: it can.
         lending: What is to be said of each node that is lent, and of all loans so far.
     """
+    core, picture = log_state.core, log_state.core.snapshot(NEAR_JOBS)
+    since_s = now_s - log_state.at_s
+    held_node_s = log_state.busy_node_s + core.held_nodes * since_s
+    node_s = log_state.node_s + len(picture.nodes) * since_s
     jobs = {job.job: job for job in picture.jobs}
     for job_id, made in progress.items():
         if job_id in jobs:
             jobs[job_id] = msgspec.structs.replace(
                 jobs[job_id], progress=made.done, progress_total=made.total, progress_unit=made.unit
             )
-    for job_id, start_s in expected_starts(picture, waiting, now_s).items():
+    for job_id, start_s in expected_starts(picture, core.waiting, now_s).items():
         promised_s = jobs[job_id].expected_start_s
         # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
         if promised_s is None or (picture.advance and start_s < promised_s):
             jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
-    jobs.update(tail or {})
-    jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
-    for job_id, job in facts.items():
+    jobs.update(tail)
+    jobs.update({job_id: _kept(log_state.jobs[job_id], reason) for job_id, reason in kept.items()})
+    for job_id, job in log_state.jobs.items():
         if job.priority and job_id in jobs:
             jobs[job_id] = msgspec.structs.replace(jobs[job_id], priority=job.priority)
     return Snapshot(
         now_s=now_s,
         policy=picture.policy,
-        utilization=use[0] / use[1] if use[1] > 0 else 0.0,
-        nodes=tuple(_node(row, ailing.get(row.node, ""), lending[0].get(row.node, "")) for row in picture.nodes),
+        utilization=held_node_s / node_s if node_s > 0 else 0.0,
+        nodes=tuple(
+            _node(row, log_state.ailing.get(row.node, ""), lending[0].get(row.node, "")) for row in picture.nodes
+        ),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
         reservations=picture.advance,
         user_nodes=picture.user_nodes,
-        held_node_s=use[0],
+        held_node_s=held_node_s,
         log_behind=log_behind,
         loans=lending[1],
     )

@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,15 +32,6 @@ _OF_A_JOB: Final = ("SLURM_", "SALLOC_", "SBATCH_")
 
 class SilentError(SlurmError):
     """Slurm did not answer in time; it may have done what was asked, or may still do it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """How a command ended and what it wrote."""
-
-    code: int
-    out: str
-    err: str
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -76,8 +66,8 @@ class Slurm:
     def limits(self) -> Limits:
         """Return what it lets a job do; asked once."""
         if self._limits is None:
-            version = reading.read_version(self._call(("scontrol", "--version")).out)
-            configuration = reading.read_configuration(self._call(("scontrol", "show", "config")).out)
+            version = reading.read_version(self._call(("scontrol", "--version")).stdout)
+            configuration = reading.read_configuration(self._call(("scontrol", "show", "config")).stdout)
             self._limits = Limits.of(version, configuration)
         return self._limits
 
@@ -89,9 +79,9 @@ class Slurm:
         """
         json = self.limits().json
         said = self._call(("scontrol", "show", "job", str(number), *(("--json",) if json else ())), within_s)
-        found = reading.job_of_json(said.out) if json else reading.job_of_text(said.out)
+        found = reading.job_of_json(said.stdout) if json else reading.job_of_text(said.stdout)
         if found is None:
-            why = f": {reading.complaint(said.err)}" if said.err.strip() else ""  # perhaps it is away
+            why = f": {reading.complaint(said.stderr)}" if said.stderr.strip() else ""  # perhaps it is away
             raise SlurmError(f"Slurm knows no job {number}{why}", "squeue --me lists yours")
         return found
 
@@ -99,12 +89,12 @@ class Slurm:
         """Return the jobs that lend their nodes to a job, or wait for one; those that have ended just now, too."""
         chosen = (f"--name={holdings.companion_name(of.job)}", f"--user={of.user}")
         words = ("squeue", "--noheader", *chosen, "--sort=i", "--format=%i|%T|%N|%S|%r")
-        return reading.read_jobs(self._call(words).out)
+        return reading.read_jobs(self._call(words).stdout)
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the steps of ``jobs`` that run."""
         words = ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N|%j")
-        return reading.read_steps(self._call(words).out)
+        return reading.read_steps(self._call(words).stdout)
 
     def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
         """Return how those of ``names`` are that it knows."""
@@ -116,12 +106,12 @@ class Slurm:
 
     def _nodes(self, *chosen: str) -> tuple[NodeInfo, ...]:
         words = ("sinfo", "--noheader", "--Node", *chosen, "--format=%N|%T|%E")
-        return reading.read_nodes(self._call(words).out)
+        return reading.read_nodes(self._call(words).stdout)
 
     def time_limit(self, partition: str) -> int | None:
         """Return for how many minutes jobs of a partition may run; None: for any time."""
         words = ("sinfo", "--noheader", f"--partition={partition}", "--format=%l")
-        return reading.read_minutes(self._call(words).out)
+        return reading.read_minutes(self._call(words).stdout)
 
     def run(self, words: holdings.Words) -> None:
         """Have it do something."""
@@ -134,9 +124,9 @@ class Slurm:
             SlurmError: It refuses, or does not answer: then the job may exist.
         """
         said = self._execute(words, CALL_S, script)
-        number = reading.read_submission(said.out)
-        if said.code != 0 or number is None:
-            raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}")
+        number = reading.read_submission(said.stdout)
+        if said.returncode != 0 or number is None:
+            raise SlurmError(f"Slurm gives no node: {reading.complaint(said.stderr)}")
         return number
 
     def allocate(self, words: holdings.Words, wait_s: float) -> int:
@@ -150,16 +140,16 @@ class Slurm:
         except SlurmError as error:
             self._revoke(str(error))
             raise
-        text = said.out + said.err
+        text = said.stdout + said.stderr
         number = reading.read_allocation(text)
-        if said.code == 0 and number is not None:
+        if said.returncode == 0 and number is not None:
             return number
         reason = ""
         if number is not None:
             with suppress(SlurmError, ReadingError):  # the refusal is reported in any case
                 reason = f"; job {number} waited: {reading.explained(self.job(number).reason)}"
         self._revoke(text)
-        raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}{reason}")
+        raise SlurmError(f"Slurm gives no node: {reading.complaint(said.stderr)}{reason}")
 
     def _revoke(self, text: str) -> None:
         number = reading.read_allocation(text)
@@ -167,13 +157,15 @@ class Slurm:
             with suppress(SlurmError):  # the refusal is what is reported
                 self._call(holdings.cancel(number))
 
-    def _call(self, words: holdings.Words, within_s: float = CALL_S) -> Said:
+    def _call(self, words: holdings.Words, within_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
         said = self._execute(words, min(within_s, CALL_S))
-        if said.code != 0:
-            raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.err or said.out)}")
+        if said.returncode != 0:
+            raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.stderr or said.stdout)}")
         return said
 
-    def _execute(self, words: holdings.Words, deadline_s: float, text: str = "", *, waits: bool = False) -> Said:
+    def _execute(
+        self, words: holdings.Words, deadline_s: float, text: str = "", *, waits: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         # scontrol leaves scripts where it is called
         with tempfile.TemporaryDirectory(prefix="malleable-slurm-") as folder:
             try:
@@ -195,7 +187,7 @@ class Slurm:
                     raise SilentError(late.strip()) from None
                 finally:
                     self._running.discard(process)
-        return Said(process.returncode, out, err)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 # How launchers reach nodes: through a small program that is called like ssh and starts a step there with srun -------

@@ -221,7 +221,7 @@ class Looker:
             if not self._silent:
                 _logger.warning("Slurm does not say how the nodes are: %s", error)
             self._silent = True
-            return dict.fromkeys(names, doubtful(f"Slurm does not say how it is: {error}"))
+            return dict.fromkeys(names, Sight(Sign.DOUBTFUL, f"Slurm does not say how it is: {error}"))
         self._silent = False
         return judge_nodes(names, replace(job, nodes=(*job.nodes, *self._lent())) if job.nodes else job, infos)
 
@@ -259,11 +259,6 @@ class Sight:
 FIT: Final = Sight(Sign.FIT)
 
 
-def doubtful(complaint: str) -> Sight:
-    """Nothing is known of a node but why nothing is."""
-    return Sight(Sign.DOUBTFUL, complaint)
-
-
 def judge_nodes(names: Iterable[str], job: JobInfo, infos: Iterable[NodeInfo]) -> dict[str, Sight]:
     """Say how nodes are.
 
@@ -273,7 +268,7 @@ def judge_nodes(names: Iterable[str], job: JobInfo, infos: Iterable[NodeInfo]) -
         infos: What Slurm says of those that it knows.
     """
     if not job.nodes:
-        return dict.fromkeys(names, doubtful(f"job {job.job} is {job.state.lower()}"))
+        return dict.fromkeys(names, Sight(Sign.DOUBTFUL, f"job {job.job} is {job.state.lower()}"))
     known = {info.node: info for info in infos}
     own = frozenset(job.nodes)
     return {name: _judge(name in own, job.job, known.get(name)) for name in names}
@@ -288,4 +283,4 @@ def _judge(is_own: bool, job: int, info: NodeInfo | None) -> Sight:
         return Sight(Sign.DEAD, f"Slurm has taken it out of job {job}: {how}")
     if info.state in _DEAD:
         return Sight(Sign.DEAD, f"Slurm says that {how}")
-    return FIT if info.answers else doubtful("it does not answer Slurm")
+    return FIT if info.answers else Sight(Sign.DOUBTFUL, "it does not answer Slurm")

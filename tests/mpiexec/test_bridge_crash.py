@@ -17,11 +17,12 @@ import pytest
 from support import PATIENCE_S
 from support.daemons import replace_request, rigid
 from support.killed import Cluster, batch, batches, serving, steady, writes
+from support.logged import encode
 
 from scheduler_bridge.daemon import ControlClient, ControlError, DaemonConfig, JobRequest
 from scheduler_bridge.daemon.control.access import Door
 from scheduler_bridge.daemon.requests import ChangeNode, Hold, LimitUsers
-from scheduler_bridge.daemon.storage.log_entries import Entry, Requested, encode
+from scheduler_bridge.daemon.storage.log_entries import Entry, Requested
 from scheduler_bridge.daemon.storage.restore import restore
 from scheduler_bridge.daemon.storage.store import Store
 

@@ -22,11 +22,12 @@ from support.daemons import (
     rigid,
     until,
 )
+from support.logged import encode
 
 from scheduler_bridge.daemon import ControlClient, Daemon, DaemonConfig, DaemonError, DaemonThread, JobRequest
 from scheduler_bridge.daemon.jobs import executor
 from scheduler_bridge.daemon.requests import Hold, Reserve, SubmitError
-from scheduler_bridge.daemon.storage.log_entries import Entry, Requested, encode
+from scheduler_bridge.daemon.storage.log_entries import Entry, Requested
 from scheduler_bridge.daemon.storage.restore import read_record, restore
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.daemon.storage.store import Store

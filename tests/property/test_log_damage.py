@@ -19,13 +19,14 @@ from typing import Any
 
 import pytest
 from support import PATIENCE_S
+from support.logged import encode
 
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread, JobRequest
 from scheduler_bridge.daemon.storage import chain, restore
 from scheduler_bridge.daemon.storage.chain import MARK
 from scheduler_bridge.daemon.storage.journal import Journal
-from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, Noted, Requested, encode
+from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, Noted, Requested
 from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
 from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
 from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, StoreError

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import PATIENCE_S
+from support.logged import encode
 
 from benchmarks.load.__main__ import main
 from benchmarks.load.daemon import spread
@@ -18,7 +19,7 @@ from benchmarks.load.measure import PROGRESS, Load, _waiting, kinds, last_row, m
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, JobRequest
 from scheduler_bridge.daemon.storage import log_entries, restore
-from scheduler_bridge.daemon.storage.log_entries import Entry, encode
+from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.log_state import spec_of
 from scheduler_bridge.daemon.storage.store import Store
 

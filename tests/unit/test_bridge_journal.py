@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from support import PATIENCE_S
+from support.logged import encode
 
 from scheduler_bridge.daemon import DaemonConfig
 from scheduler_bridge.daemon.storage.journal import Journal
-from scheduler_bridge.daemon.storage.log_entries import Entry, encode
+from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.restore import restore
 from scheduler_bridge.daemon.storage.store import Store, StoreError
 

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.logged import encode
 
 from scheduler_bridge.daemon import DaemonConfig, read_run, runs
 from scheduler_bridge.daemon.storage import log_entries, restore
-from scheduler_bridge.daemon.storage.log_entries import Entry, encode
+from scheduler_bridge.daemon.storage.log_entries import Entry
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.daemon.storage.store import DATABASE, Store
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.logged import encode
 
 from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, runs
 from scheduler_bridge.daemon.storage import log_entries, log_state, restore
-from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode, encode
+from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, StoreError
 

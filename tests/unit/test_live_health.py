@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from support.logged import encode
 
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Effect, KillJob
@@ -13,7 +14,7 @@ from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.storage import log_entries
-from scheduler_bridge.daemon.storage.log_entries import Entry, decode, encode
+from scheduler_bridge.daemon.storage.log_entries import Entry, decode
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import Era
 

@@ -187,13 +187,8 @@ def draft(entry: Entry) -> Row:
     return made
 
 
-def encode(entry: Entry, effects: Sequence[Effect]) -> Row:
-    """Return the entry and what it led to as the log keeps them."""
-    return draft(entry).with_effects(effects)
-
-
 def decode(row: Row) -> tuple[Entry, list[Effect]]:
-    """Read what ``encode`` wrote.
+    """Read what ``draft`` and ``Row.with_effects`` wrote.
 
     Raises:
         BadEntryError: It is not that.

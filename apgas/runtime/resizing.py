@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, TypeVarTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -47,7 +47,7 @@ from apgas.runtime.driver import Driver
 from apgas.runtime.process import Identity
 from apgas.runtime.spawning import Spawner
 from apgas.runtime.validation import checked
-from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerError
+from apgas.transport.base import TimerHandle, Transport, TransportClosedError, UnknownPeerError
 
 if TYPE_CHECKING:
     from apgas.malleability.communicator import Communicator
@@ -59,6 +59,7 @@ _handler_log = logging.getLogger("apgas.handler")
 
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 PROGRESS_EVERY_S = 0.25
 """The scheduler hears of progress no more often."""
@@ -89,7 +90,8 @@ class Resizing:
         self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
         self.over = False
-        self._newcomers = Newcomers(driver, spawner)
+        self._spawner = spawner
+        self._epoch_of_newcomers = 0
         self._machine = checked(OrderMachine)(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
@@ -111,7 +113,7 @@ class Resizing:
         self._origin_s = 0.0
         self._lost_nodes: list[str] = []
         self._losses = itertools.count()
-        driver.on_leaver_drained = self._leaver_drained
+        driver.on_leaver_drained = lambda order, place: self._event(self._machine.drained, order, place)
         driver.on_place_died.append(self._died)
 
     # the program's side ----------------------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ class Resizing:
         with self.driver.lock:
             number = next(self._scheduled_numbers)
             order = r.ResizeOrder(number, "grow" if delta > 0 else "shrink", abs(delta), hosts)
-            self._event(lambda now: self._machine.ordered(order, now))
+            self._event(self._machine.ordered, order)
 
     def drain_scheduled(self) -> None:
         """Withdraw the scheduled orders that are not due yet."""
@@ -341,7 +343,7 @@ class Resizing:
                 self._workers.ordered(number, item.count)
                 return
             order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
-            self._event(lambda now: self._machine.ordered(order, now))
+            self._event(self._machine.ordered, order)
 
     # the scheduler's side (OrderListener) ----------------------------------------------------------------------------
 
@@ -352,11 +354,11 @@ class Resizing:
             return
         kind: r.Kind = "grow" if isinstance(order, o.Grow) else "shrink"
         taken = r.ResizeOrder(order.order, kind, order.count, order.nodes)
-        self._event(lambda now: self._machine.ordered(taken, now))
+        self._event(self._machine.ordered, taken)
 
     def withdraw(self, order: o.Withdraw) -> None:
         """Take an order back."""
-        self._event(lambda now: self._machine.withdrawn(order.order, now))
+        self._event(self._machine.withdrawn, order.order)
 
     def answer(self, answer: o.Answer) -> None:
         """Take the answer to an evolving request."""
@@ -381,14 +383,12 @@ class Resizing:
 
     # effects ---------------------------------------------------------------------------------------------------------
 
-    def _event(self, act: Callable[[float], list[r.OrderEffect] | None]) -> bool:
-        """Let the machine take an event; False if it had no use for it (None)."""
+    def _event(self, act: Callable[[*Ts, float], Iterable[r.OrderEffect]], *about: *Ts) -> None:
+        """Let the machine take an event."""
         with self.driver.lock:
-            effects = act(time.monotonic() - self._zero_s)
-            for effect in effects or ():
+            for effect in act(*about, time.monotonic() - self._zero_s):
                 self._interpret(effect)
             self.idle.notify_all()
-        return effects is not None
 
     def _interpret(self, effect: r.OrderEffect) -> None:
         core = self.driver.core
@@ -407,9 +407,9 @@ class Resizing:
             case r.CommitShrink(order, leavers):
                 self._commit(lambda: core.commit_shrink(order))
                 for place in leavers:
-                    self.driver.transport.on_gone(place, partial(self._gone, place))
+                    self.driver.transport.on_gone(place, partial(self._event, self._machine.gone, place))
             case r.SetTimer(token, delay_s):
-                self.driver.transport.call_later(delay_s, partial(self._timeout, token))
+                self.driver.transport.call_later(delay_s, partial(self._event, self._machine.timeout, token))
             case r.TellDeferred(order):
                 if not is_own(order):
                     self._send(o.Deferred(order, "waiting for a suitable phase of the program"))
@@ -421,7 +421,7 @@ class Resizing:
 
     def _take_call(self, call: r.CallHandler) -> None:
         if self.over:
-            self._event(lambda now: self._machine.failed(call.token, "the program has ended", now))
+            self._event(self._machine.failed, call.token, "the program has ended")
             return
         # what a late preShrink took from places that stay is undone before the next order begins
         self._calls.add(lambda: self._call(call), next_=call.token == r.NO_TOKEN)
@@ -430,9 +430,6 @@ class Resizing:
         with self.idle:
             self.idle.notify_all()
 
-    def _leaver_drained(self, order: int, place: int) -> None:
-        self._event(lambda now: self._machine.drained(order, place, now))
-
     def _died(self, place: Place) -> None:
         """A place died, and the members go on: if that was the last one of a node, the scheduler loses a node."""
         with self.driver.lock:
@@ -440,18 +437,12 @@ class Resizing:
                 self._lost_nodes.append(place.node)
             if not self._machine.answers_for(place.id):
                 self._report_losses()
-            self._event(lambda now: self._machine.died(place.id, now))
+            self._event(self._machine.died, place.id)
 
     def _report_losses(self) -> None:
         if self._lost_nodes:
             nodes, self._lost_nodes = tuple(self._lost_nodes), []
             self._send(o.Lost(next(self._losses), nodes, "its place died"))
-
-    def _timeout(self, token: int) -> None:
-        self._event(lambda now: self._machine.timeout(token, now))
-
-    def _gone(self, place: int) -> None:
-        self._event(lambda now: self._machine.gone(place, now))
 
     def _commit(self, act: Callable[[], list[Effect]]) -> None:
         began = time.monotonic()
@@ -502,11 +493,11 @@ class Resizing:
         """Run a handler method as an activity under a finish of its own."""
         handler = self._handler
         if handler is None:
-            self._event(lambda now: self._machine.failed(call.token, "the program gave its handler up", now))
+            self._event(self._machine.failed, call.token, "the program gave its handler up")
             return
         if call.method in ("preGrow", "preShrink") and not self._machine.awaits(call.token):
             # its order was given up while another call ran
-            self._event(lambda now: self._machine.failed(call.token, "", now))
+            self._event(self._machine.failed, call.token, "")
             return
         chosen: Sequence[int] | None = None
 
@@ -522,75 +513,58 @@ class Resizing:
         error = self._methods.run(carry_out)
         self._running = None
         if error is None:
-            self._event(lambda now: self._machine.returned(call.token, chosen, now))
+            self._event(self._machine.returned, call.token, chosen)
         elif not self.over:
             _log.warning("%s raised", call.method, exc_info=error)
             text = f"{call.method} raised {serialization.summary(error)}"
-            self._event(lambda now: self._machine.failed(call.token, text, now, chosen))
+            self._event(partial(self._machine.failed, chosen=chosen), call.token, text)
+
+    # newcomers, until they are members or dismissed -----------------------------------------------------------------
 
     def _spawn(self, effect: r.StartSpawn) -> None:
+        began_s = time.monotonic()
+        ends_s: dict[str, float] = {}
         try:
-            added, phases = self._newcomers.start(effect.nodes)
+            added = self._spawner.spawn(
+                effect.nodes, self._assign_ids, lambda phase: ends_s.update({phase: time.monotonic()})
+            )
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
-            text = str(error)
-            self._event(lambda now: self._machine.failed(effect.token, text, now))
+            self._event(self._machine.failed, effect.token, str(error))
             return
-        with self.driver.lock:
+        phases = {"spawn": ends_s["spawn"] - began_s, "join": ends_s["join"] - ends_s["spawn"]}
+        wanted = False
+
+        def joined(now: float) -> Iterable[r.OrderEffect]:
+            nonlocal wanted
             # Newcomers begin in the epoch after the one in which they were numbered, with its members. If a member has
             # died since, that epoch is another one; they are dismissed, which is simpler than to correct them.
-            if self._newcomers.current:
-                wanted = self._event(lambda now: self._machine.spawned(effect.token, added, phases, now))
-            else:
-                why = "a place died while the newcomers joined"
-                wanted = self._event(lambda now: self._machine.failed(effect.token, why, now)) and False
+            if self._epoch_of_newcomers != self.driver.core.epoch + 1:
+                return self._machine.failed(effect.token, "a place died while the newcomers joined", now)
+            effects = self._machine.spawned(effect.token, added, phases, now)
+            wanted = effects is not None
+            return effects or ()
+
+        self._event(joined)
         if not wanted:
-            self._newcomers.dismiss(added)
-
-
-# Newcomers, until they are members or dismissed ----------------------------------------------------------------------
-
-
-class Newcomers:
-    """Starts newcomers, for one order at a time, and sends them their ids."""
-
-    def __init__(self, driver: Driver, spawner: Spawner) -> None:
-        self._driver = driver
-        self._spawner = spawner
-        self._next_epoch = 0
-
-    @property
-    def current(self) -> bool:
-        """Whether the members that the newcomers know are those of now. Under the driver's lock."""
-        return self._next_epoch == self._driver.core.epoch + 1
-
-    def start(self, nodes: tuple[str, ...]) -> tuple[tuple[PlaceInfo, ...], dict[str, float]]:
-        """Start a place on each of ``nodes``; returns the newcomers, and the seconds of each phase.
-
-        Raises:
-            Exception: Whatever kept them from starting; nothing is left of them.
-        """
-        began_s = time.monotonic()
-        marks: dict[str, float] = {}
-        added = self._spawner.spawn(nodes, self._assign_ids, lambda phase: marks.update({phase: time.monotonic()}))
-        return added, {"spawn": marks["spawn"] - began_s, "join": marks["join"] - marks["spawn"]}
-
-    def dismiss(self, newcomers: Sequence[PlaceInfo]) -> None:
-        """Release newcomers that came too late, before they ever were members."""
-        transport = self._driver.transport
-        transport.learn({info.place: (info.host, info.port) for info in newcomers})
-        for info in newcomers:
-            with suppress(UnknownPeerError, TransportClosedError):  # it has died, or the program is over
-                transport.send(info.place, encode(Release(0, 0)))
-            transport.forget(info.place)
+            dismiss(added, self.driver.transport)
 
     def _assign_ids(self, newcomers: list[PlaceInfo]) -> Identity:
         """Number the newcomers; if they come too late to be members, their ids are not used again either."""
-        with self._driver.lock:
-            membership = self._driver.core.membership
+        with self.driver.lock:
+            membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))
-            self._next_epoch = membership.epoch + 1
+            epoch = self._epoch_of_newcomers = membership.epoch + 1
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
-            return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
+            return Identity(ids[0], (*membership.members.values(), *added), epoch)
+
+
+def dismiss(newcomers: Sequence[PlaceInfo], transport: Transport) -> None:
+    """Release newcomers that came too late, before they ever were members."""
+    transport.learn({info.place: (info.host, info.port) for info in newcomers})
+    for info in newcomers:
+        with suppress(UnknownPeerError, TransportClosedError):  # it has died, or the program is over
+            transport.send(info.place, encode(Release(0, 0)))
+        transport.forget(info.place)
 
 
 # Calls of the handler ------------------------------------------------------------------------------------------------

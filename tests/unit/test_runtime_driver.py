@@ -16,7 +16,7 @@ from apgas.core.resilient import ResilientPlaceCore
 from apgas.runtime import serialization
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver, required_driver
-from apgas.runtime.resizing import Newcomers
+from apgas.runtime.resizing import dismiss
 from apgas.runtime.serialization import Calls, Carrying
 from apgas.testing.job import Job, JobFailedError
 from apgas.transport.base import Transport, UnknownPeerError
@@ -209,7 +209,7 @@ def test_a_home_frees_the_objects_of_newcomers_of_which_it_hears_after_they_have
 def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None:
     driver, transport = start(PlaceCore(0, INFOS[:2], 0))
     transport.error = UnknownPeerError(2, "was lost and is not known any more")
-    Newcomers(driver, cast(Any, None)).dismiss((INFOS[2], INFOS[3]))
+    dismiss((INFOS[2], INFOS[3]), driver.transport)
     assert transport.forgotten == [2, 3]
 
 

@@ -99,8 +99,14 @@ class Resizing:
         self._wish: tuple[r.CallHandler | None, Callable[[], object], Future[Any]] | None = None
         self._given_up = ""
         self._calls = SerialCalls(driver.chores.submit, self._now_idle)
-        self._methods = Methods(driver)
-        self._workers = WorkersOrders(driver, self._calls, self._methods, lambda: self._handler, self._finished)
+        self._method_thread = 0
+        """The thread that runs a method of the handler; 0: none."""
+        self._workers_orders: dict[int, tuple[int, float]] = {}
+        """The orders for another number of workers that have not ended, each with that number and when it came."""
+        self._core_ids: CoreIds | None = None
+        self._core_ids_offered: CoreIds | None = None
+        self._offers_core_ids = False
+        self._knows_core_ids = False
         self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
         self._scheduled_numbers = itertools.count(_FIRST)
         self._requests: dict[int, Future[int]] = {}
@@ -109,7 +115,7 @@ class Resizing:
         self._progress_s = -math.inf
         self.progressed: tuple[float, float | None] = (0.0, None)
         """What the program has done, and of how much, as it last reported."""
-        self._zero_s = self._workers.zero_s = time.monotonic() if began_s is None else began_s
+        self._zero_s = time.monotonic() if began_s is None else began_s
         self._origin_s = 0.0
         self._lost_nodes: list[str] = []
         self._losses = itertools.count()
@@ -187,7 +193,7 @@ class Resizing:
         """
         if self._handler is None:
             return
-        if threading.get_ident() == self._methods.thread:
+        if threading.get_ident() == self._method_thread:
             raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
         self._give_up(self._machine.disable, "the program gave its handler up", None, calls=True)
 
@@ -216,8 +222,9 @@ class Resizing:
         with self.idle:
             self.idle.wait_for(lambda: self._settled(calls=calls), min(timeout_s, threading.TIMEOUT_MAX))
             self._handler = None
-            if self.over:
-                self._workers.end("the program has ended")
+            if self.over:  # also an order whose method runs
+                for order in list(self._workers_orders):
+                    self._finish_workers(order, "refused", "the program has ended")
         self._send(o.Disable())
         for request in list(self._requests):  # nothing more will be answered
             self._grant(request, 0)
@@ -233,7 +240,7 @@ class Resizing:
             CancelledError: The order was given up, or the program gave its handler up or has ended, before.
             BaseException: What ``act`` raised.
         """
-        if threading.get_ident() != self._methods.thread:
+        if threading.get_ident() != self._method_thread:
             raise UsageError("at_safe_point works in methods of the malleable handler only, on their own thread")
         future: Future[T] = Future()
         with self.driver.lock:
@@ -274,8 +281,20 @@ class Resizing:
 
     @property
     def core_ids(self) -> CoreIds | None:
-        """The cores that the job may use; None where nothing was said of them."""
-        return self._workers.core_ids
+        """The cores that the job may use, as far as its scheduler has said; those of an order for its ``setWorkers``.
+
+        Raises:
+            UsageError: What it has said in the environment makes no sense.
+        """
+        if self._offers_core_ids and threading.get_ident() == self._method_thread:
+            return self._core_ids_offered
+        if not self._knows_core_ids:
+            try:
+                self._core_ids = core_ids.from_environment()
+            except ValueError as error:
+                raise UsageError(f"{core_ids.ENV_CORE_IDS}: {error}") from None
+            self._knows_core_ids = True
+        return self._core_ids
 
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink, while that awaits them."""
@@ -340,7 +359,7 @@ class Resizing:
             if item is None:  # withdrawn meanwhile
                 return
             if item.kind == "workers":
-                self._workers.ordered(number, item.count)
+                self._order_workers(number, item.count)
                 return
             order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
             self._event(self._machine.ordered, order)
@@ -350,7 +369,7 @@ class Resizing:
     def order(self, order: o.Order) -> None:
         """Take an order of the scheduler."""
         if isinstance(order, o.Workers):
-            self._workers.ordered(order.order, order.count, order)
+            self._order_workers(order.order, order.count, order)
             return
         kind: r.Kind = "grow" if isinstance(order, o.Grow) else "shrink"
         taken = r.ResizeOrder(order.order, kind, order.count, order.nodes)
@@ -483,14 +502,28 @@ class Resizing:
             return
 
         def notify() -> None:
-            error = self._methods.run(lambda: handler.orderEnded(record))
+            error = self._run_method(lambda: handler.orderEnded(record))
             if error is not None:
                 _log.warning("orderEnded raised", exc_info=error)
 
         self._calls.add(notify)
 
+    def _run_method(self, method: Callable[[], object]) -> BaseException | None:
+        """Run ``method`` and all that it spawns, with a finish of its own; returns what it raised, or else that did."""
+        error: BaseException | None = None
+        self._method_thread = threading.get_ident()
+        finish = self.driver.open_finish()
+        with entered(Scope(finish)), pooled(self.driver.chores.waiting):
+            try:
+                method()
+            except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
+                error = raised
+            failures = self.driver.close_finish(finish)
+        self._method_thread = 0
+        return error or (failures[0] if failures else None)
+
     def _call(self, call: r.CallHandler) -> None:
-        """Run a handler method as an activity under a finish of its own."""
+        """Have the handler do its part in an order."""
         handler = self._handler
         if handler is None:
             self._event(self._machine.failed, call.token, "the program gave its handler up")
@@ -510,7 +543,7 @@ class Resizing:
                 self.tracing.collect(map(self.driver.place, chosen))
 
         self._running = call
-        error = self._methods.run(carry_out)
+        error = self._run_method(carry_out)
         self._running = None
         if error is None:
             self._event(self._machine.returned, call.token, chosen)
@@ -518,6 +551,54 @@ class Resizing:
             _log.warning("%s raised", call.method, exc_info=error)
             text = f"{call.method} raised {serialization.summary(error)}"
             self._event(partial(self._machine.failed, chosen=chosen), call.token, text)
+
+    # orders for another number of workers: the handler alone carries them out ---------------------------------------
+
+    def _order_workers(self, order: int, count: int, message: Workers | None = None) -> None:
+        """Take an order, with what a scheduler has said of it; never blocks."""
+        with self.driver.lock:
+            self._workers_orders[order] = count, time.monotonic() - self._zero_s
+            if self._handler is None:
+                # the handler's calls may be stuck in one that is not waited for
+                self._finish_workers(order, "refused", "no malleable handler is registered")
+                return
+
+        def carry_out() -> None:
+            if order in self._workers_orders:
+                outcome, reason = self._set_workers(count, message)
+                with self.driver.lock:
+                    self._finish_workers(order, outcome, reason)
+
+        self._calls.add(carry_out)
+
+    def _finish_workers(self, order: int, outcome: Literal["done", "refused"], reason: str) -> None:
+        if order in self._workers_orders:
+            count, at_s = self._workers_orders.pop(order)
+            seconds = time.monotonic() - self._zero_s - at_s
+            self._finished(ResizeRecord(order, "workers", count, at_s, seconds, {}, outcome, reason, ()))
+
+    def _set_workers(self, count: int, message: Workers | None) -> tuple[Literal["done", "refused"], str]:
+        """Call the handler; return the outcome and why."""
+        handler = self._handler
+        if handler is None:
+            return "refused", "no malleable handler is registered"
+        try:
+            if message is None:
+                offered = self.core_ids
+            else:
+                offered = core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())
+        except (UsageError, ValueError) as wrong:
+            return "refused", str(wrong)
+        self._core_ids_offered, self._offers_core_ids = offered, True
+        error = self._run_method(lambda: handler.setWorkers(count))
+        self._offers_core_ids = False
+        if error is None:
+            self._core_ids, self._knows_core_ids = offered, True
+            return "done", ""
+        if isinstance(error, NotImplementedError):
+            return "refused", str(error)
+        _handler_log.warning("setWorkers raised", exc_info=error)
+        return "refused", f"setWorkers raised {serialization.summary(error)}"
 
     # newcomers, until they are members or dismissed -----------------------------------------------------------------
 
@@ -661,38 +742,6 @@ class SerialCalls:
                 _handler_log.exception("a handler call could not be carried out")
 
 
-# Methods of the handler, as activities that may spawn, wait and fail -------------------------------------------------
-
-
-class Methods:
-    """Runs one method at a time, each under a finish of its own.
-
-    Args:
-        driver: Of place 0; its chores are the threads that this is called on.
-
-    Attributes:
-        thread: The thread that runs one; 0: none.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self.thread = 0
-        self._driver = driver
-
-    def run(self, method: Callable[[], object]) -> BaseException | None:
-        """Run ``method`` and all that it spawns; returns what it raised, or else what it had spawned."""
-        error: BaseException | None = None
-        self.thread = threading.get_ident()
-        finish = self._driver.open_finish()
-        with entered(Scope(finish)), pooled(self._driver.chores.waiting):
-            try:
-                method()
-            except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
-                error = raised
-            failures = self._driver.close_finish(finish)
-        self.thread = 0
-        return error or (failures[0] if failures else None)
-
-
 # Scheduled orders ----------------------------------------------------------------------------------------------------
 #
 # ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s; ``"2:workers=4"`` lets four workers compute
@@ -750,109 +799,3 @@ def _parse_item(item: str) -> tuple[float, RecordKind, int]:
         least = "a place has at least 1 worker" if workers else "an order changes the number of places by at least 1"
         raise UsageError(f"order {item!r}: {least}")
     return at_s, "workers" if workers else "grow" if count > 0 else "shrink", abs(count)
-
-
-# Orders for another number of workers: the handler alone carries them out --------------------------------------------
-
-
-class WorkersOrders:
-    """Hands such orders to the handler, behind its other calls.
-
-    Args:
-        driver: The place's.
-        calls: The handler's calls, one after another.
-        methods: Runs the handler's methods.
-        handler: Returns the program's handler.
-        finished: Gets the record of each order that has ended, under the driver's lock.
-
-    Attributes:
-        zero_s: The clock when the times of the records began.
-    """
-
-    def __init__(
-        self,
-        driver: Driver,
-        calls: SerialCalls,
-        methods: Methods,
-        handler: Callable[[], MalleableHandler | None],
-        finished: Callable[[ResizeRecord], None],
-    ) -> None:
-        self._driver = driver
-        self._calls = calls
-        self._methods = methods
-        self._handler = handler
-        self._finished = finished
-        self.zero_s = 0.0
-        self._open: dict[int, tuple[int, float]] = {}
-        self._core_ids: CoreIds | None = None
-        self._offered: CoreIds | None = None
-        self._offers = False
-        self._asked = False
-
-    @property
-    def core_ids(self) -> CoreIds | None:
-        """The cores that the job may use, as far as its scheduler has said; those of an order for its ``setWorkers``.
-
-        Raises:
-            UsageError: What it has said in the environment makes no sense.
-        """
-        if self._offers and threading.get_ident() == self._methods.thread:
-            return self._offered
-        if not self._asked:
-            try:
-                self._core_ids = core_ids.from_environment()
-            except ValueError as error:
-                raise UsageError(f"{core_ids.ENV_CORE_IDS}: {error}") from None
-            self._asked = True
-        return self._core_ids
-
-    def ordered(self, order: int, count: int, message: Workers | None = None) -> None:
-        """Take an order, with what a scheduler has said of it; never blocks."""
-        with self._driver.lock:
-            self._open[order] = count, time.monotonic() - self.zero_s
-            if self._handler() is None:
-                # the handler's calls may be stuck in one that is not waited for
-                self._finish(order, "refused", "no malleable handler is registered")
-                return
-
-        def carry_out() -> None:
-            if order in self._open:
-                outcome, reason = self._change(count, message)
-                with self._driver.lock:
-                    self._finish(order, outcome, reason)
-
-        self._calls.add(carry_out)
-
-    def end(self, why: str) -> None:
-        """Refuse the orders that have not ended, also one whose method runs; under the driver's lock."""
-        for order in list(self._open):
-            self._finish(order, "refused", why)
-
-    def _finish(self, order: int, outcome: Literal["done", "refused"], reason: str) -> None:
-        if order in self._open:
-            count, at_s = self._open.pop(order)
-            seconds = time.monotonic() - self.zero_s - at_s
-            self._finished(ResizeRecord(order, "workers", count, at_s, seconds, {}, outcome, reason, ()))
-
-    def _change(self, count: int, message: Workers | None) -> tuple[Literal["done", "refused"], str]:
-        """Call the handler in an activity with a finish of its own; return the outcome and why."""
-        handler = self._handler()
-        if handler is None:
-            return "refused", "no malleable handler is registered"
-        try:
-            if message is None:
-                core_ids_now = self.core_ids
-            else:
-                core_ids_now = core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())
-        except (UsageError, ValueError) as wrong:
-            return "refused", str(wrong)
-        self._offered, self._offers = core_ids_now, True
-        error = self._methods.run(lambda: handler.setWorkers(count))
-        self._offers = False
-        if error is None:
-            self._core_ids, self._asked = core_ids_now, True
-            return "done", ""
-        if isinstance(error, NotImplementedError):
-            return "refused", str(error)
-        _handler_log.warning("setWorkers raised", exc_info=error)
-        return "refused", f"setWorkers raised {serialization.summary(error)}"

@@ -392,10 +392,8 @@ def _make_resizing(
     from apgas.runtime.resizing import Resizing
     from apgas.runtime.spawning import ChildSpawner, LaunchSpawner, MpiSpawner
 
+    spawner = ChildSpawner if alone else MpiSpawner if launched.line_if_any() is None else LaunchSpawner
     with driver.lock:
-        if alone:
-            return Resizing(driver, ChildSpawner(token, setup), began_s=began_s)
-        spawner = MpiSpawner if launched.line_if_any() is None else LaunchSpawner
         return Resizing(driver, spawner(driver, token, setup), began_s=began_s)
 
 

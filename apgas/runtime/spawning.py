@@ -36,6 +36,10 @@ Note: TypeAlias = Callable[[str], None]
 Bridge: TypeAlias = Callable[[tuple[int, ...], Any], None]
 """On the mpi plane, takes the communicator that this place shares with a spawned world, with its ids."""
 
+Greeting: TypeAlias = tuple[bytes, str, joining.Inheritance]
+"""What newcomers get first: the job's secret, an address of ours to reach, and be reached from, if not all are on this
+machine, and what they take over."""
+
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
     "from apgas.runtime.joining import main; main({by!r})"
@@ -51,7 +55,7 @@ _LASTING_BYTES: Final = 4096
 
 _lock = threading.Lock()
 _under_way = 0
-"""How many calls of ``spawn_places`` have not returned: they are within MPI, or about to be."""
+"""How many spawns have not returned: they are within MPI, or about to be."""
 
 
 def under_way() -> bool:
@@ -71,61 +75,6 @@ def _staying() -> Iterator[None]:
             _under_way -= 1
 
 
-def spawn_places(
-    nodes: tuple[str, ...],
-    token: bytes,
-    towards: str,
-    setup: Callable[[], object] | None,
-    assign_ids: AssignIds,
-    note: Note,
-    bridge: Bridge | None = None,
-) -> tuple[PlaceInfo, ...]:
-    """Spawn a place per name in ``nodes`` (this machine where empty); ``assign_ids`` numbers them and names all.
-
-    One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned. On
-    one node all are spawned together: four take about 190 ms so, and 380 ms one by one.
-    ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
-    ``setup`` is what they run before they report, if the program has it: if it fails, so does the spawn.
-    ``note`` is called when the processes are up ("spawn") and when they know their job ("join").
-
-    Raises:
-        ApgasError: MPI could not spawn them, or they could not be reached; those that were spawned end.
-    """
-    if environment.loaded_too_early():
-        raise ApgasError(
-            "mpi4py.MPI was imported before apgas.run, so MPI was loaded without what growing needs: import it in main"
-        )
-    if not environment.kind().resizes:
-        raise ApgasError(f"a job cannot grow under {environment.kind().name}; MPICH and Open MPI can: malleable doctor")
-    elsewhere = sorted(set(nodes) - {"", environment.node_name()})
-    if environment.kind() is environment.OPEN_MPI and elsewhere:
-        # it finds a way from a place to another host at most once, and may crash when it is finalized after that
-        raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
-    changed = environment.changes(os.environ, environment.at_start())
-    inheritance = joining.Inheritance(changed, main_module.program_state(setup), setup is not None)
-    # MPI_Comm_spawn keeps MPICH's lock until the child is in MPI_Init: every other MPI call of this process stalls for
-    # some 130 ms and the child's imports before that. So this runs on a thread of its own, newcomers load MPI first and
-    # all else later, and on the mpi plane nothing travels to or from here by MPI meanwhile (``MpiTransport.aside``).
-    with _staying():
-        worlds = _Worlds()
-        try:
-            for name in dict.fromkeys(nodes):
-                worlds.start(name, nodes.count(name), (token, towards, inheritance))
-            note("spawn")
-            identity = assign_ids(list(all_listening(worlds.reports())))
-            added = identity.members[-len(nodes) :]
-            worlds.accept(identity, added, bridge)
-        except BaseException:
-            worlds.dismiss()
-            raise
-    if environment.kind() is environment.OPEN_MPI:
-        here = [info.pid for info in added if info.node == environment.node_name()]
-        by_mpiexec = environment.launched_by(os.environ).kind == "openmpi"
-        process.dependents.add(here, environment.CODE_S if by_mpiexec else 0.0)
-    note("join")
-    return added
-
-
 class _Worlds:
     """The spawned worlds; each is answered once, after it has reported: until then it waits for us."""
 
@@ -133,7 +82,7 @@ class _Worlds:
         self._unheard: list[Any] = []
         self._heard: list[tuple[Any, list[joining.PlaceReport | str]]] = []
 
-    def start(self, node: str, count: int, words: tuple[bytes, str, joining.Inheritance]) -> None:
+    def start(self, node: str, count: int, words: Greeting) -> None:
         """Start ``count`` processes on ``node``, and send them what they need to report."""
         world = _spawn(node, count, words[-1].environ)
         _greet(world, node, words)
@@ -200,7 +149,7 @@ def _chosen() -> dict[str, str]:
     }
 
 
-def _greet(world: Any, node: str, words: tuple[bytes, str, joining.Inheritance]) -> None:
+def _greet(world: Any, node: str, words: Greeting) -> None:
     """Send a spawned world what it needs to report; it ends if that does not arrive.
 
     Raises:
@@ -248,13 +197,13 @@ class Spawner(Protocol):
         """
 
 
-class _SpawnerOnHosts:
-    """Spawns on hosts that the driver has routes to.
+class _Spawner:
+    """Spawns by itself.
 
     Args:
         driver: Place 0.
         token: The job's secret, which newcomers get.
-        setup: What newcomers run before they join, if there is something.
+        setup: What newcomers run before they join, if there is something: if it fails, so does the spawn.
     """
 
     def __init__(self, driver: Driver, token: bytes, setup: Callable[[], object] | None = None) -> None:
@@ -262,29 +211,76 @@ class _SpawnerOnHosts:
         self._setup = setup
         self._routes = Routes(driver)
 
+    def _greeting(self, towards: str, changed: dict[str, str | None]) -> Greeting:
+        """What newcomers get first; ``changed``: what the program has changed in its environment."""
+        state = main_module.program_state(self._setup)
+        return self._token, towards, joining.Inheritance(changed, state, self._setup is not None)
 
-class MpiSpawner(_SpawnerOnHosts):
-    """Has MPI start processes, wherever its launcher gets to."""
+    def _identity(self, reports: Iterable[joining.PlaceReport | str], assign_ids: AssignIds) -> Identity:
+        """Number those that have reported, with the members as they reach them."""
+        identity = assign_ids(list(all_listening(reports)))
+        return replace(identity, members=tuple(self._routes.reachable(identity.members)))
+
+
+class MpiSpawner(_Spawner):
+    """Has MPI start processes, wherever its launcher gets to.
+
+    One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned. On
+    one node all are spawned together: four take about 190 ms so, and 380 ms one by one.
+    """
 
     def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Spawn processes; see ``Spawner``."""
-
-        def with_reachable_members(newcomers: list[PlaceInfo]) -> Identity:
-            identity = assign_ids(newcomers)
-            return replace(identity, members=tuple(self._routes.reachable(identity.members)))
-
         nodes, towards = self._routes.prepare(nodes)
         plane = process.mpi_plane()
         if plane is None:
-            return spawn_places(nodes, self._token, towards, self._setup, with_reachable_members, note)
+            return self._spawn(nodes, towards, assign_ids, note, None)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
         with plane.aside():
-            bridge = plane.communicators.bridge
-            return spawn_places(nodes, self._token, towards, self._setup, with_reachable_members, note, bridge)
+            return self._spawn(nodes, towards, assign_ids, note, plane.communicators.bridge)
+
+    def _spawn(
+        self, nodes: tuple[str, ...], towards: str, assign_ids: AssignIds, note: Note, bridge: Bridge | None
+    ) -> tuple[PlaceInfo, ...]:
+        kind = environment.kind()
+        if environment.loaded_too_early():
+            raise ApgasError(
+                "mpi4py.MPI was imported before apgas.run, so MPI was loaded without what growing needs: "
+                "import it in main"
+            )
+        if not kind.resizes:
+            raise ApgasError(f"a job cannot grow under {kind.name}; MPICH and Open MPI can: malleable doctor")
+        elsewhere = sorted(set(nodes) - {"", environment.node_name()})
+        if kind is environment.OPEN_MPI and elsewhere:
+            # it finds a way from a place to another host at most once, and may crash when it is finalized after that
+            raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
+        greeting = self._greeting(towards, environment.changes(os.environ, environment.at_start()))
+        # MPI_Comm_spawn keeps MPICH's lock until the child is in MPI_Init: every other MPI call of this process stalls
+        # for some 130 ms and the child's imports before that. So this runs on a thread of its own, newcomers load MPI
+        # first and all else later, and on the mpi plane nothing travels to or from here by MPI meanwhile
+        # (``MpiTransport.aside``).
+        with _staying():
+            worlds = _Worlds()
+            try:
+                for name in dict.fromkeys(nodes):
+                    worlds.start(name, nodes.count(name), greeting)
+                note("spawn")
+                identity = self._identity(worlds.reports(), assign_ids)
+                added = identity.members[-len(nodes) :]
+                worlds.accept(identity, added, bridge)
+            except BaseException:
+                worlds.dismiss()
+                raise
+        if kind is environment.OPEN_MPI:
+            here = [info.pid for info in added if info.node == environment.node_name()]
+            by_mpiexec = environment.launched_by(os.environ).kind == "openmpi"
+            process.dependents.add(here, environment.CODE_S if by_mpiexec else 0.0)
+        note("join")
+        return added
 
 
-class LaunchSpawner(_SpawnerOnHosts):
+class LaunchSpawner(_Spawner):
     """Has ``apgas.launch`` start processes on any of its hosts, without MPI."""
 
     def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
@@ -292,7 +288,7 @@ class LaunchSpawner(_SpawnerOnHosts):
         nodes, towards = self._routes.prepare(nodes)
         nodes = tuple(node for name in dict.fromkeys(nodes) for node in [name] * nodes.count(name))
         changed = environment.changes(os.environ, environment.at_start())
-        inheritance = joining.Inheritance(changed, main_module.program_state(self._setup), self._setup is not None)
+        greeting = self._greeting(towards, changed)
         program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=_chosen(), by="launch")
         words = [sys.executable, "-c", program]
         line = launched.line()
@@ -305,9 +301,8 @@ class LaunchSpawner(_SpawnerOnHosts):
                 unanswered.extend(started)
                 note("spawn")
                 for number in started:
-                    line.tell(number, (self._token, towards, inheritance))
-                identity = assign_ids(list(all_listening(line.hear(number) for number in started)))
-                identity = replace(identity, members=tuple(self._routes.reachable(identity.members)))
+                    line.tell(number, greeting)
+                identity = self._identity((line.hear(number) for number in started), assign_ids)
                 added = identity.members[-len(nodes) :]
                 for answer in _answers(identity, added):
                     line.tell(unanswered.pop(0), answer)
@@ -320,17 +315,8 @@ class LaunchSpawner(_SpawnerOnHosts):
         return added
 
 
-class ChildSpawner:
-    """Starts places as children of this process.
-
-    Args:
-        token: The job's secret, which newcomers get.
-        setup: What newcomers run before they join, if there is something.
-    """
-
-    def __init__(self, token: bytes, setup: Callable[[], object] | None = None) -> None:
-        self._token = token
-        self._setup = setup
+class ChildSpawner(_Spawner):
+    """Starts places as children of this process."""
 
     def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Start processes; see ``Spawner``."""
@@ -340,16 +326,16 @@ class ChildSpawner:
             raise ApgasError(f"without mpiexec places start on this machine only, not on {', '.join(elsewhere)}")
         probe_here()
         changed = environment.changes(os.environ, environment.at_start()) | _chosen()
-        inheritance = joining.Inheritance(changed, main_module.program_state(self._setup), self._setup is not None)
+        greeting = self._greeting("", changed)
         begun: list[Child] = []
         try:
             for node in dict.fromkeys(nodes):
                 begun.extend(start(node, nodes.count(node), changed))
             note("spawn")
             for _, stream in begun:
-                pickle.dump((self._token, "", inheritance), stream)
+                pickle.dump(greeting, stream)
                 stream.flush()
-            identity = assign_ids(list(all_listening(report(*child) for child in begun)))
+            identity = self._identity((report(*child) for child in begun), assign_ids)
             added = identity.members[-len(nodes) :]
             for answer, (_, stream) in zip(_answers(identity, added), begun, strict=True):
                 pickle.dump(answer, stream)

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apgas.malleability import orders as wire
 from apgas.malleability.v1 import lines
 
 ORDERS = {
-    b"grow 1 node3": lines.Grow(("node3",)),
-    b"grow 3 node1 10.0.0.7 rack-1.node_02": lines.Grow(("node1", "10.0.0.7", "rack-1.node_02")),
-    b"grow 2 a b ": lines.Grow(("a", "b")),
-    b"shrink 1": lines.Shrink(1),
-    b"shrink 12\r": lines.Shrink(12),
+    b"grow 1 node3": wire.Grow(4, 1, ("node3",)),
+    b"grow 3 node1 10.0.0.7 rack-1.node_02": wire.Grow(4, 3, ("node1", "10.0.0.7", "rack-1.node_02")),
+    b"grow 2 a b ": wire.Grow(4, 2, ("a", "b")),
+    b"shrink 1": wire.Shrink(4, 1),
+    b"shrink 12\r": wire.Shrink(4, 12),
 }
 REPORTS = {
     b"APGAS-Ready:10.0.0.5": (lines.Ready(), "10.0.0.5"),
@@ -31,8 +32,8 @@ REPORTS = {
 
 @pytest.mark.parametrize(("line", "order"), ORDERS.items())
 def test_orders_are_read_and_written(line: bytes, order: lines.Order) -> None:
-    assert lines.parse_order(line) == order
-    assert lines.parse_order(lines.order_line(order)) == order
+    assert lines.parse_order(line, 4) == order
+    assert lines.parse_order(lines.order_line(order), 4) == order
 
 
 @pytest.mark.parametrize(("line", "report"), REPORTS.items())
@@ -49,7 +50,7 @@ def test_reports_are_read_and_written(line: bytes, report: tuple[lines.Report, s
 )
 def test_no_orders(line: bytes) -> None:
     with pytest.raises(lines.BadLineError):
-        lines.parse_order(line)
+        lines.parse_order(line, 4)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +68,11 @@ def test_no_reports(line: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_read_or_refused(line: bytes) -> None:
     try:
-        order = lines.parse_order(line)
+        order = lines.parse_order(line, 4)
     except lines.BadLineError:
         pass  # refused
     else:
-        assert lines.parse_order(lines.order_line(order)) == order
+        assert lines.parse_order(lines.order_line(order), 4) == order
     try:
         report, ip = lines.parse_report(line)
     except lines.BadLineError:

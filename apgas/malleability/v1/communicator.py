@@ -219,12 +219,9 @@ class JobSide:
         Raises:
             lines.BadLineError: It is no order.
         """
-        order = lines.parse_order(line)
-        number = self._next
+        order = lines.parse_order(line, self._next)
         self._next += 1
-        if isinstance(order, lines.Grow):
-            return wire.Grow(order=number, count=len(order.hosts), nodes=order.hosts)
-        return wire.Shrink(order=number, count=order.count)
+        return order
 
     def said(self, message: wire.Message) -> list[Action]:
         """Take a message of the job and say what becomes of it."""

@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from apgas.errors import ApgasError
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import SocketCommunicator, from_environment
@@ -548,8 +550,8 @@ class Translator:
         self._open = order
         self._phases, self._whole_s, self._named = {}, None, []
         if isinstance(order, wire.Grow):
-            return Dial(order.order, lines.order_line(lines.Grow(tuple(map(self._host, order.nodes)))), 0)
-        return Dial(order.order, lines.order_line(lines.Shrink(order.count)), order.count)
+            return Dial(order.order, lines.order_line(replace(order, nodes=tuple(map(self._host, order.nodes)))), 0)
+        return Dial(order.order, lines.order_line(order), order.count)
 
     def _refusal(self, order: wire.Grow | wire.Shrink) -> str:
         if self._open is not None:

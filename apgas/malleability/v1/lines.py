@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
 from apgas.errors import UsageError
+from apgas.malleability import orders as wire
 
 MAX_LINE_BYTES: Final = 64 * 1024
 DEFAULT_PORT: Final = 8081
@@ -44,20 +45,6 @@ They are reported in this order, the last one when all of the order is over.
 
 class BadLineError(ValueError):
     """A line that is none of v1; the text says what is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grow:
-    """Run on these hosts as well."""
-
-    hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shrink:
-    """Release ``count`` hosts, and name them."""
-
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +75,12 @@ class Release:
     host: str
 
 
-Order: TypeAlias = Grow | Shrink
+Order: TypeAlias = wire.Grow | wire.Shrink
 Report: TypeAlias = Ready | Took | Request | Release
 
 
-def parse_order(line: bytes) -> Order:
-    """Read what a scheduler says to a job.
+def parse_order(line: bytes, number: int) -> Order:
+    """Read what a scheduler says to a job, as the order with this number.
 
     Raises:
         BadLineError: It is no order.
@@ -105,9 +92,9 @@ def parse_order(line: bytes) -> Order:
                 raise BadLineError(f"grow by {count}, but {len(hosts)} hosts are named")
             if len(set(hosts)) != len(hosts):
                 raise BadLineError("a host is named twice")
-            return Grow(tuple(map(host, hosts)))
+            return wire.Grow(number, len(hosts), tuple(map(host, hosts)))
         case ["shrink", count]:
-            return Shrink(_count(count))
+            return wire.Shrink(number, _count(count))
         case _:
             raise BadLineError(f"no order: {_shown(line)}")
 
@@ -158,8 +145,8 @@ def parse_host(line: bytes) -> str:
 
 def order_line(order: Order) -> bytes:
     """Write an order."""
-    if isinstance(order, Grow):
-        return " ".join(["grow", str(len(order.hosts)), *order.hosts]).encode() + b"\n"
+    if isinstance(order, wire.Grow):
+        return " ".join(["grow", str(order.count), *order.nodes]).encode() + b"\n"
     return f"shrink {order.count}\n".encode()
 
 

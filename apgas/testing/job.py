@@ -93,9 +93,8 @@ class Job(Generic[T]):
         self._places_per_node = places_per_node
         self._nodes = places // places_per_node
         self._resilient = resilient
-        self._places = InProcessPlaces(resilient=resilient, setup=setup)
+        self._places = InProcessPlaces(places_per_node, resilient=resilient, setup=setup)
         self._names = self._places.node_names(self._nodes)
-        self._spawner = InProcessSpawner(self._places, places_per_node)
         self._scheduler = TestScheduler(self._places.node_names)
         self._over = threading.Event()
         self._value: T | None = None
@@ -122,7 +121,7 @@ class Job(Generic[T]):
         """
         names = tuple(on) or self._places.node_names(nodes)
         if fails:
-            self._spawner.failures.update(dict.fromkeys(names, fails))
+            self._places.failures.update(dict.fromkeys(names, fails))
         return self._order("grow", nodes, names, at_progress)
 
     def shrink(self, nodes: int = 1, *, wish: Sequence[str] = (), at_progress: float | None = None) -> Order:
@@ -231,7 +230,7 @@ class Job(Generic[T]):
         driver = self._places.start(tuple(name for name in self._names for _ in range(self._places_per_node)))
         driver.on_place_lost = self._lost
         with working_for(driver):
-            this = Program(driver, lambda: Resizing(driver, self._spawner, self._scheduler))
+            this = Program(driver, lambda: Resizing(driver, self._places, self._scheduler))
             self.resizes = this.resizing.records
             this.resizing.progress_every_s = 0.0
             this.resizing.share_nodes(self._places_per_node)
@@ -560,16 +559,22 @@ class InProcessPlaces:
     """The places of one job, each with threads of its own.
 
     Args:
+        places_per_node: How many share a node.
         resilient: Whether they survive the death of others.
         setup: What each runs before it is a place, if there is something.
 
     Attributes:
         drivers: Those that live, by id.
+        failures: Why newcomers cannot be started on a node, as a test wants it.
     """
 
-    def __init__(self, *, resilient: bool = False, setup: Callable[[], object] | None = None) -> None:
-        self._setup = setup
+    def __init__(
+        self, places_per_node: int, *, resilient: bool = False, setup: Callable[[], object] | None = None
+    ) -> None:
         self.drivers: dict[int, Driver] = {}
+        self.failures: dict[str, str] = {}
+        self._places_per_node = places_per_node
+        self._setup = setup
         self._machine = checked(ResilientPlaceCore if resilient else PlaceCore)
         self._network = LocalNetwork()
         self._node_numbers = itertools.count()
@@ -590,12 +595,21 @@ class InProcessPlaces:
         drivers = [self._build(Identity(place, members, 0), own) for place, own in enumerate(transports)]
         return drivers[0]
 
-    def join(self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity]) -> tuple[PlaceInfo, ...]:
-        """Start newcomers, one per name in ``nodes``.
+    def spawn(
+        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Start newcomers; see ``apgas.runtime.spawning.Spawner``.
 
         Raises:
-            ApgasError: ``setup`` failed.
+            ApgasError: A test wants it so, or ``setup`` failed.
         """
+        broken = [self.failures[node] for node in nodes if node in self.failures]
+        if broken:
+            raise ApgasError(broken[0])
+        if not any(nodes):
+            fresh = self.node_names(len(nodes) // self._places_per_node)
+            nodes = tuple(name for name in fresh for _ in range(self._places_per_node))
+        note("spawn")
         if self._setup is not None:
             for node in nodes:
                 try:
@@ -607,6 +621,7 @@ class InProcessPlaces:
         added = identity.members[-len(nodes) :]
         for info, transport in zip(added, transports, strict=True):
             self._build(Identity(info.place, identity.members, identity.epoch), transport)
+        note("join")
         return added
 
     def kill(self, place: int, timeout_s: float) -> None:
@@ -653,39 +668,6 @@ class InProcessPlaces:
         with self._lock:
             self.drivers.pop(driver.core.here, None)
         process.close(driver)
-
-
-class InProcessSpawner:
-    """Starts newcomers in this process; fails where a test wants it to.
-
-    Args:
-        places: Of the job.
-        places_per_node: How many share a node.
-    """
-
-    def __init__(self, places: InProcessPlaces, places_per_node: int) -> None:
-        self._places = places
-        self._places_per_node = places_per_node
-        self.failures: dict[str, str] = {}
-
-    def spawn(
-        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
-    ) -> tuple[PlaceInfo, ...]:
-        """Start newcomers; see ``apgas.runtime.spawning.Spawner``.
-
-        Raises:
-            ApgasError: A test wants it so.
-        """
-        broken = [self.failures[node] for node in nodes if node in self.failures]
-        if broken:
-            raise ApgasError(broken[0])
-        if not any(nodes):
-            fresh = self._places.node_names(len(nodes) // self._places_per_node)
-            nodes = tuple(name for name in fresh for _ in range(self._places_per_node))
-        note("spawn")
-        added = self._places.join(nodes, assign_ids)
-        note("join")
-        return added
 
 
 def _info(place: int, node: str, transport: LocalTransport) -> PlaceInfo:

@@ -18,7 +18,7 @@ import glb
 from apgas.core.place import PlaceCore as ApgasCore
 from apgas.core.relay import branches
 from apgas.testing.handlers import ReleaseNewest
-from apgas.testing.job import InProcessSpawner, Job
+from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import affinity, messages, runner
 from glb.coordinator import Computation, Progress
@@ -260,7 +260,7 @@ def test_cores_given_up_for_newcomers_who_do_not_come_are_used_again(
         glb.set_user_handler(Notified())
         glb.compute(Waiting([1], LIMIT), Total, glb.Config(workers=1))
 
-    monkeypatch.setattr(InProcessSpawner, "spawn", no_host)
+    monkeypatch.setattr(InProcessPlaces, "spawn", no_host)
     for name in ("give_back_cores", "share_cores"):
         monkeypatch.setattr(Computation, name, lambda self, name=name: calls.append(name))
     job = apgas_job(main, places=1)

@@ -14,7 +14,7 @@ from support.orders import SHORT, Handler, fail, last, program, reasons, wait_fo
 import apgas
 from apgas import Deadlines, async_at, finish, place, places
 from apgas.runtime.context import MAX_RUNNING
-from apgas.testing.job import InProcessSpawner, Job, Order
+from apgas.testing.job import InProcessPlaces, Job, Order
 from apgas.testing.pytest_plugin import MakeJob
 
 
@@ -406,7 +406,7 @@ def test_the_handler_hears_how_every_order_ended_before_the_next_begins(
         wait_for(lambda: len(handler.records) == 3)
         assert handler.records == apgas.resizes()
 
-    monkeypatch.setattr(InProcessSpawner, "spawn", no_host)
+    monkeypatch.setattr(InProcessPlaces, "spawn", no_host)
     handler = NotesOutcomes()
     job: Job[None] = apgas_job(main, places=2)
     job.run()

@@ -13,7 +13,7 @@ import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
 from apgas.core.messages import PlaceInfo
 from apgas.runtime.process import Identity
-from apgas.testing.job import InProcessSpawner, Job
+from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
 
 # leavers --------------------------------------------------------------------------------------------------------------
@@ -69,10 +69,10 @@ def test_a_leaver_that_does_not_get_done_stays(apgas_job: MakeJob) -> None:
 
 def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, came = threading.Event(), threading.Event()
-    spawn = InProcessSpawner.spawn
+    spawn = InProcessPlaces.spawn
 
     def late(
-        self: InProcessSpawner,
+        self: InProcessPlaces,
         nodes: tuple[str, ...],
         admit: Callable[[list[PlaceInfo]], Identity],
         note: Callable[[str], None],
@@ -92,7 +92,7 @@ def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypa
         assert job.grow(1).wait().outcome == "done"
         return [at(where, here).id for where in places()]
 
-    monkeypatch.setattr(InProcessSpawner, "spawn", late)
+    monkeypatch.setattr(InProcessPlaces, "spawn", late)
     job: Job[list[int]] = apgas_job(main, places=1)
     assert job.run() == [0, 2]
     assert reasons(job) == [("aborted", "spawn took longer than its deadline"), ("done", "")]

@@ -30,34 +30,24 @@ class FolderError(Exception):
     """A newcomer cannot enter the working folder of the program."""
 
 
-class MainModule(msgspec.Struct, frozen=True):
-    """Where the program's main module is: its name if it was started by ``-m``, else its path; neither if it has none.
-
-    Attributes:
-        name: Of the module.
-        path: Of the file.
-        argv: The program's arguments.
-    """
-
-    name: str
-    path: str
-    argv: tuple[str, ...]
-
-
 class ProgramState(msgspec.Struct, frozen=True):
     """What a newcomer takes over from place 0.
 
     Attributes:
         cwd: The working folder.
         sys_path: Where modules are looked for.
-        main: The main module.
+        module: The name of the main module, if it was started by ``-m``; else empty.
+        path: That of its file; empty if there is none.
+        argv: The program's arguments.
         warnings: The filters of warnings, pickled one by one.
         setup: What ``apgas.run`` was given to run on every place, pickled; empty: nothing.
     """
 
     cwd: str
     sys_path: tuple[str, ...]
-    main: MainModule
+    module: str
+    path: str
+    argv: tuple[str, ...]
     warnings: tuple[bytes, ...]
     setup: tuple[bytes, ...]
 
@@ -72,9 +62,12 @@ def program_state(setup: Callable[[], object] | None) -> bytes:
 
     from apgas.runtime import serialization
 
+    main = sys.modules["__main__"]
+    spec, path = getattr(main, "__spec__", None), str(getattr(main, "__file__", None) or "")
+    name = "" if spec is None or spec.name is None else str(spec.name)
     packed = () if setup is None else tuple(map(bytes, serialization.dumps(setup)))
     cwd = str(Path.cwd())
-    return pickle.dumps(ProgramState(cwd, tuple(sys.path), describe(), _filters(), packed))
+    return pickle.dumps(ProgramState(cwd, tuple(sys.path), name, path, tuple(sys.argv), _filters(), packed))
 
 
 def take_over(pickled: bytes) -> None:
@@ -90,7 +83,9 @@ def take_over(pickled: bytes) -> None:
     except OSError as error:
         raise FolderError(f"cannot enter the program's working folder {ours.cwd}: {error.strerror}") from error
     sys.path[:] = list(ours.sys_path)
-    stand_in(ours.main)
+    sys.argv[:] = list(ours.argv)
+    if ours.module or ours.path:
+        _look_up_in(ours)
     filters = []
     for one in ours.warnings:
         with suppress(Exception):  # a category of a module that is not here
@@ -113,19 +108,8 @@ def _filters() -> tuple[bytes, ...]:
     return tuple(packed)
 
 
-def describe() -> MainModule:
-    """Describe the main module of this process."""
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    name = "" if spec is None or spec.name is None else str(spec.name)
-    return MainModule(name, str(getattr(main, "__file__", None) or ""), tuple(sys.argv))
-
-
-def stand_in(program: MainModule) -> None:
+def _look_up_in(program: ProgramState) -> None:
     """Let names be looked up in ``program`` that ``__main__`` of this process lacks."""
-    sys.argv[:] = list(program.argv)
-    if not program.name and not program.path:
-        return
     main = sys.modules["__main__"]
     loading = threading.RLock()
     loaded: dict[str, Any] = {}
@@ -138,24 +122,24 @@ def stand_in(program: MainModule) -> None:
                 loaded["__name__"] = RUN_NAME
                 loaded.update(_load(program))
         if name not in loaded:
-            raise AttributeError(f"{program.name or program.path} has no attribute {name!r}")
+            raise AttributeError(f"{program.module or program.path} has no attribute {name!r}")
         return loaded[name]
 
     main.__getattr__ = look_up  # type: ignore[method-assign]  # a module may have one (PEP 562)
 
 
-def _load(program: MainModule) -> dict[str, Any]:
+def _load(program: ProgramState) -> dict[str, Any]:
     import runpy
 
     try:
-        if program.name:
-            found = runpy.run_module(program.name, run_name=RUN_NAME, alter_sys=True)
+        if program.module:
+            found = runpy.run_module(program.module, run_name=RUN_NAME, alter_sys=True)
         else:
             found = runpy.run_path(program.path, run_name=RUN_NAME)
     except BaseException as error:
         # no AttributeError: pickle would replace its text
         raise UsageError(
-            f"{program.name or program.path} cannot be loaded on a place that joined: {type(error).__name__}: {error}"
+            f"{program.module or program.path} cannot be loaded on a place that joined: {type(error).__name__}: {error}"
             ' (apgas.run belongs under if __name__ == "__main__")'
         ) from error
     for value in found.values():

@@ -43,43 +43,32 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     arguments: dict[str, Any]
 
 
-class Tracer:
-    """The events of this place since the last ``take``."""
-
-    def __init__(self) -> None:
-        self._events: list[Event] = []
-
-    def add(
-        self, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments, row: str | None = None
-    ) -> None:
-        """Note an event, in the row of the thread that calls unless ``row`` names another."""
-        thread = row or threading.current_thread().name
-        self._events.append(Event(name, category, thread, began_ns, ended_ns, dict(arguments)))
-
-    def take(self) -> list[Event]:
-        """Hand the events over and begin anew."""
-        events, self._events = self._events, []
-        return events
-
-
 class _NoPlace:
     """Stands for the place of threads that work for none."""
 
 
 _no_place = _NoPlace()
 _on = False
-_tracers: WeakKeyDictionary[object, Tracer] = WeakKeyDictionary()
-"""One, or several where a process simulates places."""
+_events_of: WeakKeyDictionary[object, list[Event]] = WeakKeyDictionary()
+"""The events since the last ``take``, by place: of one, or of several where a process simulates places."""
 
 
-def _tracer() -> Tracer | None:
-    return _tracers.get(this_thread.driver or _no_place) if _on else None
+def _is_traced() -> bool:
+    return _on and (this_thread.driver or _no_place) in _events_of
+
+
+def _note(name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments, row: str | None = None) -> None:
+    """Note an event, in the row of the thread that calls unless ``row`` names another; nothing without a timeline."""
+    if _is_traced():
+        thread = row or threading.current_thread().name
+        event = Event(name, category, thread, began_ns, ended_ns, dict(arguments))
+        _events_of[this_thread.driver or _no_place].append(event)
 
 
 def enable() -> int:
     """Begin to trace on this place; returns its clock, in ns."""
     global _on  # noqa: PLW0603 - tested at every activity: nothing is quicker
-    _tracers.setdefault(this_thread.driver or _no_place, Tracer())
+    _events_of.setdefault(this_thread.driver or _no_place, [])
     _on = True
     return time.monotonic_ns()
 
@@ -91,8 +80,11 @@ def on() -> bool:
 
 def take() -> list[Event]:
     """The events of this place since the last call."""
-    tracer = _tracer()
-    return [] if tracer is None else tracer.take()
+    if not _is_traced():
+        return []
+    place = this_thread.driver or _no_place
+    events, _events_of[place] = _events_of[place], []
+    return events
 
 
 def take_all(below: Sequence[Place]) -> list[tuple[int, list[Event]]]:
@@ -116,9 +108,8 @@ def instant(name: str, category: str, **arguments: int | float | str) -> None:
     Example:
         >>> apgas.trace_instant("checkpoint", "program", step=3)
     """
-    tracer = _tracer()
-    if tracer is not None:
-        tracer.add(name, category, time.monotonic_ns(), 0, arguments)
+    if _on:
+        _note(name, category, time.monotonic_ns(), 0, arguments)
 
 
 def span(name: str, category: str, **arguments: int | float | str) -> AbstractContextManager[None]:
@@ -136,8 +127,7 @@ def span(name: str, category: str, **arguments: int | float | str) -> AbstractCo
         >>> with apgas.trace_span("sort", "program", rows=3):
         ...     rows = sorted([3, 1, 2])
     """
-    tracer = _tracer()
-    return nullcontext() if tracer is None else _timed(tracer, name, category, arguments)
+    return _timed(name, category, arguments) if _is_traced() else nullcontext()
 
 
 def between(
@@ -161,20 +151,18 @@ def between(
         >>> rows = sorted([3, 1, 2])
         >>> apgas.trace_between("sort", "program", began_s, time.monotonic(), row="sorting", rows=3)
     """
-    tracer = _tracer()
-    if tracer is not None:
+    if _on:
         # an event that ends at 0 would be an instant
-        ended_ns = max(1, round(ended_s * 1e9))
-        tracer.add(name, category, round(began_s * 1e9), ended_ns, arguments, row)
+        _note(name, category, round(began_s * 1e9), max(1, round(ended_s * 1e9)), arguments, row)
 
 
 @contextmanager
-def _timed(tracer: Tracer, name: str, category: str, arguments: Arguments) -> Iterator[None]:
+def _timed(name: str, category: str, arguments: Arguments) -> Iterator[None]:
     began_ns = time.monotonic_ns()
     try:
         yield
     finally:
-        tracer.add(name, category, began_ns, time.monotonic_ns(), arguments)
+        _note(name, category, began_ns, time.monotonic_ns(), arguments)
 
 
 class Timeline:

@@ -21,7 +21,7 @@ from apgas.testing.pytest_plugin import MakeJob
 @pytest.fixture(autouse=True)
 def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trace, "_on", False)
-    monkeypatch.setattr(trace, "_tracers", WeakKeyDictionary())
+    monkeypatch.setattr(trace, "_events_of", WeakKeyDictionary())
     return iter(())
 
 

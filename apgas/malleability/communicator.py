@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final, Protocol, assert_never
 
-import msgspec
-
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_CORE_IDS
@@ -59,38 +57,28 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
 
-class OnLoss(msgspec.Struct, frozen=True):
-    """Keep trying to reconnect for ``reconnect_s`` seconds; 0: end at once."""
+def reconnect_s(text: str) -> float:
+    """Read ``end`` or ``reconnect:SECONDS``: for how long to try to reconnect; 0: not at all.
 
-    reconnect_s: float = 0.0
+    Raises:
+        UsageError: ``text`` is neither.
+    """
+    action, _, seconds = text.strip().partition(":")
+    if action == "end" and not seconds:
+        return 0.0
+    if action == "reconnect":
+        with contextlib.suppress(ValueError):
+            if 0 < (value := float(seconds)) < math.inf:
+                return value
+    raise UsageError(f"{ENV_ON_LOSS} is {text!r}; it is to be 'end' or 'reconnect:SECONDS', for example 'reconnect:30'")
 
-    @classmethod
-    def parse(cls, text: str) -> OnLoss:
-        """Read ``end`` or ``reconnect:SECONDS``.
 
-        Raises:
-            UsageError: ``text`` is neither.
-        """
-        action, _, seconds = text.strip().partition(":")
-        if action == "end" and not seconds:
-            return cls()
-        if action == "reconnect":
-            try:
-                value = float(seconds)
-            except ValueError:
-                value = math.nan
-            if 0 < value < math.inf:
-                return cls(value)
-        raise UsageError(
-            f"{ENV_ON_LOSS} is {text!r}; it is to be 'end' or 'reconnect:SECONDS', for example 'reconnect:30'"
-        )
-
-    def pauses(self) -> Iterator[float]:
-        """Yield the seconds to wait before each attempt: doubling, bounded, spread so that jobs do not come at once."""
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            yield pause_s * random.uniform(0.5, 1.0)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+def pauses() -> Iterator[float]:
+    """Yield the seconds to wait before each attempt: doubling, bounded, spread so that jobs do not come at once."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        yield pause_s * random.uniform(0.5, 1.0)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 # The socket communicator: a job's side of the wire protocol v2, over TCP ---------------------------------------------
@@ -132,7 +120,7 @@ class SocketCommunicator:
         if not 16 <= len(token) <= 256:
             raise UsageError(f"{wire.ENV_TOKEN} is to have 16 to 256 characters")
         self._hello = wire.encode(wire.Hello(version=wire.PROTOCOL_VERSION, job=job, token=token, core_ids=core_ids))
-        self._on_loss = OnLoss.parse(on_loss)
+        self._reconnect_s = reconnect_s(on_loss)
         self._listener: OrderListener | None = None
         self._changed = threading.Condition()
         # All below is guarded by _changed.
@@ -162,7 +150,7 @@ class SocketCommunicator:
         try:
             connection, lines = self._connect()
         except _NOT_CONNECTED as error:
-            if not self._on_loss.reconnect_s:
+            if not self._reconnect_s:
                 raise ApgasError(f"cannot reach the scheduler at {self._where()}: {error}") from None
             failure = str(error)
         else:
@@ -277,8 +265,8 @@ class SocketCommunicator:
 
     def _reconnect(self, reason: str) -> BinaryIO | None:
         """Return the lines of a new connection, or None once the scheduler is lost (and the listener notified)."""
-        deadline = time.monotonic() + self._on_loss.reconnect_s
-        for pause_s in self._on_loss.pauses():
+        deadline = time.monotonic() + self._reconnect_s
+        for pause_s in pauses():
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break

@@ -38,10 +38,10 @@ def check_transport(text: str) -> None:
 
 def check_scheduler_loss(text: str) -> None:
     """Refuse what is neither ``end`` nor ``reconnect:SECONDS``."""
-    from apgas.malleability.communicator import OnLoss
+    from apgas.malleability.communicator import reconnect_s
 
     try:
-        OnLoss.parse(text)
+        reconnect_s(text)
     except UsageError:
         raise BadUsage(
             f"--on-scheduler-loss {text}",

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_V1_SCHEDULER
 from apgas.malleability import orders as wire
-from apgas.malleability.communicator import OnLoss, OrderListener
+from apgas.malleability.communicator import OrderListener, pauses
 from apgas.malleability.v1 import lines
 from apgas.malleability.v1.lines import CONNECT_S, LinePort, address, callers_of
 
@@ -149,7 +149,7 @@ class V1Communicator:
 
     def _report(self, report: lines.Report) -> None:
         until_s = time.monotonic() + (_READY_S if isinstance(report, lines.Ready) else 0.0)
-        for pause_s in OnLoss().pauses():
+        for pause_s in pauses():
             try:
                 with socket.create_connection(self._scheduler, timeout=CONNECT_S) as connection:
                     connection.sendall(lines.report_line(report, str(connection.getsockname()[0])))

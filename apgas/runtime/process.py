@@ -92,68 +92,51 @@ def check_that_mpi_lives() -> None:
 
 
 def start_world() -> Start:
-    """Join the first world.
+    """Join the first world, by MPI or through ``apgas.launch``.
 
     Raises:
-        UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
-            that was chosen cannot be used.
+        UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, one has ended, or
+            the transport that was chosen cannot be used.
     """
     resilience.prepare_first_world()
     if launched.usable():
-        return _start_launched()
-    if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
-        raise UsageError(
-            "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
-            "import it in the functions that use it"
-        )
-    mpi = environment.load()
-    world = mpi.COMM_WORLD
-    if world.rank:
+        environment.raise_open_files_limit()
+        world, rank = None, int(os.environ["PMI_RANK"])
+    else:
+        if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
+            raise UsageError(
+                "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
+                "import it in the functions that use it"
+            )
+        world = environment.load().COMM_WORLD
+        rank = world.rank
+    if rank:
         _leave_signals_to_place_0()
-    token = world.bcast(new_token() if world.rank == 0 else None, root=0)
+    # from here on the launcher passes Ctrl-C on, as to all that have spoken to it
+    exchange = launched.line().exchange if world is None else world.allgather
     location = joining.Location(joining.machine(), environment.node_name())
-    locations = world.allgather(location)
-    towards = joining.node_elsewhere(location, locations)
-    listening, report = joining.listen(towards)
-    everyone = world.allgather(report)
-    # Between hosts MPI connects when it first sends, and goes on with that only within calls: who had left MPI here
-    # would keep others waiting for its last message, for ten seconds. The first barrier has all connect that exchange
-    # something in the second one, which therefore gets through.
-    world.Barrier()
-    world.Barrier()
-    # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
-    # place 0 if there is another, for the program waits for that one
-    if location not in locations[world.rank + 1 :]:
-        environment.unlink_leftovers()
-        environment.sweep()
+    try:
+        tokens, locations = zip(*exchange((b"" if rank else new_token(), location)), strict=True)
+        listening, report = joining.listen(joining.node_elsewhere(location, locations))
+        everyone = exchange(report)
+    except EOFError:
+        raise UsageError("a place has ended before all had begun") from None
+    if world is not None:
+        # Between hosts MPI connects when it first sends, and goes on with that only within calls: who had left MPI here
+        # would keep others waiting for its last message, for ten seconds. The first barrier has all connect that
+        # exchange something in the second one, which therefore gets through.
+        world.Barrier()
+        world.Barrier()
+        # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it,
+        # not place 0 if there is another, for the program waits for that one
+        if location not in locations[rank + 1 :]:
+            environment.unlink_leftovers()
+            environment.sweep()
     _end_with_mpiexec()
     members = all_listening(everyone)
     assert listening is not None
     beginning = _beginning(None) if environment.transport() == "mpi" else None
-    return Start(Identity(world.rank, members, 0, beginning), token, listening)
-
-
-def _start_launched() -> Start:
-    """Join the first world through ``apgas.launch``, without MPI.
-
-    Raises:
-        UsageError: The places cannot reach each other, or one has ended.
-    """
-    environment.raise_open_files_limit()
-    first = os.environ["PMI_RANK"] == "0"
-    if not first:
-        _leave_signals_to_place_0()  # the launcher passes Ctrl-C on to all that have spoken to it
-    line = launched.line()
-    location = joining.Location(joining.machine(), environment.node_name())
-    try:
-        tokens, locations = zip(*line.exchange((new_token() if first else b"", location)), strict=True)
-        listening, report = joining.listen(joining.node_elsewhere(location, locations))
-        members = all_listening(line.exchange(report))
-    except EOFError:
-        raise UsageError("a place has ended before all had begun") from None
-    _end_with_mpiexec()
-    assert listening is not None
-    return Start(Identity(int(os.environ["PMI_RANK"]), members, 0), tokens[0], listening)
+    return Start(Identity(rank, members, 0, beginning), tokens[0], listening)
 
 
 def start_alone() -> Start:

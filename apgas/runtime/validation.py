@@ -63,19 +63,15 @@ def _checking(change: Callable[..., Any], busy: set[int]) -> Callable[..., Any]:
         busy.add(id(self))
         try:
             result = change(self, *args, **kwargs)
-            _look(self, change)
+            try:
+                self.validate()
+            except InvariantError as error:
+                _end(change.__qualname__, error)
         finally:
             busy.discard(id(self))
         return result
 
     return checking
-
-
-def _look(machine: Validated, change: Callable[..., Any]) -> None:
-    try:
-        machine.validate()
-    except InvariantError as error:
-        _end(change.__qualname__, error)
 
 
 def _end(change: str, error: InvariantError) -> NoReturn:

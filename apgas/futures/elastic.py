@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from apgas.core.identity import Place
@@ -64,7 +65,7 @@ class Elastic(Companion):
             with suppress(UsageError):
                 self._accompanies = register_companion(self, deadlines=Deadlines(pre_s=86_400.0))
             self._registered = True
-        pool.on_loss = self._replace if own else None
+        pool.on_loss = partial(self._order, 1) if own else None
         pool.add(self.places())
 
     def end(self) -> None:
@@ -116,10 +117,6 @@ class Elastic(Companion):
                 record = resizes()[known]
                 if record.outcome != "done" and len(self.places()) == now:
                     raise ApgasError(f"the executor cannot have {count} places: {record.outcome}, {record.reason}")
-
-    def _replace(self) -> None:
-        """(thread of the pool) A place was lost: start another one."""
-        self._order(1)
 
     def _order(self, more: int) -> None:
         with self._ended:

@@ -274,18 +274,15 @@ def tidied(launch: Launch) -> Iterator[None]:
     if _managed(launch) or not _bundled(OPEN_MPI):
         yield
         return
-    import shutil
     import tempfile
 
     before = os.environ.get("TMPDIR")
-    folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="apgas-")
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        del os.environ["TMPDIR"]
-        if before is not None:
-            os.environ["TMPDIR"] = before
+    with tempfile.TemporaryDirectory(prefix="apgas-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder
+        try:
+            yield
+        finally:
+            take_over({"TMPDIR": before})
 
 
 @contextmanager

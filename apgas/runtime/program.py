@@ -91,7 +91,7 @@ class Job(Program):
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
         super().__init__(driver, make)
         driver.on_place_lost = self._lost
-        self.interrupts = Interrupts(driver, self._end_by)
+        self.interrupts = Interrupts(driver, self.stop)
 
     def _lost(self, place: int, reason: str) -> None:
         """A place died: report it and end the job, at once (no lock), before mpiexec does so without a message."""
@@ -110,14 +110,11 @@ class Job(Program):
         _report(f"apgas: {who}; the job ends\n")
         process.abort(1)
 
-    def stop(self, by: signal.Signals, error: BaseException) -> NoReturn:
+    def stop(self, by: signal.Signals, error: BaseException | None = None) -> NoReturn:
         """A signal ended the job: end it before mpiexec, which has had the signal, too, kills the processes.
 
         Whether ``error`` is a defect of the program's clean-up, or comes of a lock that was taken, cannot be known.
         """
-        self._end_by(by, error)
-
-    def _end_by(self, by: signal.Signals, error: BaseException | None = None) -> NoReturn:
         self.interrupts.ending(by)
         _report_end(by, error)
         self.disconnect()

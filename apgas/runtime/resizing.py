@@ -690,6 +690,9 @@ class SerialCalls:
     Args:
         submit: The executor's.
         on_idle: Called when none is left.
+
+    Attributes:
+        busy: Whether a call runs or waits.
     """
 
     def __init__(
@@ -699,12 +702,7 @@ class SerialCalls:
         self._on_idle = on_idle
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
-        self._busy = False
-
-    @property
-    def busy(self) -> bool:
-        """Whether a call runs or waits."""
-        return self._busy
+        self.busy = False
 
     def add(self, call: Callable[[], None], *, next_: bool = False) -> None:
         """Run ``call`` behind those added before, or, if it is to be the next one, before those that wait.
@@ -717,14 +715,14 @@ class SerialCalls:
                 self._waiting.appendleft(call)
             else:
                 self._waiting.append(call)
-            if self._busy:
+            if self.busy:
                 return
-            self._busy = True
+            self.busy = True
         try:
             self._submit(self._drain)
         except RuntimeError:  # there is no thread for it
             with self._lock:
-                self._busy = False
+                self.busy = False
                 self._waiting.remove(call)
             raise
 
@@ -732,7 +730,7 @@ class SerialCalls:
         while True:
             with self._lock:
                 call = self._waiting.popleft() if self._waiting else None
-                self._busy = call is not None
+                self.busy = call is not None
             if call is None:
                 self._on_idle()
                 return

@@ -348,12 +348,8 @@ def _words(command: Sequence[str], given: Given) -> list[str]:
         "{v1_places_port}": str(_places_port(os.environ)),
         "{hosts}": ",".join(given.hosts),
     }
-    filled = []
-    for word in command:
-        for placeholder, text in stands_for.items():
-            word = word.replace(placeholder, text)  # noqa: PLW2901
-        filled.append(word)
-    return filled
+    placeholder = re.compile("|".join(map(re.escape, stands_for)))
+    return [placeholder.sub(lambda found: stands_for[found.group()], word) for word in command]
 
 
 def variables(environ: Mapping[str, str], given: Given) -> dict[str, str]:

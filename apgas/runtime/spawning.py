@@ -198,7 +198,10 @@ class Spawner(Protocol):
 
 
 class _Spawner:
-    """Spawns by itself.
+    """Starts places for a program, and lets newcomers and members reach each other.
+
+    A job that is all on one machine listens on loopback. When it grows to another machine for the first time, each
+    member is asked to listen on an address of the network as well; newcomers get that one.
 
     Args:
         driver: Place 0.
@@ -207,9 +210,10 @@ class _Spawner:
     """
 
     def __init__(self, driver: Driver, token: bytes, setup: Callable[[], object] | None = None) -> None:
+        self._driver = driver
         self._token = token
         self._setup = setup
-        self._routes = Routes(driver)
+        self._further: dict[int, Address] = {}
 
     def _greeting(self, towards: str, changed: dict[str, str | None]) -> Greeting:
         """What newcomers get first; ``changed``: what the program has changed in its environment."""
@@ -219,7 +223,61 @@ class _Spawner:
     def _identity(self, reports: Iterable[joining.PlaceReport | str], assign_ids: AssignIds) -> Identity:
         """Number those that have reported, with the members as they reach them."""
         identity = assign_ids(list(all_listening(reports)))
-        return replace(identity, members=tuple(self._routes.reachable(identity.members)))
+        return replace(identity, members=tuple(map(self._reached, identity.members)))
+
+    def _prepare(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """Look whether places can be spawned on ``nodes``, and let those reach the members; returns them by name.
+
+        Raises:
+            ApgasError: A host cannot be used, or has no way to here; the job is as it was.
+        """
+        probe_here()
+        by = launcher()
+        if launched.line_if_any() is None and environment.kind() is not environment.OPEN_MPI:
+            environment.check_shared_memory(len(nodes) if by.stays_here else sum(map(is_here, nodes)))
+        if by.stays_here:
+            return nodes
+        # without a name, mpiexec would choose one of its hosts
+        here = environment.node_name()
+        in_use = {place.node for place in self._driver.places()}
+        if not any(nodes) and in_use == {here}:
+            # A name would make mpiexec start another proxy for this host; if a place of that is killed, mpiexec's own
+            # clean-up may fail and return 0.
+            return nodes
+        nodes = tuple(node or here for node in nodes)
+        elsewhere = [node for node in dict.fromkeys(nodes) if not is_here(node)]
+        probe(by, [node for node in elsewhere if node not in in_use])
+        if elsewhere:
+            self._open(elsewhere[0])
+        return nodes
+
+    def _reached(self, member: PlaceInfo) -> PlaceInfo:
+        """A member with the address by which newcomers reach it."""
+        host, port = self._further.get(member.place, (member.host, member.port))
+        return replace(member, host=host, port=port)
+
+    def _open(self, host: str) -> None:
+        """Let every member that listens on loopback only listen where ``host`` reaches it, too."""
+        with self._driver.lock:
+            members = [info for info in self._driver.core.membership.staying if info.place not in self._further]
+        finish = self._driver.open_finish()
+        try:
+            answers = {
+                info.place: self._driver.spawn(
+                    Scope(finish), self._driver.place(info.place), (process.listen_towards, (host,), {}), to_caller=True
+                )
+                for info in members
+                if joining.is_loopback(info.host)
+            }
+            self._further.update({place: answer.result() for place, answer in answers.items()})
+        finally:
+            self._driver.close_finish(finish)
+
+    def _towards(self) -> str:
+        """The address of this place that newcomers must reach; empty: all are on this machine."""
+        core = self._driver.core
+        host = self._reached(core.membership.members[core.here]).host
+        return "" if joining.is_loopback(host) else host
 
 
 class MpiSpawner(_Spawner):
@@ -231,17 +289,17 @@ class MpiSpawner(_Spawner):
 
     def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Spawn processes; see ``Spawner``."""
-        nodes, towards = self._routes.prepare(nodes)
+        nodes = self._prepare(nodes)
         plane = process.mpi_plane()
         if plane is None:
-            return self._spawn(nodes, towards, assign_ids, note, None)
+            return self._spawn(nodes, assign_ids, note, None)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
         with plane.aside():
-            return self._spawn(nodes, towards, assign_ids, note, plane.communicators.bridge)
+            return self._spawn(nodes, assign_ids, note, plane.communicators.bridge)
 
     def _spawn(
-        self, nodes: tuple[str, ...], towards: str, assign_ids: AssignIds, note: Note, bridge: Bridge | None
+        self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note, bridge: Bridge | None
     ) -> tuple[PlaceInfo, ...]:
         kind = environment.kind()
         if environment.loaded_too_early():
@@ -255,7 +313,7 @@ class MpiSpawner(_Spawner):
         if kind is environment.OPEN_MPI and elsewhere:
             # it finds a way from a place to another host at most once, and may crash when it is finalized after that
             raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
-        greeting = self._greeting(towards, environment.changes(os.environ, environment.at_start()))
+        greeting = self._greeting(self._towards(), environment.changes(os.environ, environment.at_start()))
         # MPI_Comm_spawn keeps MPICH's lock until the child is in MPI_Init: every other MPI call of this process stalls
         # for some 130 ms and the child's imports before that. So this runs on a thread of its own, newcomers load MPI
         # first and all else later, and on the mpi plane nothing travels to or from here by MPI meanwhile
@@ -285,10 +343,10 @@ class LaunchSpawner(_Spawner):
 
     def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
         """Start processes; see ``Spawner``."""
-        nodes, towards = self._routes.prepare(nodes)
+        nodes = self._prepare(nodes)
         nodes = tuple(node for name in dict.fromkeys(nodes) for node in [name] * nodes.count(name))
         changed = environment.changes(os.environ, environment.at_start())
-        greeting = self._greeting(towards, changed)
+        greeting = self._greeting(self._towards(), changed)
         program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=_chosen(), by="launch")
         words = [sys.executable, "-c", program]
         line = launched.line()
@@ -355,79 +413,6 @@ def _answers(identity: Identity, added: Iterable[PlaceInfo]) -> Iterator[bytes]:
     saying = logs.settings(), logs.wanted()
     for info in added:
         yield pickle.dumps(JoinAnswer((info.place,), identity.members, identity.epoch, *saying))
-
-
-class Routes:
-    """Lets newcomers and members reach each other.
-
-    A job that is all on one machine listens on loopback. When it grows to another machine for the first time, each
-    member is asked to listen on an address of the network as well; newcomers get that one.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._further: dict[int, Address] = {}
-
-    def prepare(self, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-        """Look whether places can be spawned on ``nodes``, and let those reach the members.
-
-        Returns:
-            The nodes to spawn on, and the address of this place that newcomers must reach; empty: all are on this
-            machine.
-
-        Raises:
-            ApgasError: A host cannot be used, or has no way to here; the job is as it was.
-        """
-        probe_here()
-        by = launcher()
-        if launched.line_if_any() is None and environment.kind() is not environment.OPEN_MPI:
-            environment.check_shared_memory(len(nodes) if by.stays_here else sum(map(is_here, nodes)))
-        if by.stays_here:
-            return nodes, self._towards()
-        # without a name, mpiexec would choose one of its hosts
-        here = environment.node_name()
-        in_use = {place.node for place in self._driver.places()}
-        if not any(nodes) and in_use == {here}:
-            # A name would make mpiexec start another proxy for this host; if a place of that is killed, mpiexec's own
-            # clean-up may fail and return 0.
-            return nodes, self._towards()
-        nodes = tuple(node or here for node in nodes)
-        elsewhere = [node for node in dict.fromkeys(nodes) if not is_here(node)]
-        probe(by, [node for node in elsewhere if node not in in_use])
-        if elsewhere:
-            self._open(elsewhere[0])
-        return nodes, self._towards()
-
-    def reachable(self, members: Iterable[PlaceInfo]) -> list[PlaceInfo]:
-        """The members with the addresses by which newcomers reach them."""
-        return [
-            replace(info, host=self._further[info.place][0], port=self._further[info.place][1])
-            if info.place in self._further
-            else info
-            for info in members
-        ]
-
-    def _open(self, host: str) -> None:
-        """Let every member that listens on loopback only listen where ``host`` reaches it, too."""
-        with self._driver.lock:
-            members = [info for info in self._driver.core.membership.staying if info.place not in self._further]
-        finish = self._driver.open_finish()
-        try:
-            answers = {
-                info.place: self._driver.spawn(
-                    Scope(finish), self._driver.place(info.place), (process.listen_towards, (host,), {}), to_caller=True
-                )
-                for info in members
-                if joining.is_loopback(info.host)
-            }
-            self._further.update({place: answer.result() for place, answer in answers.items()})
-        finally:
-            self._driver.close_finish(finish)
-
-    def _towards(self) -> str:
-        me = self._driver.core.here
-        host = self._further[me][0] if me in self._further else self._driver.core.membership.members[me].host
-        return "" if joining.is_loopback(host) else host
 
 
 # Probes of hosts -----------------------------------------------------------------------------------------------------

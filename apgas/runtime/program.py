@@ -158,7 +158,7 @@ def _report_end(by: signal.Signals, error: BaseException | None) -> None:
     became = ""
     if error is not None and not isinstance(error, KeyboardInterrupt):
         became = f" ({serialization.summary(error)})"
-    _report(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
+    _report(f"apgas: {watchdog.SIGNALS[by]}; the job ends{became}\n")
 
 
 def _report(text: str) -> None:
@@ -569,9 +569,6 @@ ECHO_S: Final = 1.0
 
 RAISE_AGAIN_S: Final = 0.0002
 """After this time a signal is raised again that came in the middle of something."""
-
-SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-"""What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
 
 
 class Interrupts:

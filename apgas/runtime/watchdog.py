@@ -53,7 +53,8 @@ _BYE: Final = b"bye\n"
 _HEARD: Final = 0
 _ENDING: Final = 128
 """Added to a signal that Python has begun to carry out."""
-_SIGNALS: Final = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
+SIGNALS: Final = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
+"""What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
 
 _SECOND: Final = """\
 read -r word
@@ -271,7 +272,7 @@ class Reminder(_Wakeup):
             elif not (words := os.read(signals, 4096)):
                 break
             else:
-                number = next((word for word in reversed(words) if word in (_HEARD, *_SIGNALS)), number)
+                number = next((word for word in reversed(words) if word in (_HEARD, *SIGNALS)), number)
         os.close(signals)
 
 
@@ -293,13 +294,13 @@ def _watch(place: int) -> None:
                     number = 0
                 elif word > _ENDING:
                     number, until_s, echoed, ending = word - _ENDING, time.monotonic() + HEED_S, True, True
-                elif word in _SIGNALS and not number:
+                elif word in SIGNALS and not number:
                     number, until_s, echoed = word, time.monotonic() + HEED_S, False
         elif not echoed:
             os.write(1, bytes([number]))
             until_s, echoed = time.monotonic() + FORCE_S, True
         else:
-            _end(place, number, "" if ending else f"{_SIGNALS[number]}; the job ends by force: ")
+            _end(place, number, "" if ending else f"{SIGNALS[number]}; the job ends by force: ")
             return
 
 

@@ -11,173 +11,163 @@ from scheduler_bridge.model import AdvanceReservation, JobSpec
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
 
 
-class JobSubmitted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class _Message(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An event or an effect; it holds nothing that could lead back to it."""
+
+
+class OfJob(_Message, frozen=True):
+    """Something about a job that was submitted before."""
+
+    job_id: int
+
+
+class _Answer(OfJob, frozen=True):
+    """What a job makes of the order of this number."""
+
+    order: int
+
+
+class OfNode(_Message, frozen=True):
+    """Something about a node."""
+
+    node: str
+
+
+class JobSubmitted(_Message, frozen=True):
     """A user submitted a job."""
 
     job: JobSpec
 
 
-class JobStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class JobStarted(OfJob, frozen=True):
     """The processes of a job run; its walltime begins."""
 
-    job_id: int
 
-
-class JobEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
+class JobEnded(OfJob, frozen=True):
     """Nothing of the job is left; its nodes are free. ``outcome`` is what the processes' end looked like."""
 
-    job_id: int
     outcome: Outcome
     reason: str = ""
 
 
-class JobInterrupted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class JobInterrupted(OfJob, frozen=True):
     """Nothing of the job is left, but it has kept what it needs to go on: it keeps its nodes and is to begin again."""
 
-    job_id: int
     reason: str = ""
 
 
-class MalleableReady(msgspec.Struct, frozen=True, tag=True, gc=False):
+class MalleableReady(OfJob, frozen=True):
     """The job registered a malleable handler: it takes orders from now on."""
 
-    job_id: int
 
-
-class MalleableEnded(msgspec.Struct, frozen=True, tag=True):
+class MalleableEnded(OfJob, frozen=True):
     """The job gave its handler up: no further orders."""
 
-    job_id: int
 
-
-class GrowCompleted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class GrowCompleted(_Answer, frozen=True):
     """The job runs on ``nodes`` as well. Ordered nodes that are not among them go back to the scheduler."""
 
-    job_id: int
-    order: int
     nodes: tuple[str, ...]
 
 
-class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True, gc=False):
+class ShrinkCompleted(_Answer, frozen=True):
     """The job released ``nodes``, which it chose itself; nothing of it is left there."""
 
-    job_id: int
-    order: int
     nodes: tuple[str, ...]
 
 
-class WorkersChanged(msgspec.Struct, frozen=True, tag=True):
+class WorkersChanged(_Answer, frozen=True):
     """The job computes with the cores that the order names."""
 
-    job_id: int
-    order: int
 
-
-class ResizeFailed(msgspec.Struct, frozen=True, tag=True):
+class ResizeFailed(_Answer, frozen=True):
     """The job refused or aborted the order and goes on at its old size."""
 
-    job_id: int
-    order: int
     reason: str = ""
 
 
-class ResizeDeferred(msgspec.Struct, frozen=True, tag=True):
+class ResizeDeferred(_Answer, frozen=True):
     """The job will carry the order out in a later phase; completed or failed follows."""
 
-    job_id: int
-    order: int
     reason: str = ""
 
 
-class EvolvingRequest(msgspec.Struct, frozen=True, tag=True):
+class EvolvingRequest(OfJob, frozen=True):
     """The job asks for ``delta`` nodes more (positive) or offers nodes back (negative)."""
 
-    job_id: int
     delta: int
 
 
-class NodesLost(msgspec.Struct, frozen=True, tag=True):
+class NodesLost(OfJob, frozen=True):
     """The job's processes on ``nodes`` died, and it goes on without them."""
 
-    job_id: int
     nodes: tuple[str, ...]
     reason: str = ""
 
 
-class NodeUp(msgspec.Struct, frozen=True, tag=True):
+class NodeUp(OfNode, frozen=True):
     """The node is (back) in service; it may be a new one.
 
     ``lent``: it can be taken back at any time, from now on until it has left.
     """
 
-    node: str
     lent: bool = False
 
 
-class NodeDown(msgspec.Struct, frozen=True, tag=True):
+class NodeDown(OfNode, frozen=True):
     """The node is out of service; ``reason`` says why, if that is known."""
 
-    node: str
     reason: str = ""
 
 
-class NodeDrained(msgspec.Struct, frozen=True, tag=True):
+class NodeDrained(OfNode, frozen=True):
     """The node takes no further jobs; one that holds it goes on there."""
 
-    node: str
 
-
-class NodeRemoved(msgspec.Struct, frozen=True, tag=True):
+class NodeRemoved(OfNode, frozen=True):
     """The node is to leave the cluster for good: it takes no further jobs, and is forgotten when no job holds it."""
 
-    node: str
 
-
-class ReservationMade(msgspec.Struct, frozen=True, tag=True):
+class ReservationMade(_Message, frozen=True):
     """An operator wants nodes kept for a time to come; it begins and ends by itself then."""
 
     reservation: AdvanceReservation
 
 
-class ReservationCancelled(msgspec.Struct, frozen=True, tag=True):
+class ReservationCancelled(_Message, frozen=True):
     """The nodes are not to be kept (any more)."""
 
     name: str
 
 
-class UserNodesLimited(msgspec.Struct, frozen=True, tag=True):
+class UserNodesLimited(_Message, frozen=True):
     """The jobs of one user may hold this number of nodes together from now on; None: any number."""
 
     user_nodes: int | None
 
 
-class JobWithdrawn(msgspec.Struct, frozen=True, tag=True):
+class JobWithdrawn(OfJob, frozen=True):
     """The waiting job is not to be considered: it is forgotten, until it may be submitted again."""
 
-    job_id: int
 
-
-class JobMoved(msgspec.Struct, frozen=True, tag=True):
+class JobMoved(OfJob, frozen=True):
     """The waiting job is to be considered before the job ``ahead_of``, or after all others if that does not wait."""
 
-    job_id: int
     ahead_of: int | None
 
 
-class CancelJob(msgspec.Struct, frozen=True, tag=True):
+class CancelJob(OfJob, frozen=True):
     """The user or the operator wants the job gone; ``reason`` is what a waiting one's end is put down to."""
 
-    job_id: int
     reason: str = "cancelled while it waited"
 
 
-class WakeUp(msgspec.Struct, frozen=True, tag=True, gc=False):
+class WakeUp(_Message, frozen=True):
     """A time named by ``WakeAt`` has come. More of them than asked for do no harm."""
 
 
-Event: TypeAlias = (
-    JobSubmitted
-    | JobStarted
+JobEvent: TypeAlias = (
+    JobStarted
     | JobEnded
     | JobInterrupted
     | MalleableReady
@@ -189,17 +179,13 @@ Event: TypeAlias = (
     | ResizeDeferred
     | EvolvingRequest
     | NodesLost
-    | NodeUp
-    | NodeDown
-    | NodeDrained
-    | NodeRemoved
-    | ReservationMade
-    | ReservationCancelled
-    | UserNodesLimited
     | JobWithdrawn
     | JobMoved
     | CancelJob
-    | WakeUp
+)
+NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
+Event: TypeAlias = (
+    JobSubmitted | JobEvent | NodeEvent | ReservationMade | ReservationCancelled | UserNodesLimited | WakeUp
 )
 
 BATCH_RANK: Final[dict[type, int]] = {JobEnded: 0, JobSubmitted: 2, JobMoved: 3, CancelJob: 3, WakeUp: 4}
@@ -218,7 +204,7 @@ def batch_rank(event: Event) -> int:
 # Effects: what the caller carries out, and answers with events --------------------------------------------------------
 
 
-class StartJob(msgspec.Struct, frozen=True, tag=True, gc=False):
+class StartJob(OfJob, frozen=True):
     """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``.
 
     Attributes:
@@ -228,13 +214,12 @@ class StartJob(msgspec.Struct, frozen=True, tag=True, gc=False):
         core_ids: Which ones, as bitsets of their ids.
     """
 
-    job_id: int
     nodes: tuple[str, ...]
     cores: tuple[int, ...] = ()
     core_ids: tuple[int, ...] = ()
 
 
-class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
+class SendOrder(OfJob, frozen=True):
     """Order the job to resize, or to use other numbers of cores; answered by completed, failed, or deferred and one.
 
     Attributes:
@@ -248,7 +233,6 @@ class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
         core_ids: Which ones, as bitsets of their ids.
     """
 
-    job_id: int
     order: int
     kind: Literal["grow", "shrink", "workers"]
     nodes: tuple[str, ...]
@@ -257,40 +241,36 @@ class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
     core_ids: tuple[int, ...] = ()
 
 
-class KillJob(msgspec.Struct, frozen=True, tag=True):
+class KillJob(OfJob, frozen=True):
     """End the job, whatever it does; answered by ``JobEnded``."""
 
-    job_id: int
     reason: str
 
 
-class WakeAt(msgspec.Struct, frozen=True, tag=True, gc=False):
+class WakeAt(_Message, frozen=True):
     """Report ``WakeUp`` at ``time_s`` of the scheduler's clock. A later one does not replace an earlier one."""
 
     time_s: float
 
 
-class Refuse(msgspec.Struct, frozen=True, tag=True):
+class Refuse(OfJob, frozen=True):
     """Nothing comes of a submission (the job stays unknown), or of the evolving request of a job that holds nodes."""
 
-    job_id: int
     reason: str
 
 
-class KeepNodes(msgspec.Struct, frozen=True, tag=True):
+class KeepNodes(_Message, frozen=True):
     """From the start of the reservation on, ``nodes`` are its jobs' only; these replace those named before."""
 
     name: str
     nodes: tuple[str, ...]
 
 
-class NodeLeft(msgspec.Struct, frozen=True, tag=True):
+class NodeLeft(OfNode, frozen=True):
     """A node that was to leave the cluster is none of it any more: no job holds it."""
 
-    node: str
 
-
-class RefuseReservation(msgspec.Struct, frozen=True, tag=True):
+class RefuseReservation(_Message, frozen=True):
     """Nothing comes of a reservation that was asked for."""
 
     name: str

@@ -6,92 +6,93 @@ from dataclasses import replace
 from typing import Final, TypeAlias, assert_never
 
 from scheduler_bridge.core import advance_reservations, co_scheduling, limits
-from scheduler_bridge.core.events import (
-    CancelJob,
-    Effect,
-    EvolvingRequest,
-    GrowCompleted,
-    JobEnded,
-    JobInterrupted,
-    JobMoved,
-    JobStarted,
-    JobWithdrawn,
-    MalleableEnded,
-    MalleableReady,
-    NodeDown,
-    NodeDrained,
-    NodeLeft,
-    NodeRemoved,
-    NodesLost,
-    NodeUp,
-    Outcome,
-    Refuse,
-    ResizeDeferred,
-    ResizeFailed,
-    ShrinkCompleted,
-    WorkersChanged,
-)
+from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.orders import send_grow, send_shrink
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, LIVE, UP, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Because, JobSpec, wording
 from scheduler_bridge.model.allocation import NOTHING, lowest
 
-# A job's life ---------------------------------------------------------------------------------------------------------
-
-JobEvent: TypeAlias = (
-    JobStarted | JobEnded | JobInterrupted | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
-)
 PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
 """States in which a job's reports come too late to matter."""
 
 
-def job_event(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
-    """Apply one event of a submitted job's life."""
-    job = state.jobs.get(event.job_id)
-    if job is None:
-        state.anomalies.append(f"{event} is about an unknown job")
-        return []
+def apply(state: SchedulerState, event: ev.Event, now: float) -> list[ev.Effect]:
+    """Let one event change the state; a report that contradicts the state is an anomaly and changes nothing."""
     match event:  # the most frequent ones first
-        case JobEnded():
-            if job.state in HOLDING and job.state is not JobState.CLAIMING:
-                end(state, job, event.outcome, event.reason, now)
-            else:
-                state.anomalies.append(f"{event}, but the job is {job.state}")
-        case JobStarted():
-            _started(state, job, now)
-        case MalleableReady():
-            _set_ready(state, job, ready=True)
-        case MalleableEnded():
-            _set_ready(state, job, ready=False)
-        case JobInterrupted():
-            return _interrupted(state, job, event, now)
-        case JobWithdrawn() | JobMoved():
-            _place(state, job, event)
-        case CancelJob():
-            return _cancel(state, job, event.reason, now)
+        case ev.JobSubmitted():
+            return _submitted(state, event.job)
+        case ev.OfJob():
+            if (job := state.jobs.get(event.job_id)) is not None:
+                return _of_job(state, job, event, now)
+            runs = isinstance(event, ev.NodesLost | ev.EvolvingRequest)
+            state.anomalies.append(f"{event} is about {'a job that does not run' if runs else 'an unknown job'}")
+        case ev.WakeUp():
+            state.armed_s = None  # a caller that wakes the core early has forgotten the time asked for
+        case ev.OfNode():
+            return _of_node(state, event)
+        case ev.ReservationMade():
+            return advance_reservations.make(state, event.reservation, now)
+        case ev.ReservationCancelled():
+            advance_reservations.cancel(state, event.name)
+        case ev.UserNodesLimited():
+            limits.change(state, event.user_nodes)
         case _:
             assert_never(event)
     return []
 
 
-def job_submitted(state: SchedulerState, spec: JobSpec) -> list[Effect]:
+def _of_job(state: SchedulerState, job: TrackedJob, event: ev.JobEvent, now: float) -> list[ev.Effect]:
+    match event:
+        case ev.JobEnded():
+            if job.state in HOLDING and job.state is not JobState.CLAIMING:
+                end(state, job, event.outcome, event.reason, now)
+            else:
+                state.anomalies.append(f"{event}, but the job is {job.state}")
+        case ev.JobStarted():
+            _started(state, job, now)
+        case ev.MalleableReady() | ev.MalleableEnded():
+            _set_ready(state, job, ready=isinstance(event, ev.MalleableReady))
+        case ev.JobInterrupted():
+            return _interrupted(state, job, event, now)
+        case ev.JobWithdrawn() | ev.JobMoved():
+            _place(state, job, event)
+        case ev.CancelJob():
+            return _cancel(state, job, event.reason, now)
+        case _ if job.state in PAST:
+            pass  # it comes too late
+        case ev.NodesLost() | ev.EvolvingRequest():
+            if job.state is JobState.QUEUED:
+                state.anomalies.append(f"{event} is about a job that does not run")
+            elif isinstance(event, ev.NodesLost):
+                return _nodes_lost(state, job, event, now)
+            else:
+                return _evolving_request(state, job, event, now)
+        case _:
+            return _order_answered(state, job, event, now)
+    return []
+
+
+# A job's life ---------------------------------------------------------------------------------------------------------
+
+
+def _submitted(state: SchedulerState, spec: JobSpec) -> list[ev.Effect]:
     """Let a job wait, unless no cluster of this size could ever hold it."""
     if (before := state.jobs.get(spec.job_id)) is not None and before.state is not JobState.ENDED:
         state.anomalies.append(f"job {spec.job_id} is submitted twice")
         return []
     if spec.min_nodes > state.pool.known:
         reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {state.pool.staying}"
-        return [Refuse(spec.job_id, reason)]
+        return [ev.Refuse(spec.job_id, reason)]
     state.enqueue(TrackedJob(spec, max_nodes=spec.max_nodes))
     return []
 
 
-def _place(state: SchedulerState, job: TrackedJob, event: JobWithdrawn | JobMoved) -> None:
+def _place(state: SchedulerState, job: TrackedJob, event: ev.JobWithdrawn | ev.JobMoved) -> None:
     """Take a waiting job out of the queue, or put it elsewhere."""
     if job.state is not JobState.QUEUED:
         state.anomalies.append(f"{event}, but the job is {job.state}")
-    elif isinstance(event, JobMoved):
+    elif isinstance(event, ev.JobMoved):
         state.move(job, event.ahead_of)
     else:
         state.withdraw(job)
@@ -111,7 +112,7 @@ def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
         state.changed = True
 
 
-def _interrupted(state: SchedulerState, job: TrackedJob, event: JobInterrupted, now: float) -> list[Effect]:
+def _interrupted(state: SchedulerState, job: TrackedJob, event: ev.JobInterrupted, now: float) -> list[ev.Effect]:
     """Start a job anew on the nodes that it holds; an order under way is as if the job had not carried it out.
 
     Its nodes are known here alone, and nothing runs on them. Those that were to arrive come back.
@@ -120,7 +121,7 @@ def _interrupted(state: SchedulerState, job: TrackedJob, event: JobInterrupted, 
         state.anomalies.append(f"{event}, but the job is {job.state}")
         return []
     if job.order is not None:
-        _failed(state, job, job.order, ResizeFailed(job.spec.job_id, job.order.order, event.reason), now)
+        _failed(state, job, job.order, ev.ResizeFailed(job.spec.job_id, job.order.order, event.reason), now)
     job.step(Step.RESTART)
     job.ready = False
     job.restarts += 1
@@ -141,7 +142,7 @@ def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:
     state.touch(job)
 
 
-def _cancel(state: SchedulerState, job: TrackedJob, reason: str, now: float) -> list[Effect]:
+def _cancel(state: SchedulerState, job: TrackedJob, reason: str, now: float) -> list[ev.Effect]:
     if job.state is JobState.ENDED:
         return []
     if job.state in (JobState.QUEUED, JobState.CLAIMING):
@@ -150,7 +151,7 @@ def _cancel(state: SchedulerState, job: TrackedJob, reason: str, now: float) -> 
     return state.kill(job, "cancelled", "cancelled")
 
 
-def end(state: SchedulerState, job: TrackedJob, outcome: Outcome, reason: str, now: float) -> None:
+def end(state: SchedulerState, job: TrackedJob, outcome: ev.Outcome, reason: str, now: float) -> None:
     """Take the job's end down and its nodes back.
 
     What the core killed it for wins over what its processes' end looked like, unless it completed all the same.
@@ -178,31 +179,25 @@ def end(state: SchedulerState, job: TrackedJob, outcome: Outcome, reason: str, n
 
 # Answers to orders, and evolving requests -----------------------------------------------------------------------------
 
-Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed | ResizeDeferred
+_Answer: TypeAlias = ev.GrowCompleted | ev.ShrinkCompleted | ev.WorkersChanged | ev.ResizeFailed | ev.ResizeDeferred
 
 
-def order_answered(state: SchedulerState, event: Answer, now: float) -> list[Effect]:
+def _order_answered(state: SchedulerState, job: TrackedJob, event: _Answer, now: float) -> list[ev.Effect]:
     """Apply a job's answer to its order. An answer that does not fit the order changes nothing."""
-    job = state.jobs.get(event.job_id)
-    if job is None:
-        state.anomalies.append(f"{event} is about an unknown job")
-        return []
-    if job.state in PAST:
-        return []
     order = job.order
     if order is None or order.order != event.order:
         state.anomalies.append(f"{event}, but the order under way is {order}")
         return []
     match event:
-        case GrowCompleted():
+        case ev.GrowCompleted():
             return _grown(state, job, order, event, now)
-        case ShrinkCompleted():
+        case ev.ShrinkCompleted():
             return _shrunk(state, job, order, event, now)
-        case WorkersChanged():
+        case ev.WorkersChanged():
             return _adjusted(state, job, order, event, now)
-        case ResizeFailed():
+        case ev.ResizeFailed():
             _failed(state, job, order, event, now)
-        case ResizeDeferred():
+        case ev.ResizeDeferred():
             job.order = replace(order, deferred=True)
             job.note = f"put the {order.kind} order off: {event.reason}"
             state.touch(job)
@@ -231,8 +226,8 @@ def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float, *
 
 
 def _grown(
-    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: GrowCompleted, now: float
-) -> list[Effect]:
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ev.GrowCompleted, now: float
+) -> list[ev.Effect]:
     gained = _ranks(state, order, event.nodes)
     if order.kind != "grow" or gained is None or gained & ~order.ranks:
         return _broken(state, job, f"it reports to have grown by {event.nodes}, ordered was {order}")
@@ -248,8 +243,8 @@ def _grown(
 
 
 def _shrunk(
-    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ShrinkCompleted, now: float
-) -> list[Effect]:
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ev.ShrinkCompleted, now: float
+) -> list[ev.Effect]:
     released = _ranks(state, order, event.nodes)
     held = job.allocation.ranks
     if order.kind != "shrink" or released is None or released.bit_count() != order.count or released & ~held:
@@ -266,8 +261,8 @@ def _shrunk(
 
 
 def _adjusted(
-    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: WorkersChanged, now: float
-) -> list[Effect]:
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ev.WorkersChanged, now: float
+) -> list[ev.Effect]:
     """[D] Another number of cores is no reason for a pause."""
     if order.kind != "workers":
         return _broken(state, job, f"it reports {event}, ordered was {order}")
@@ -282,13 +277,13 @@ def _ranks(state: SchedulerState, order: PendingOrder, nodes: tuple[str, ...]) -
     return order.ranks if nodes == order.nodes else state.pool.rank(nodes)
 
 
-def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
+def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[ev.Effect]:
     """End a job that used or released other nodes than ordered: it is not known any more where it runs."""
     state.anomalies.append(f"job {job.spec.job_id}: {story}")
     return state.kill(job, "failed", f"the job broke the protocol: {story}")
 
 
-def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
+def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ev.ResizeFailed, now: float) -> None:
     """The job goes on at its old size; nodes that were to arrive come back. A pause follows what it could have done."""
     if order.kind == "grow":
         job.allocation = job.allocation.minus(order.ranks)
@@ -300,17 +295,11 @@ def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: 
         co_scheduling.refused(state, job, event.reason)
 
 
-def nodes_lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
+def _nodes_lost(state: SchedulerState, job: TrackedJob, event: ev.NodesLost, now: float) -> list[ev.Effect]:
     """The job goes on without nodes that it held. They are free: its processes there died, not they.
 
     It may fall below its minimum so; an order under way goes on without them.
     """
-    job = state.jobs.get(event.job_id)
-    if job is None or job.state is JobState.QUEUED:
-        state.anomalies.append(f"{event} is about a job that does not run")
-        return []
-    if job.state in PAST:
-        return []
     gone = state.pool.rank(event.nodes)
     arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
     if not gone or gone & ~(job.allocation.ranks & ~arriving) or gone == job.allocation.ranks:
@@ -343,19 +332,13 @@ def _without(order: PendingOrder, nodes: tuple[str, ...], ranks: int) -> Pending
     return replace(order, nodes=left, ranks=order.ranks & ~ranks, core_ids=core_ids)
 
 
-def evolving_request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[Effect]:
+def _evolving_request(state: SchedulerState, job: TrackedJob, event: ev.EvolvingRequest, now: float) -> list[ev.Effect]:
     """Take an offer at once, or note a request for more for after the pass: queued jobs come first.
 
     An offer also lowers the job's maximum, so that it is not given the nodes back right away; a request raises it.
     """
-    job = state.jobs.get(event.job_id)
-    if job is None or job.state is JobState.QUEUED:
-        state.anomalies.append(f"{event} is about a job that does not run")
-        return []
-    if job.state in PAST:
-        return []
     if event.delta == 0 or job.state is not JobState.RUNNING or not job.view().resizable(now):
-        return [Refuse(event.job_id, f"job {event.job_id} is {job.state} and takes no order now")]
+        return [ev.Refuse(event.job_id, f"job {event.job_id} is {job.state} and takes no order now")]
     if event.delta > 0:
         state.evolving_requests[event.job_id] = event.delta
         job.max_nodes = min(job.spec.max_nodes, max(job.max_nodes, len(job.allocation) + event.delta))
@@ -363,14 +346,14 @@ def evolving_request(state: SchedulerState, event: EvolvingRequest, now: float) 
         return []
     count = min(-event.delta, len(job.allocation) - job.spec.min_nodes)
     if count <= 0:
-        return [Refuse(event.job_id, f"job {event.job_id} is at its minimum of {wording.nodes(job.spec.min_nodes)}")]
+        return [ev.Refuse(event.job_id, f"job {event.job_id} is at its minimum of {wording.nodes(job.spec.min_nodes)}")]
     job.max_nodes = len(job.allocation) - count
     return send_shrink(state, job, count, "the job offered them back")
 
 
-def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
+def grant_evolving_requests(state: SchedulerState, now: float) -> list[ev.Effect]:
     """Answer the evolving requests for more nodes with what the pass left free. [D] Waiting jobs come first."""
-    effects: list[Effect] = []
+    effects: list[ev.Effect] = []
     for job_id, delta in state.evolving_requests.items():
         job = state.jobs[job_id]
         if job.order is not None and job.order.kind == "grow":
@@ -379,7 +362,7 @@ def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
             state.pool.confine(advance_reservations.allowed(state, job))
         count = min(delta, state.pool.free, job.max_nodes - len(job.allocation), limits.left(state, job))
         if count <= 0 or advance_reservations.has_rivals(state, job) or not job.view().resizable(now):
-            effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
+            effects.append(ev.Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
         else:
             effects += send_grow(state, job, state.pool.take(job_id, count), "the job asked for them")
     state.evolving_requests.clear()
@@ -395,37 +378,32 @@ def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
 # and no job that is rigid or survives no loss ever has one. [D] That is the simplest rule that is sound under every
 # policy; what is promised never depends on nodes that may be gone.
 
-NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
 
-
-def node_event(state: SchedulerState, event: NodeEvent) -> list[Effect]:
+def _of_node(state: SchedulerState, event: ev.NodeEvent) -> list[ev.Effect]:
     """Put a node into service or take it out; jobs on one that fails are ended, on one that is drained they go on."""
-    match event:
-        case NodeUp():
-            if event.lent and event.node in state.pool and state.pool.holders(event.node):
-                state.anomalies.append(f"{event} is about a node that a job holds")
-                return []
-            state.pool.restore(event.node, lent=event.lent)
+    node, pool = event.node, state.pool
+    if isinstance(event, ev.NodeUp):
+        if event.lent and node in pool and pool.holders(node):
+            state.anomalies.append(f"{event} is about a node that a job holds")
+        else:
+            pool.restore(node, lent=event.lent)
             state.changed = True
-        case NodeDown() | NodeDrained() | NodeRemoved():
-            if event.node not in state.pool:
-                state.anomalies.append(f"{event} is about an unknown node")
-                return []
-            state.changed = True
-            if isinstance(event, NodeRemoved):
-                state.pool.expel(event.node)
-                _ask_anew(state, event.node)
-                return []
-            state.pool.fail(event.node)
-            return _lose(state, event.node, event.reason) if isinstance(event, NodeDown) else []
-        case _:
-            assert_never(event)
+    elif node not in pool:
+        state.anomalies.append(f"{event} is about an unknown node")
+    else:
+        state.changed = True
+        if isinstance(event, ev.NodeRemoved):
+            pool.expel(node)
+            _ask_anew(state, node)
+        else:
+            pool.fail(node)
+            return _lose(state, node, event.reason) if isinstance(event, ev.NodeDown) else []
     return []
 
 
-def _lose(state: SchedulerState, node: str, why: str) -> list[Effect]:
+def _lose(state: SchedulerState, node: str, why: str) -> list[ev.Effect]:
     """End the jobs on a node; one that is only about to start there waits again."""
-    effects: list[Effect] = []
+    effects: list[ev.Effect] = []
     reason = f"node {node} is out of service" + (f": {why}" if why else "")
     for job_id in state.pool.holders(node):
         job = state.jobs[job_id]
@@ -462,7 +440,7 @@ def room_for_lent(state: SchedulerState) -> int:
     return sum([max(0, min(job.max_nodes - len(job.allocation), limits.left(state, job))) for job in _takers(state)])
 
 
-def lend(state: SchedulerState, now: float) -> list[Effect]:
+def lend(state: SchedulerState, now: float) -> list[ev.Effect]:
     """Give the idle nodes that are lent to jobs that can leave them again, one each to the smallest."""
     idle = state.pool.idle_lent
     given: dict[int, int] = {}
@@ -483,21 +461,21 @@ def lend(state: SchedulerState, now: float) -> list[Effect]:
         idle ^= bit
         rooms[job.spec.user] -= 1
         given[job_id] = given.get(job_id, 0) | bit
-    effects: list[Effect] = []
+    effects: list[ev.Effect] = []
     for job_id, ranks in given.items():
         state.pool.lend(job_id, ranks)
         effects += send_grow(state, state.jobs[job_id], ranks, "idle nodes are lent")
     return effects
 
 
-def vacate(state: SchedulerState, now: float) -> list[Effect]:
+def vacate(state: SchedulerState, now: float) -> list[ev.Effect]:
     """Let nodes leave that are to do so and that no job holds; ask malleable jobs for those that they hold.
 
     A job is asked under every policy, for an operator wants it. It is not asked for its first node, where its place 0
     is, nor below its minimum, and for each node only once, unless it refuses altogether: the nodes that it releases are
     its own choice, and it would become ever smaller. What it does not give back it leaves when it ends.
     """
-    effects: list[Effect] = []
+    effects: list[ev.Effect] = []
     for job in list(state.active.values()):
         if not (asked := job.allocation.ranks & state.pool.leaving & ~job.keeps) or not job.view().resizable(now):
             continue
@@ -506,5 +484,5 @@ def vacate(state: SchedulerState, now: float) -> list[Effect]:
         count = min(asked.bit_count(), len(job.allocation) - job.spec.min_nodes)
         if count > 0:  # a job that has lost nodes may be below its minimum
             effects += send_shrink(state, job, count, "nodes are to leave the cluster", lowest(asked, count))
-    effects += [NodeLeft(node) for node in state.pool.vacated()]
+    effects += [ev.NodeLeft(node) for node in state.pool.vacated()]
     return effects

@@ -6,7 +6,6 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
 
 from scheduler_bridge.core import (
     advance_reservations,
@@ -18,37 +17,7 @@ from scheduler_bridge.core import (
     orders,
     snapshot,
 )
-from scheduler_bridge.core.events import (
-    CancelJob,
-    Effect,
-    Event,
-    EvolvingRequest,
-    GrowCompleted,
-    JobEnded,
-    JobInterrupted,
-    JobMoved,
-    JobStarted,
-    JobSubmitted,
-    JobWithdrawn,
-    MalleableEnded,
-    MalleableReady,
-    NodeDown,
-    NodeDrained,
-    NodeRemoved,
-    NodesLost,
-    NodeUp,
-    Outcome,
-    ReservationCancelled,
-    ReservationMade,
-    ResizeDeferred,
-    ResizeFailed,
-    ShrinkCompleted,
-    UserNodesLimited,
-    WakeAt,
-    WakeUp,
-    WorkersChanged,
-    batch_rank,
-)
+from scheduler_bridge.core.events import Effect, Event, Outcome, WakeAt, batch_rank
 from scheduler_bridge.core.history import Explanation, Histories, Moment, Remembered
 from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
@@ -238,7 +207,7 @@ class SchedulerCore:
         if len(batch) > 1:
             batch.sort(key=batch_rank)
         for event in batch:
-            effects += self._apply(event, now)
+            effects += handlers.apply(state, event, now)
         if not state.calm:
             state.idle_until_s = -math.inf
         if state.armed_s is None or state.armed_s <= now or pass_s <= now:  # else nothing is due
@@ -278,36 +247,6 @@ class SchedulerCore:
         if interval_s is not None:
             state.next_pass_s = now + interval_s if state.queue or state.active else None
         return effects
-
-    def _apply(self, event: Event, now: float) -> list[Effect]:
-        match event:
-            case JobSubmitted():
-                return handlers.job_submitted(self._state, event.job)
-            case JobEnded() | JobStarted() | JobInterrupted() | MalleableReady() | MalleableEnded():
-                return handlers.job_event(self._state, event, now)
-            case JobWithdrawn() | JobMoved() | CancelJob():
-                return handlers.job_event(self._state, event, now)
-            case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() | ResizeDeferred():
-                return handlers.order_answered(self._state, event, now)
-            case EvolvingRequest():
-                return handlers.evolving_request(self._state, event, now)
-            case NodesLost():
-                return handlers.nodes_lost(self._state, event, now)
-            case NodeUp() | NodeDown() | NodeDrained() | NodeRemoved():
-                return handlers.node_event(self._state, event)
-            case ReservationMade():
-                return advance_reservations.make(self._state, event.reservation, now)
-            case ReservationCancelled():
-                advance_reservations.cancel(self._state, event.name)
-                return []
-            case UserNodesLimited():
-                limits.change(self._state, event.user_nodes)
-                return []
-            case WakeUp():
-                self._state.armed_s = None  # a caller that wakes the core early has forgotten the time asked for
-                return []
-            case _:
-                assert_never(event)
 
     @property
     def alarm_s(self) -> float | None:

@@ -11,34 +11,7 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
-from scheduler_bridge.core.events import (
-    CancelJob,
-    Effect,
-    Event,
-    EvolvingRequest,
-    GrowCompleted,
-    JobEnded,
-    JobStarted,
-    JobSubmitted,
-    KeepNodes,
-    KillJob,
-    MalleableReady,
-    NodeDown,
-    NodeDrained,
-    NodeLeft,
-    NodesLost,
-    Outcome,
-    Refuse,
-    RefuseReservation,
-    ResizeDeferred,
-    ResizeFailed,
-    SendOrder,
-    ShrinkCompleted,
-    StartJob,
-    WakeAt,
-    WakeUp,
-    WorkersChanged,
-)
+from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.nodes import NumberedNodes
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.agenda import Agenda, HeldBack, Occurrence, Submissions, taken
@@ -108,7 +81,7 @@ class Engine:
         self._remember = remember
         self._core: SchedulerCore
         self._prompt = False
-        self._started: list[Event] = []  # by the last batch, without a delay, for the observer
+        self._started: list[ev.Event] = []  # by the last batch, without a delay, for the observer
         self._observer = observer
         self._check = check
         self._tick_s = tick_s
@@ -134,7 +107,7 @@ class Engine:
         self._records: dict[int, SimRecord] = {}
 
     def run(
-        self, jobs: Iterable[Simulated] | Submissions, disturbances: Iterable[tuple[float, Event]] = ()
+        self, jobs: Iterable[Simulated] | Submissions, disturbances: Iterable[tuple[float, ev.Event]] = ()
     ) -> SimResult:
         """Run ``jobs`` and let ``disturbances`` (time in seconds, event) happen.
 
@@ -173,13 +146,13 @@ class Engine:
         """The scheduler, as it is now: after ``run`` as it was at the end."""
         return self._core
 
-    def _push(self, time_s: float, event: Event | Change | Wish, run: Run | None = None) -> None:
+    def _push(self, time_s: float, event: ev.Event | Change | Wish, run: Run | None = None) -> None:
         if run is not None and time_s == self._now:
             self._at_once.append((event, run, run.version))
             return
         self._agenda.push(time_s, event, run)
 
-    def _step(self, events: list[Event]) -> None:
+    def _step(self, events: list[ev.Event]) -> None:
         """Hand everything that happens at an instant to the core, and do what it wants."""
         now = self._now
         effects = self._core.handle_batch(events, now)
@@ -198,7 +171,7 @@ class Engine:
         if self._observer is not None:
             self._observer(now, events, effects)
         for effect in effects:
-            if isinstance(effect, StartJob):  # the most frequent
+            if isinstance(effect, ev.StartJob):  # the most frequent
                 self._start(effect)
             else:
                 self._do(effect)
@@ -210,12 +183,12 @@ class Engine:
             self._observer(self._now, self._started, ())
             self._started.clear()
 
-    def _next_events(self) -> list[Event] | None:
+    def _next_events(self) -> list[ev.Event] | None:
         """What happens next: what the last batch brought about at once, or all that falls on the next instant.
 
         None: nothing does.
         """
-        events: list[Event] = []
+        events: list[ev.Event] = []
         if self._at_once:
             due, self._at_once = self._at_once, []
             for event, at_once, version in due:
@@ -243,10 +216,10 @@ class Engine:
         self._now = now
         if self._wake_s <= now:
             self._wake_s = math.inf
-            events.append(WakeUp())
+            events.append(ev.WakeUp())
         return events
 
-    def _take(self, simulated: Simulated, now: float, events: list[Event]) -> None:
+    def _take(self, simulated: Simulated, now: float, events: list[ev.Event]) -> None:
         spec = simulated[0].spec()
         job_id = spec.job_id
         if job_id in self._records:
@@ -257,23 +230,23 @@ class Engine:
                 self._pass_on(self._held_back, job_id, completed=False, now=now)
         else:
             self._waiting[job_id], self._records[job_id] = simulated, SimRecord(spec)
-            events.append(JobSubmitted(spec))
+            events.append(ev.JobSubmitted(spec))
 
-    def _release(self, release: Release, events: list[Event]) -> None:
+    def _release(self, release: Release, events: list[ev.Event]) -> None:
         """A job that came after others is submitted. [D] It waits from now on."""
         job = release.job
         if self._now > job.submit_s:
             job = structs.replace(job, submit_s=self._now)
         self._take((job, release.dynamics), self._now, events)
         if release.reason and not self._records[job.job_id].refused:
-            events.append(CancelJob(job.job_id, release.reason))
+            events.append(ev.CancelJob(job.job_id, release.reason))
 
-    def _open(self, held_back: HeldBack, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+    def _open(self, held_back: HeldBack, events: Sequence[ev.Event], effects: Sequence[ev.Effect]) -> None:
         """Let jobs in that come after those that ended in a batch."""
         for event in events:
-            if not isinstance(event, JobEnded | CancelJob):
+            if not isinstance(event, ev.JobEnded | ev.CancelJob):
                 continue
-            job_id, cancelled = event.job_id, isinstance(event, CancelJob)
+            job_id, cancelled = event.job_id, isinstance(event, ev.CancelJob)
             if cancelled != (job_id in self._waiting):
                 continue  # it waits to be run again; or it is cancelled while it runs, and ends later
             ended = self._core.ended(job_id)
@@ -282,24 +255,24 @@ class Engine:
             if cancelled:
                 del self._waiting[job_id]
                 if self._observer is not None:
-                    self._observer(self._now, [JobEnded(job_id, *ended)], ())
+                    self._observer(self._now, [ev.JobEnded(job_id, *ended)], ())
             self._pass_on(held_back, job_id, completed=ended[0] == "completed", now=self._now)
         for effect in effects:
-            if isinstance(effect, Refuse) and self._records[effect.job_id].refused:
+            if isinstance(effect, ev.Refuse) and self._records[effect.job_id].refused:
                 self._pass_on(held_back, effect.job_id, completed=False, now=self._now)
 
     def _pass_on(self, held_back: HeldBack, job_id: int, *, completed: bool, now: float) -> None:
         for time_s, (job, dynamics), reason in held_back.ended(job_id, completed=completed, now=now):
             self._agenda.push(time_s, Release(job, dynamics, reason), None)
 
-    def _add(self, event: Occurrence, run: Run | None, version: int, events: list[Event]) -> None:
+    def _add(self, event: Occurrence, run: Run | None, version: int, events: list[ev.Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
-        if run is not None and isinstance(event, JobEnded):  # by far the most frequent
+        if run is not None and isinstance(event, ev.JobEnded):  # by far the most frequent
             if version == run.version and not run.over:
                 self._end(run)
                 events.append(event)
             return
-        if isinstance(event, EvolvingRequest):
+        if isinstance(event, ev.EvolvingRequest):
             run = self._runs.get(event.job_id)  # only a job that runs can ask
             if run is None:
                 return
@@ -315,9 +288,9 @@ class Engine:
             assert not isinstance(event, Release)
             events.append(self._happens(event, run))
 
-    def _comes(self, event: Occurrence, events: list[Event]) -> None:
+    def _comes(self, event: Occurrence, events: list[ev.Event]) -> None:
         """Let an event happen that no running job brings about."""
-        if isinstance(event, NodeDown):
+        if isinstance(event, ev.NodeDown):
             self._fail(event, events)
         elif isinstance(event, Release):
             self._release(event, events)
@@ -325,28 +298,28 @@ class Engine:
             assert not isinstance(event, Change | Wish)
             events.append(event)
 
-    def _happens(self, event: Event, run: Run) -> Event:
+    def _happens(self, event: ev.Event, run: Run) -> ev.Event:
         """Let the job live through ``event``; return what the scheduler sees of it."""
         record = self._records[run.job.job_id]
-        if run.dead and isinstance(event, GrowCompleted | ShrinkCompleted):
+        if run.dead and isinstance(event, ev.GrowCompleted | ev.ShrinkCompleted):
             event = as_it_is(event, run.nodes, run.dead)
         match event:
-            case JobStarted():
+            case ev.JobStarted():
                 self._begin(run, record)
-            case GrowCompleted(nodes=nodes):
+            case ev.GrowCompleted(nodes=nodes):
                 run.nodes += nodes
                 record.grows += 1
                 self._arrived(run, record)
                 record.sizes.append(self._now, len(run.nodes))
                 self._go_on(run, len(run.nodes))
-            case ShrinkCompleted(nodes=nodes):
+            case ev.ShrinkCompleted(nodes=nodes):
                 run.nodes = without(run.nodes, nodes)
                 record.shrinks += 1
                 record.sizes.append(self._now, len(run.nodes))
                 self._go_on(run, len(run.nodes))
-            case WorkersChanged():
+            case ev.WorkersChanged():
                 self._use(run, run.ordered_cores, record)
-            case ResizeFailed():
+            case ev.ResizeFailed():
                 self._arrived(run, record)
                 self._answer(run, 0)
                 if run.rate == 0 or run.dead:
@@ -430,17 +403,17 @@ class Engine:
         run.version += 1
         if nodes:
             takes_s = run.left_s / run.rate if risk is None else run.takes_s(run.left_s)
-            self._push(now + takes_s, JobEnded(run.job.job_id, "completed"), run)
+            self._push(now + takes_s, ev.JobEnded(run.job.job_id, "completed"), run)
             if run.job.wishes or run.job.target_efficiency:
                 self._foresee_wish(run)
 
-    def _wish(self, run: Run, events: list[Event]) -> None:
+    def _wish(self, run: Run, events: list[ev.Event]) -> None:
         """The job is where it asks for nodes, or looks at itself to see how many it wants."""
         if not run.job.target_efficiency:
-            events.append(EvolvingRequest(run.job.job_id, run.job.wishes[run.wishes][1]))
+            events.append(ev.EvolvingRequest(run.job.job_id, run.job.wishes[run.wishes][1]))
             run.wishes += 1
         elif wanted := run.look(self._now):
-            events.append(EvolvingRequest(run.job.job_id, wanted))
+            events.append(ev.EvolvingRequest(run.job.job_id, wanted))
             return  # it looks again when it is answered
         self._foresee_wish(run)
 
@@ -464,22 +437,22 @@ class Engine:
             ahead_s = run.left_at(self._now) - (1.0 - share) * run.job.runtime_s
             self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(run.job.job_id), run)
 
-    def _do(self, effect: Effect) -> None:
+    def _do(self, effect: ev.Effect) -> None:
         match effect:
-            case WakeAt():
+            case ev.WakeAt():
                 self._wake_s = min(self._wake_s, effect.time_s)
-            case StartJob():
+            case ev.StartJob():
                 self._start(effect)
-            case SendOrder():
+            case ev.SendOrder():
                 self._order(effect, self._runs[effect.job_id])
-            case KillJob():
+            case ev.KillJob():
                 run = self._runs[effect.job_id]
                 run.version += 1
                 run.killed = True
-                self._push(self._now + run.dynamics.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
-            case KeepNodes() | NodeLeft() | RefuseReservation():
+                self._push(self._now + run.dynamics.kill_delay_s, ev.JobEnded(effect.job_id, "failed", "killed"), run)
+            case ev.KeepNodes() | ev.NodeLeft() | ev.RefuseReservation():
                 pass
-            case Refuse():
+            case ev.Refuse():
                 if self._waiting.pop(effect.job_id, None) is not None:
                     self._records[effect.job_id].refused = True
                 elif (asking := self._runs.get(effect.job_id)) is not None:
@@ -487,7 +460,7 @@ class Engine:
             case _:
                 assert_never(effect)
 
-    def _start(self, effect: StartJob) -> None:
+    def _start(self, effect: ev.StartJob) -> None:
         job, dynamics = self._waiting.pop(effect.job_id)
         run = Run(job, dynamics, effect.nodes, job.runtime_s, self._now, cores=effect.cores)
         self._runs[effect.job_id] = run
@@ -497,15 +470,15 @@ class Engine:
         if self._prompt and not effect.cores:
             self._begin(run, self._records[effect.job_id])
             if self._observer is not None:
-                self._started.append(JobStarted(effect.job_id))
+                self._started.append(ev.JobStarted(effect.job_id))
         else:
-            self._push(starts_s, JobStarted(effect.job_id), run)
+            self._push(starts_s, ev.JobStarted(effect.job_id), run)
         if job.is_malleable and dynamics.ready_delay_s is not None:
-            self._push(starts_s + dynamics.ready_delay_s, MalleableReady(effect.job_id), run)
+            self._push(starts_s + dynamics.ready_delay_s, ev.MalleableReady(effect.job_id), run)
 
     # failures -------------------------------------------------------------------------------------------------------
 
-    def _fail(self, event: NodeDown, events: list[Event]) -> None:
+    def _fail(self, event: ev.NodeDown, events: list[ev.Event]) -> None:
         """A node fails. Its jobs end, unless all of them can do without it."""
         self._failures += 1
         node = event.node
@@ -514,12 +487,12 @@ class Engine:
         if not hit or not all(_does_without(run, node) for run in hit):
             events.append(event)
             return
-        events.append(NodeDrained(node))
+        events.append(ev.NodeDrained(node))
         for run in hit:
             run.dead += (node,)
             if node in run.nodes:  # else the grow under way goes without it
                 self._lose(run, node)
-                events.append(NodesLost(run.job.job_id, (node,), f"node {node} is out of service"))
+                events.append(ev.NodesLost(run.job.job_id, (node,), f"node {node} is out of service"))
 
     def _lose(self, run: Run, node: str) -> None:
         """The job goes on without a node; what that had done, and is not kept, it does again."""
@@ -545,14 +518,14 @@ class Engine:
         else:
             self._go_on(run, max(1, min(uses - 1, len(run.nodes))))
 
-    def _judged(self, events: list[Event]) -> list[Event]:
+    def _judged(self, events: list[ev.Event]) -> list[ev.Event]:
         """The events with what the core makes of ends by its own kills; jobs that are lost may be run again."""
         for run in self._killed:
             job_id = run.job.job_id
             if (ended := self._core.ended(job_id)) is None:
                 continue
             events = [
-                JobEnded(job_id, *ended) if isinstance(event, JobEnded) and event.job_id == job_id else event
+                ev.JobEnded(job_id, *ended) if isinstance(event, ev.JobEnded) and event.job_id == job_id else event
                 for event in events
             ]
             if ended[0] == "lost":
@@ -578,7 +551,7 @@ class Engine:
         self._over -= 1
         self._again[job_id] = risk.kept_s
         self._waiting[job_id] = run.job, run.dynamics
-        self._at_once.append((JobSubmitted(record.spec), None, 0))
+        self._at_once.append((ev.JobSubmitted(record.spec), None, 0))
 
     def _expose(self, run: Run, tolerance: FaultTolerance) -> Risk:
         """Keep account of what the job would lose."""
@@ -601,7 +574,7 @@ class Engine:
         """What these nodes count: as many as they are; of those that it shares, the part that its cores are."""
         return nodes * share(run.cores, self._cores_per_node, "ideal") if run.cores else float(nodes)
 
-    def _order(self, order: SendOrder, run: Run) -> None:
+    def _order(self, order: ev.SendOrder, run: Run) -> None:
         if order.kind == "grow":
             run.arriving = order.nodes
         if order.kind != "workers":
@@ -612,7 +585,7 @@ class Engine:
             else:
                 self._push(time_s, what, run)
 
-    def _note_ends(self, endings: Iterable[tuple[int, Outcome | None, float | None]]) -> None:
+    def _note_ends(self, endings: Iterable[tuple[int, ev.Outcome | None, float | None]]) -> None:
         """Copy how the core saw ends into the records."""
         for job_id, outcome, end_s in endings:
             record = self._records[job_id]
@@ -648,7 +621,7 @@ def simulate(
     nodes: int | Sequence[str],
     policy: Policy,
     jobs: Iterable[Simulated],
-    disturbances: Iterable[tuple[float, Event]] = (),
+    disturbances: Iterable[tuple[float, ev.Event]] = (),
     settings: Settings | None = None,
 ) -> SimResult:
     """Run ``jobs`` on ``nodes`` under ``policy``; see ``Engine``."""
@@ -661,27 +634,27 @@ PATIENCE_S: Final = 1.0
 """A job that waits for the beginning of its computation defers the order after this time, as the runtime does."""
 
 
-def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Event | Change]]:
+def answers(order: ev.SendOrder, run: Run, now: float) -> Iterator[tuple[float, ev.Event | Change]]:
     """Yield what becomes of ``order``, given to ``run`` at ``now``, and when; the run remembers what was ordered."""
     dynamics = run.dynamics
     fails = run.orders in dynamics.failing_orders
     run.orders += 1
     if dynamics.defer_s > 0:
-        yield now, ResizeDeferred(order.job_id, order.order, "not in this phase")
+        yield now, ev.ResizeDeferred(order.job_id, order.order, "not in this phase")
     if run.computes_s > now + PATIENCE_S:
-        yield now + PATIENCE_S, ResizeDeferred(order.job_id, order.order, "it does not compute yet")
+        yield now + PATIENCE_S, ev.ResizeDeferred(order.job_id, order.order, "it does not compute yet")
     begin_s = run.next_point_s(max(now + dynamics.defer_s, run.computes_s))
     if order.kind == "workers":
         run.ordered_cores = order.cores
-        failed = ResizeFailed(order.job_id, order.order, "aborted") if fails else None
-        yield begin_s + dynamics.workers_s, failed or WorkersChanged(order.job_id, order.order)
+        failed = ev.ResizeFailed(order.job_id, order.order, "aborted") if fails else None
+        yield begin_s + dynamics.workers_s, failed or ev.WorkersChanged(order.job_id, order.order)
         return
     yield from _resize_answers(order, run, now, begin_s, fails=fails)
 
 
 def _resize_answers(
-    order: SendOrder, run: Run, now: float, begin_s: float, *, fails: bool
-) -> Iterator[tuple[float, Event | Change]]:
+    order: ev.SendOrder, run: Run, now: float, begin_s: float, *, fails: bool
+) -> Iterator[tuple[float, ev.Event | Change]]:
     dynamics, grows = run.dynamics, order.kind == "grow"
     before = len(run.nodes)
     after = before + (order.count if grows else -order.count)
@@ -694,11 +667,11 @@ def _resize_answers(
         if dynamics.cost.stops and done_s > begin_s:
             yield begin_s, Change(order.job_id, 0)
     if fails:
-        yield done_s, ResizeFailed(order.job_id, order.order, "aborted")
+        yield done_s, ev.ResizeFailed(order.job_id, order.order, "aborted")
     elif grows:
-        yield done_s, GrowCompleted(order.job_id, order.order, order.nodes)
+        yield done_s, ev.GrowCompleted(order.job_id, order.order, order.nodes)
     else:
         released = run.nodes[1 : 1 + order.count] if dynamics.own_choice else order.nodes
-        yield done_s, ShrinkCompleted(order.job_id, order.order, released)
+        yield done_s, ev.ShrinkCompleted(order.job_id, order.order, released)
         if dynamics.defer_s == 0 and not (dynamics.cost is not None and dynamics.cost.stops):
             yield begin_s, Change(order.job_id, after)

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.queue_index import Lookups, RankedQueue
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import (
-    AnyIndex,
-    ClusterView,
-    JobSpec,
-    Key,
-    Line,
-    Need,
-    QueueKey,
-    Reservation,
-    RunningJob,
-    UserKey,
-)
+from scheduler_bridge.model import ClusterView, JobSpec, Line, Need, Reservation, RunningJob, UserKey
 
 
 class LiveView(ClusterView):
@@ -53,8 +42,12 @@ class LiveView(ClusterView):
         self._made_of = (pool, queue, active, stale, promises, cores_per_node, scaled)
         self._pool = pool
         self._promises = promises
-        self._lookups = Lookups(queue, active, stale)
-        vars(self).update(queue=self._lookups.queue, cores_per_node=cores_per_node, scaled=scaled)
+        self._lookups = lookups = Lookups(queue, active, stale)
+        vars(self).update(queue=lookups.queue, cores_per_node=cores_per_node, scaled=scaled)
+        # these the indices answer as they are asked
+        vars(self).update(total=lookups.total, running_by=lookups.running_by, paused=lookups.paused)
+        vars(self).update(queue_by=lookups.queue_by, index=lookups.index)
+        self.reorder = lookups.reorder
         self.arrived: tuple[JobSpec, ...] | None = None
 
     def __reduce__(self) -> tuple[type[LiveView], tuple[object, ...]]:
@@ -102,18 +95,6 @@ class LiveView(ClusterView):
         """Jobs that hold nodes, in the order of their starts; put together when it is first asked for."""
         return self._lookups.running
 
-    def total(self, measure: Callable[[RunningJob], int]) -> int:
-        """The sum of a pure function over the running jobs."""
-        return self._lookups.total(measure)
-
-    def running_by(self, key: Key) -> Sequence[RunningJob]:
-        """The running jobs in the order of ``key``."""
-        return self._lookups.running_by(key)
-
-    def paused(self, now: float) -> Sequence[RunningJob]:
-        """The running jobs that take no order before some later time."""
-        return self._lookups.paused(now)
-
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``; only what the view itself has handed out is indexed."""
         if queue is self.queue:
@@ -121,10 +102,6 @@ class LiveView(ClusterView):
         if isinstance(queue, RankedQueue):
             return self._lookups.line_of(queue, need, self.total_nodes, self.walltime_s)
         return ClusterView.line(self, queue, need)
-
-    def queue_by(self, key: QueueKey) -> Sequence[JobSpec]:
-        """The waiting jobs in the order of ``key``."""
-        return self._lookups.queue_by(key)
 
     def queue_by_user(self, key: UserKey, age_s: float = 0.0) -> Sequence[JobSpec]:
         """The waiting jobs in the order of a key of their users, and of the time that they have waited."""
@@ -142,11 +119,3 @@ class LiveView(ClusterView):
             cores_per_node=self.cores_per_node,
             scaled=self.scaled,
         )
-
-    def reorder(self) -> None:
-        """Jobs of the queue have changed places: what depends on it is made anew when it is asked for."""
-        self._lookups.reorder()
-
-    def index(self, make: Callable[[], AnyIndex]) -> AnyIndex:
-        """What ``make`` makes, with all running jobs entered; it follows from then on."""
-        return self._lookups.index(make)

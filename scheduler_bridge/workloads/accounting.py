@@ -167,33 +167,10 @@ class RawRecord:
     partition: str
 
 
-@dataclass(slots=True)
-class RawTrace:
-    """The records of one or more files of the same machine.
-
-    Attributes:
-        columns: The map by which they were read.
-        kind: The kind of nodes, where the machine has several.
-        records: In the order of the files.
-    """
-
-    columns: ColumnMap
-    kind: str
-    records: list[RawRecord]
-
-    @property
-    def machine_nodes(self) -> int:
-        """The nodes of the machine."""
-        return self.columns.machine_nodes.get(self.kind.lower(), self.columns.machine_nodes[""])
-
-
-def read_csv(files: Sequence[Source], findings: Findings, *, keep_cut_off: bool = False) -> RawTrace:
-    """Read files of one machine, in their order.
-
-    Args:
-        files: Files with the same columns.
-        findings: Counts what is left out.
-        keep_cut_off: Use the beginning of compressed files that are cut off.
+def _read_csv(
+    files: Sequence[Source], findings: Findings, *, keep_cut_off: bool
+) -> tuple[ColumnMap, str, list[RawRecord]]:
+    """The columns of files of one machine, the kind of its nodes where it has several, and the records, in their order.
 
     Raises:
         TraceError: A file has other columns, is cut off, or the files are of different machines.
@@ -222,7 +199,7 @@ def read_csv(files: Sequence[Source], findings: Findings, *, keep_cut_off: bool 
         )
     if columns is None:
         raise TraceError("no file", "a workload needs at least one", "name a file")
-    return RawTrace(columns, next(iter(kinds), ""), records)
+    return columns, next(iter(kinds), ""), records
 
 
 def _split(line: str) -> list[str] | None:
@@ -370,15 +347,14 @@ def read_clean_csv(
     """
     files = [Source.of(path) for path in paths]
     findings, cleaning = Findings(), cleaning or Cleaning()
-    trace = read_csv(files, findings, keep_cut_off=keep_cut_off)
-    records = trace.records
-    if cleaning.merge_split and trace.columns.split_days:
+    columns, kind, records = _read_csv(files, findings, keep_cut_off=keep_cut_off)
+    if cleaning.merge_split and columns.split_days:
         records = list(merge_split(records, findings))
     start_unix_s = min((record.submit_s for record in records), default=0.0)
-    nodes = cleaning.nodes or trace.machine_nodes
-    if trace.columns.repeated:
-        records = _numbered(records, trace.columns.repeated, findings)
-    jobs = in_order(_jobs(records, start_unix_s, nodes, cleaning, trace.columns.others, findings))
+    nodes = cleaning.nodes or columns.machine_nodes.get(kind.lower(), columns.machine_nodes[""])
+    if columns.repeated:
+        records = _numbered(records, columns.repeated, findings)
+    jobs = in_order(_jobs(records, start_unix_s, nodes, cleaning, columns.others, findings))
     if not jobs:
         raise TraceError(
             f"{', '.join(map(str, files))}: no usable job",
@@ -391,7 +367,7 @@ def read_clean_csv(
         jobs=jobs,
         source=", ".join(file.file_name for file in files),
         start_unix_s=start_unix_s,
-        header={"Computer": trace.columns.name + (f", {trace.kind}" if trace.kind else "")},
+        header={"Computer": columns.name + (f", {kind}" if kind else "")},
         findings=findings,
     )
 
@@ -459,9 +435,8 @@ def _content(record: RawRecord) -> tuple[object, ...]:
     return *times, record.status, *labels, record.processors, record.gpus, record.shared
 
 
-def _ids(records: Iterable[RawRecord]) -> dict[str, int]:
+def _ids(records: Sequence[RawRecord]) -> dict[str, int]:
     """A number for every id: itself, or, if not all are numbers, by submission, wherever it stands in the file."""
-    records = list(records)
     if all(_is_number(record.job) for record in records):
         return {record.job: int(record.job) for record in records}
     ordered = sorted((record.submit_s, record.job) for record in records)
@@ -474,14 +449,13 @@ def _is_number(text: str) -> bool:
 
 
 def _jobs(
-    records: Iterable[RawRecord],
+    records: Sequence[RawRecord],
     start_unix_s: float,
     nodes: int,
     cleaning: Cleaning,
     others: Sequence[str],
     findings: Findings,
 ) -> Iterator[TraceJob]:
-    records = list(records)
     ids = _ids(records)
     first: dict[int, int] = {}
     for index, record in enumerate(records):

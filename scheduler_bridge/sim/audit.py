@@ -10,11 +10,17 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.model import EVERY_NODE, AdvanceReservation, JobSpec, NodeFilter
 from scheduler_bridge.model.allocation import members
 
+_SLACK_S: Final = 1e-6
+
 _Answer: TypeAlias = ev.GrowCompleted | ev.ShrinkCompleted | ev.WorkersChanged | ev.ResizeFailed
 
 
 class AuditError(AssertionError):
     """The scheduler did what it must not do; the text says what and when."""
+
+
+class NotKeptError(AssertionError):
+    """A job was placed on nodes that are kept for others; the text says which and when."""
 
 
 @dataclass(slots=True)
@@ -27,6 +33,8 @@ class _Account:
     ending: bool = False
     order: ev.SendOrder | None = None
     losses: int = 0
+    end_s: float = 0.0
+    """When it must have ended, by its walltime."""
 
     @property
     def least(self) -> int:
@@ -57,10 +65,10 @@ class Auditor:
     _waiting: dict[int, JobSpec] = field(default_factory=dict)
     _accounts: dict[int, _Account] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
-    _keeping: Keeping = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._keeping = Keeping(self.scaled)
+    _asked: dict[str, AdvanceReservation] = field(default_factory=dict)
+    _kept: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The nodes that are kept for advance reservations."""
+    _placed: set[int] = field(default_factory=set)
 
     def __call__(self, now: float, events: Sequence[ev.Event], effects: Sequence[ev.Effect]) -> None:
         """Book one batch.
@@ -68,15 +76,16 @@ class Auditor:
         Raises:
             AuditError: A core was given twice, a node has more jobs than the policy declares, a size is out of bounds,
                 a job was started twice or unasked, or an order went to a job that is not ready, is busy, or is ending.
-            NotKeptError: A job is placed on nodes that are reserved for others.
+            NotKeptError: A job starts on, or gets, a kept node that it could still hold at the start of a reservation
+                that it does not belong to; or it starts for its reservation elsewhere, too early or for too long.
         """
         for event in sorted(events, key=lambda event: not isinstance(event, ev.JobEnded)):
-            self._book_event(event)
+            self._book_event(event, now)
+        self._book_kept(now, events, effects)
         for effect in effects:
-            self._book_effect(effect, f"at {now} s, {effect}")
-        self._keeping.book(now, events, effects)
+            self._book_effect(effect, f"at {now} s, {effect}", now)
 
-    def _book_event(self, event: ev.Event) -> None:
+    def _book_event(self, event: ev.Event, now: float) -> None:
         match event:
             case ev.JobSubmitted(job=spec):
                 self._waiting[spec.job_id] = spec
@@ -91,6 +100,8 @@ class Auditor:
                     del self._waiting[job_id]  # it was cancelled
                 else:
                     self._free(account, account.nodes)
+            case ev.JobStarted(job_id=job_id) if job_id in self._accounts:
+                self._accounts[job_id].end_s = now + self._accounts[job_id].spec.walltime_s
             case ev.NodesLost(job_id=job_id, nodes=nodes) if job_id in self._accounts:
                 self._accounts[job_id].losses += len(nodes)
                 self._free(self._accounts[job_id], set(nodes))
@@ -131,18 +142,20 @@ class Auditor:
             del self._uses[node][account.spec.job_id]
         account.nodes = account.nodes - nodes
 
-    def _book_effect(self, effect: ev.Effect, what: str) -> None:
+    def _book_effect(self, effect: ev.Effect, what: str, now: float) -> None:
         match effect:
             case ev.StartJob():
                 spec = self._waiting.pop(effect.job_id, None)
                 if spec is None or effect.job_id in self._seen:
                     raise AuditError(f"{what}: the job does not wait, or was started before")
                 self._seen.add(effect.job_id)
-                self._accounts[effect.job_id] = _Account(spec, set())
+                end_s = now + (spec.walltime_at_s(len(effect.nodes)) if self.scaled else spec.walltime_s)
+                self._accounts[effect.job_id] = account = _Account(spec, set(), end_s=end_s)
                 self._count(effect, what)
                 self._give(effect.job_id, effect.nodes, what, effect.core_ids)
+                self._place(account, effect.nodes, now)
             case ev.SendOrder():
-                self._book_order(effect, what)
+                self._book_order(effect, what, now)
             case ev.KillJob():
                 self._accounts[effect.job_id].ending = True
             case ev.Refuse():
@@ -152,7 +165,7 @@ class Auditor:
             case _:
                 assert_never(effect)
 
-    def _book_order(self, effect: ev.SendOrder, what: str) -> None:
+    def _book_order(self, effect: ev.SendOrder, what: str, now: float) -> None:
         account = self._accounts[effect.job_id]
         if not account.ready or account.ending or account.order is not None:
             raise AuditError(f"{what}: the job is not ready, is ending, or has the order {account.order}")
@@ -164,6 +177,7 @@ class Auditor:
             self._book_workers(account, effect, what)
         elif effect.kind == "grow":
             self._give(effect.job_id, effect.nodes, what)
+            self._place(account, effect.nodes, now)
         elif not set(effect.nodes) <= account.nodes or len(account.nodes) - effect.count < account.least:
             raise AuditError(f"{what}: the job holds {sorted(account.nodes)}, at least {account.spec.min_nodes}")
 
@@ -201,44 +215,11 @@ class Auditor:
         if len(uses) > 1 and node not in self.shared_nodes:
             raise AuditError(f"{what}: {node} is shared, which is none of {self.shared_nodes}")
 
+    # advance reservations: who is placed on nodes that are kept, and for how long ------------------------------------
 
-# Advance reservations: who is placed on nodes that are kept, and for how long ----------------------------------------
-
-_SLACK_S: Final = 1e-6
-
-
-class NotKeptError(AssertionError):
-    """A job was placed on nodes that are kept for others; the text says which and when."""
-
-
-@dataclass(slots=True)
-class Keeping:
-    """An account of advance reservations, from events and effects only.
-
-    Attributes:
-        scaled: Walltimes are predicted for the size at which a job starts.
-    """
-
-    scaled: bool = False
-    _specs: dict[int, JobSpec] = field(default_factory=dict)
-    _ends_s: dict[int, float] = field(default_factory=dict)
-    _placed: set[int] = field(default_factory=set)
-    _asked: dict[str, AdvanceReservation] = field(default_factory=dict)
-    _kept: dict[str, frozenset[str]] = field(default_factory=dict)
-
-    def book(self, now: float, events: Sequence[ev.Event], effects: Sequence[ev.Effect]) -> None:
-        """Take in one batch.
-
-        Raises:
-            NotKeptError: A job starts on, or gets, a kept node that it could still hold at the start of a reservation
-                that it does not belong to; or it starts for its reservation elsewhere, too early or for too long.
-        """
+    def _book_kept(self, now: float, events: Sequence[ev.Event], effects: Sequence[ev.Effect]) -> None:
         for event in events:
-            if isinstance(event, ev.JobSubmitted):
-                self._specs[event.job.job_id] = event.job
-            elif isinstance(event, ev.JobStarted) and event.job_id in self._ends_s:
-                self._ends_s[event.job_id] = now + self._specs[event.job_id].walltime_s
-            elif isinstance(event, ev.ReservationMade):
+            if isinstance(event, ev.ReservationMade):
                 self._asked.setdefault(event.reservation.name, event.reservation)
             elif isinstance(event, ev.ReservationCancelled):
                 self._forget(event.name)
@@ -247,25 +228,14 @@ class Keeping:
                 self._kept[effect.name] = frozenset(effect.nodes)
         for name in [name for name, asked in self._asked.items() if asked.end_s <= now or name not in self._kept]:
             self._forget(name)
-        for effect in effects:
-            if isinstance(effect, ev.StartJob):
-                self._started(effect, now)
-            elif isinstance(effect, ev.SendOrder) and effect.kind == "grow":
-                self._place(effect.job_id, effect.nodes, self._ends_s[effect.job_id], now)
 
     def _forget(self, name: str) -> None:
         self._asked.pop(name, None)
         self._kept.pop(name, None)
 
-    def _started(self, effect: ev.StartJob, now: float) -> None:
-        spec = self._specs[effect.job_id]
-        nodes = len(effect.nodes)
-        end_s = now + (spec.walltime_at_s(nodes) if self.scaled else spec.walltime_s)
-        self._ends_s[effect.job_id] = end_s
-        self._place(effect.job_id, effect.nodes, end_s, now)
-
-    def _place(self, job_id: int, nodes: Sequence[str], end_s: float, now: float) -> None:
-        spec = self._specs[job_id]
+    def _place(self, account: _Account, nodes: Sequence[str], now: float) -> None:
+        spec, end_s = account.spec, account.end_s
+        job_id = spec.job_id
         for name, kept in self._kept.items():
             asked = self._asked[name]
             taken = kept.intersection(nodes)

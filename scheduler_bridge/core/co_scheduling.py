@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduler_bridge.core.events import Effect, SendOrder, StartJob
+from scheduler_bridge.core.events import Effect, StartJob
 from scheduler_bridge.core.node_sharing import Change, Claim
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder, Step, TrackedJob
@@ -77,13 +77,9 @@ def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason:
     cores = _counts(core_ids)
     order = PendingOrder(state.next_order, "workers", nodes, job.allocation.ranks, min(cores), core_ids=core_ids)
     state.sharing.ordered[job_id] = changes
-    job.step(Step.ADJUST)
-    job.order = order
     which = _which(core_ids, " ({})")
-    job.note = Because("ordered to use {} of {} cores of each node{}: {}", (order.count, all_cores, which, reason))
-    state.next_order += 1
-    state.note(job)
-    return [SendOrder(job_id, order.order, "workers", nodes, order.count, cores, core_ids)]
+    note = Because("ordered to use {} of {} cores of each node{}: {}", (order.count, all_cores, which, reason))
+    return state.send(job, order, note, cores)
 
 
 def by_node(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from scheduler_bridge.core import co_scheduling, limits
-from scheduler_bridge.core.events import Effect, InfeasibleDecisionError, SendOrder, StartJob
+from scheduler_bridge.core.events import Effect, InfeasibleDecisionError, StartJob
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Allocation, Because, Reason, wording
@@ -111,7 +111,8 @@ def send_grow(state: SchedulerState, job: TrackedJob, ranks: int, reason: Reason
     """Order the job to use nodes that the pool holds for it from now on."""
     job.allocation = job.allocation.plus(ranks)
     nodes = state.pool.name(Allocation((ranks,)))
-    return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, ranks.bit_count()), reason)
+    order = PendingOrder(state.next_order, "grow", nodes, ranks, ranks.bit_count())
+    return state.send(job, order, Because(wording.ORDERED, ("grow", wording.nodes(order.count), reason)))
 
 
 def send_shrink(
@@ -123,13 +124,4 @@ def send_shrink(
     """
     wished = job.allocation.last(count) if ranks is None else Allocation((ranks,))
     order = PendingOrder(state.next_order, "shrink", state.pool.name(wished), wished.ranks, count)
-    return _send(state, job, order, reason)
-
-
-def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: Reason) -> list[Effect]:
-    job.step(Step.GROW if order.kind == "grow" else Step.SHRINK)
-    job.order = order
-    job.note = Because(wording.ORDERED, (order.kind, wording.nodes(order.count), reason))
-    state.next_order += 1
-    state.note(job)
-    return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]
+    return state.send(job, order, Because(wording.ORDERED, ("shrink", wording.nodes(count), reason)))

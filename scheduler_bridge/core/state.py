@@ -11,16 +11,17 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.core.events import Effect, KillJob, Outcome
+from scheduler_bridge.core.events import Effect, KillJob, Outcome, SendOrder
 from scheduler_bridge.core.node_sharing import Sharing, Stacks
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.settings import Settings
-from scheduler_bridge.core.tracked import JobState, Step, TrackedJob
+from scheduler_bridge.core.tracked import JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import AdvanceReservation, JobSpec, Reservation
+from scheduler_bridge.model import AdvanceReservation, JobSpec, Reason, Reservation
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
+_STEP_OF: Final = {"grow": Step.GROW, "shrink": Step.SHRINK, "workers": Step.ADJUST}
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
 
@@ -262,6 +263,15 @@ class SchedulerState:
     def watch(self, job: TrackedJob, time_s: float) -> None:
         """Look at ``job`` again at ``time_s``."""
         heapq.heappush(self.deadlines, (time_s, job.spec.job_id))
+
+    def send(self, job: TrackedJob, order: PendingOrder, note: Reason, cores: tuple[int, ...] = ()) -> list[Effect]:
+        """Give a job its next order."""
+        job.step(_STEP_OF[order.kind])
+        job.order = order
+        job.note = note
+        self.next_order += 1
+        self.note(job)
+        return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count, cores, order.core_ids)]
 
     def kill(self, job: TrackedJob, outcome: Outcome, reason: str) -> list[Effect]:
         """Order a job that holds nodes to end; a job on its way out keeps its first reason."""

@@ -162,12 +162,12 @@ def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id:
         KeyError: No such job.
     """
     job = state.jobs[job_id]
-    text, reservation, claims = str(job.note), None, tuple[Claim, ...]()
+    text, start_s, claims = str(job.note), None, tuple[Claim, ...]()
     if job.state is JobState.QUEUED:
         reservation = state.reservation_of(job_id)
         text = advance_reservations.explainer(state, policy, now)(job.spec, reservation)
-        claims = counts_on(state, reservation) if reservation is not None else ()
-    own = reservation is not None and reservation.job_id == job_id
-    start_s = reservation.start_s if reservation is not None and own else None
+        if reservation is not None:
+            claims = counts_on(state, reservation)
+            start_s = reservation.start_s if reservation.job_id == job_id else None
     nodes = state.pool.name(job.allocation)
     return Explanation(job_id, job.spec.label, job.state, now, text, nodes, start_s, claims, histories.of(job_id))

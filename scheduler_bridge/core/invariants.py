@@ -22,12 +22,9 @@ def check_touched(state: SchedulerState) -> None:
         if (size := job.allocation.size) != job.counted:
             state.counted += size - job.counted
             job.counted = size
-        if shared and (found := _share_contradiction(state, job)):
-            raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
-    if state.counted != state.pool.held + state.pool.extra:
-        raise InvariantError(
-            f"jobs hold {state.counted} nodes, the pool says {state.pool.held} and {state.pool.extra} again"
-        )
+        if shared:
+            _check_shares(state, job)
+    _check_held(state, state.counted)
 
 
 def check_all(state: SchedulerState) -> None:
@@ -36,9 +33,7 @@ def check_all(state: SchedulerState) -> None:
         _check_order(job, _contradiction(state, job))
     if found := state.pool.check():
         raise InvariantError(found)
-    held = sum([len(job.allocation) for job in state.active.values()])
-    if held != state.pool.held + state.pool.extra:
-        raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held} and {state.pool.extra} again")
+    _check_held(state, sum([len(job.allocation) for job in state.active.values()]))
     _check_bookings(state)
     met = 0
     for stack in state.sharing.stacks:
@@ -46,8 +41,12 @@ def check_all(state: SchedulerState) -> None:
             raise InvariantError("a node is in two stacks")
         met |= stack.ranks
     for job in state.active.values():
-        if found := _share_contradiction(state, job):
-            raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
+        _check_shares(state, job)
+
+
+def _check_held(state: SchedulerState, held: int) -> None:
+    if held != state.pool.held + state.pool.extra:
+        raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held} and {state.pool.extra} again")
 
 
 def _check_bookings(state: SchedulerState) -> None:
@@ -113,19 +112,19 @@ def _order_contradiction(job: TrackedJob) -> str:
     return ""
 
 
-def _share_contradiction(state: SchedulerState, job: TrackedJob) -> str:
-    """What is wrong with the job's part of shared nodes; empty if nothing is."""
+def _check_shares(state: SchedulerState, job: TrackedJob) -> None:
+    """Check the job's part of shared nodes."""
     sharing = state.sharing
     for stack in sharing.stacks.of(job.spec.job_id):
+        found = _core_contradiction(stack, sharing.stacks.every_core)
         if stack.ranks & ~job.allocation.ranks:
-            return f"shares nodes that it does not hold: {stack}"
-        if found := _core_contradiction(stack, sharing.stacks.every_core):
-            return f"{found}: {stack}"
-        if len(stack.cores) > sharing.jobs_per_node:
-            return f"the policy lets {sharing.jobs_per_node} jobs share a node: {stack}"
-        if (stack.cores[job.spec.job_id] == 0) != (job.state is JobState.CLAIMING):
-            return f"uses {stack.count(job.spec.job_id)} cores: {stack}"
-    return ""
+            found = "shares nodes that it does not hold"
+        elif not found and len(stack.cores) > sharing.jobs_per_node:
+            found = f"the policy lets {sharing.jobs_per_node} jobs share a node"
+        elif not found and (stack.cores[job.spec.job_id] == 0) != (job.state is JobState.CLAIMING):
+            found = f"uses {stack.count(job.spec.job_id)} cores"
+        if found:
+            raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}: {stack}")
 
 
 def _core_contradiction(stack: Stack, every_core: int) -> str:

@@ -100,7 +100,7 @@ class Limited(Around):
                 continue
             changed = True
             if most >= spec.min_nodes:
-                queue.append(_smaller(spec, most, scaled=view.scaled))
+                queue.append(_smaller(spec, most, view))
             elif spec.min_nodes <= self.limit:
                 behind.add(spec.user)
         running = []
@@ -173,9 +173,8 @@ def _excess(claims: Sequence[_Claim], room: int) -> dict[int, int]:
     return found
 
 
-def _smaller(spec: JobSpec, most: int, *, scaled: bool) -> JobSpec:
+def _smaller(spec: JobSpec, most: int, view: ClusterView) -> JobSpec:
     """The job as if its user had asked for at most this number of nodes."""
     if spec.nodes <= most:
         return structs.replace(spec, max_nodes=most)
-    walltime_s = spec.walltime_at_s(most) if scaled else spec.walltime_s
-    return structs.replace(spec, nodes=most, max_nodes=most, walltime_s=walltime_s)
+    return structs.replace(spec, nodes=most, max_nodes=most, walltime_s=view.walltime_s(spec, most))

@@ -20,7 +20,7 @@ from scheduler_bridge.policies.compose import (
     by_submission,
 )
 from scheduler_bridge.policies.plan import Plan
-from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Priority, Taker, giving_order, taking_order
+from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Giver, Priority, Taker, taking_order
 from scheduler_bridge.policies.registry import InvalidParameterError, register
 
 _LEAST_SCALABLE: Final = 0.01
@@ -98,16 +98,6 @@ def best_use(patience: float = 100.0, haste: float = 0.5, ratio: float = 3.0, wo
 # Rebalancing ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Giver:
-    """A job as the pass leaves it so far, and the size down to which it can give more."""
-
-    spec: JobSpec
-    nodes: int
-    least: int
-    job: RunningJob | None
-
-
 @dataclass(frozen=True, slots=True)
 class Rebalancing:
     """As ``ByPriority``; and where no job waits and no node is idle, nodes move from the worst use to the best one.
@@ -152,8 +142,8 @@ class Rebalancing:
             (before, _), taker = others.pop()
             if before != of(taker.spec, taker.nodes):
                 continue  # it has given since, and is there once more
-            gifts = [_Giver(some.spec, some.nodes, some.before, some.job) for some in gained.values()]
-            moved = self._given(sorted(gifts, key=self._gives), taker.spec, taker.nodes, taker.limit - taker.nodes)
+            gifts = [Giver(some.spec, some.nodes, some.before, some.job) for some in gained.values()]
+            moved = self._given(sorted(gifts, key=self.base.gives), taker.spec, taker.nodes, taker.limit - taker.nodes)
             got = sum([nodes for _, nodes in moved])
             if not got or self._saved_s(plan, taker.spec, taker.job, taker.nodes, got) < self.worth_s:
                 if taker.job is None:  # it only starts, and it is not known whether it will take part in moves
@@ -184,14 +174,17 @@ class Rebalancing:
 
     def _relieve(self, plan: Plan) -> None:
         """Let others give in the place of jobs that would get some back of what they give."""
-        shrunk = {job.spec.job_id: self._giver(job, job.nodes - nodes) for job, nodes in plan.shrunk}
+        shrunk = {
+            job.spec.job_id: Giver(job.spec, job.nodes - nodes, self.base.floor(job.spec), job)
+            for job, nodes in plan.shrunk
+        }
         while True:  # it ends: nodes go to who makes more of them even then, so none goes back
             needy = [some for some in shrunk.values() if some.job is not None and some.nodes < some.job.nodes]
-            taker = max(needy, key=self._gives)
+            taker = max(needy, key=self.base.gives)
             assert taker.job is not None
-            givers = Frontier(self._givers(plan), self._gives)
+            givers = Frontier(self._givers(plan), self.base.gives)
             for some in shrunk.values():
-                givers.push(self._gives(some), some)
+                givers.push(self.base.gives(some), some)
             most = taker.job.nodes - taker.nodes
             moved = self._given(_each(givers), taker.spec, taker.nodes, most)
             got = sum([nodes for _, nodes in moved])
@@ -204,22 +197,16 @@ class Rebalancing:
                 shrunk[giver.spec.job_id] = giver
             taker.nodes += got
 
-    def _givers(self, plan: Plan) -> Iterator[_Giver]:
+    def _givers(self, plan: Plan) -> Iterator[Giver]:
         """The running jobs that this pass does not resize and that can give nodes, who makes the least of one first."""
-        for job in plan.view.running_by(giving_order(self.base.priority, self.base.floor)):
-            able = job.resizable_from_s <= plan.now and job.expected_end_s - plan.now >= self.worth_s
-            if able and not plan.is_resized(job):
-                yield self._giver(job, job.nodes)
+        for giver in self.base.givers(plan):
+            assert giver.job is not None
+            if giver.job.expected_end_s - plan.now >= self.worth_s and not plan.is_resized(giver.job):
+                yield giver
 
-    def _giver(self, job: RunningJob, nodes: int) -> _Giver:
-        return _Giver(job.spec, nodes, job.nodes - job.reclaimable_nodes(self.base.floor(job.spec)), job)
-
-    def _gives(self, giver: _Giver) -> tuple[float, int]:
-        return -self.base.priority.of(giver.spec, giver.nodes), giver.spec.job_id
-
-    def _given(self, givers: Iterable[_Giver], spec: JobSpec, nodes: int, most: int) -> list[tuple[_Giver, int]]:
+    def _given(self, givers: Iterable[Giver], spec: JobSpec, nodes: int, most: int) -> list[tuple[Giver, int]]:
         """Who gives how many to a job that has ``nodes``: each until it makes as much of them, but for the ratio."""
-        moved: list[tuple[_Giver, int]] = []
+        moved: list[tuple[Giver, int]] = []
         for giver in givers:
             if giver.nodes <= giver.least:
                 continue
@@ -255,7 +242,7 @@ class Rebalancing:
         return left_s * (1.0 - math.pow(nodes / (nodes + got), 1.0 - spec.rho))
 
 
-def _each(givers: Frontier[_Giver]) -> Iterator[_Giver]:
+def _each(givers: Frontier[Giver]) -> Iterator[Giver]:
     """Take them out one by one."""
     while givers:
         yield givers.pop()[1]

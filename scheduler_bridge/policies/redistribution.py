@@ -96,6 +96,16 @@ SHARE_OF_RANGE: Final = Priority(_share_of_range, "the job lowest in its range")
 
 
 @dataclass(slots=True)
+class Giver:
+    """A job as the pass leaves it so far, and the size down to which it can give more; ``job``: see ``Taker``."""
+
+    spec: JobSpec
+    nodes: int
+    least: int
+    job: RunningJob | None
+
+
+@dataclass(slots=True)
 class Taker:
     """A job that can get nodes up to ``limit``, and had ``before``; ``job`` is None while it only starts."""
 
@@ -143,7 +153,7 @@ class ByPriority:
         """Shrink for every waiting job, in order, whose start that completes and that delays no reservation."""
         if not waiting or (total := givable_nodes(plan, self.floor)) == 0:
             return
-        donors = Frontier(self._donors(plan), self._gives)
+        donors = Frontier(self.givers(plan), self.gives)
         line = plan.line(waiting, size.need)
         head, passed_head = plan.reservation, plan.reservation is None
         while total > 0:
@@ -174,34 +184,35 @@ class ByPriority:
                 plan.shrink(job, nodes, reason)
             plan.promise(spec, need)
 
-    def _donors(self, plan: Plan) -> Iterator[_Donor]:
+    def givers(self, plan: Plan) -> Iterator[Giver]:
         """The running jobs that can give nodes now, the highest priority first."""
         for job in plan.view.running_by(giving_order(self.priority, self.floor)):
             if job.resizable_from_s <= plan.now:
-                yield _Donor(job, job.reclaimable_nodes(self.floor(job.spec)))
+                yield Giver(job.spec, job.nodes, self.floor(job.spec), job)
 
-    def _gives(self, donor: _Donor) -> tuple[float, int]:
-        return self._giver(donor.job.spec, self.floor(donor.job.spec) + donor.left)
+    def gives(self, giver: Giver) -> tuple[float, int]:
+        """Where it stands among those that give."""
+        return self._giver(giver.spec, giver.nodes)
 
     def _giver(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
         return -self.priority.of(spec, nodes), spec.job_id
 
-    def _collect(self, donors: Frontier[_Donor], missing: int) -> list[tuple[RunningJob, int]]:
+    def _collect(self, donors: Frontier[Giver], missing: int) -> list[tuple[RunningJob, int]]:
         """Take ``missing`` nodes, which are there, from the donors; return how many from whom."""
         taken: dict[int, tuple[RunningJob, int]] = {}
         while missing > 0:
             rank, donor = donors.pop()
-            nodes = min(missing, donor.left)
+            assert donor.job is not None
+            nodes = min(missing, donor.nodes - donor.least)
             if self.evenly:
-                spec, floor = donor.job.spec, self.floor(donor.job.spec)
-                after = range(floor + donor.left - 1, floor + donor.left - nodes, -1)
-                nodes = donors.turns(after, partial(self._giver, spec))
-            donor.left -= nodes
+                after = range(donor.nodes - 1, donor.nodes - nodes, -1)
+                nodes = donors.turns(after, partial(self._giver, donor.spec))
+            donor.nodes -= nodes
             missing -= nodes
-            job_id = donor.job.spec.job_id
+            job_id = donor.spec.job_id
             taken[job_id] = (donor.job, nodes + (taken[job_id][1] if job_id in taken else 0))
-            if donor.left > 0:
-                donors.push(self._gives(donor) if self.evenly else rank, donor)
+            if donor.nodes > donor.least:
+                donors.push(self.gives(donor) if self.evenly else rank, donor)
         return list(taken.values())
 
     def give(self, plan: Plan, settle: Settle | None = None) -> None:
@@ -295,11 +306,3 @@ def taking_order(priority: Priority) -> Key:
         return priority.of(job.spec, job.nodes) if able else None
 
     return key
-
-
-@dataclass(slots=True)
-class _Donor:
-    """A running job and the nodes that it can still give."""
-
-    job: RunningJob
-    left: int

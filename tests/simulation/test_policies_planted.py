@@ -97,11 +97,11 @@ class Stubborn(ByPriority):
     """Asks a job that refused again at once."""
 
     def _reclaimable(self, plan: Plan) -> int:
-        return sum(donor.left for donor in self._donors(plan))
+        return sum(donor.nodes - donor.least for donor in self.givers(plan))
 
-    def _donors(self, plan: Plan) -> Iterator[Any]:
+    def givers(self, plan: Plan) -> Iterator[Any]:
         able = [job for job in plan.view.running if job.ready and job.nodes > job.spec.min_nodes]
-        return (redistribution._Donor(job, job.nodes - job.spec.min_nodes) for job in able)
+        return (redistribution.Giver(job.spec, job.nodes, job.spec.min_nodes, job) for job in able)
 
 
 def by_name(view: ClusterView, now: float) -> Sequence[JobSpec]:

@@ -31,33 +31,23 @@ class Recipe:
     make: Callable[..., Workload]
 
 
-_TWIN: Final[Mapping[str, Any]] = {"jobs": 0, "arrival_factor": 1.0}
-
-
-def _twin(name: str, **options: Any) -> Workload:
-    return twin(PORTRAITS[name], **{**options, "jobs": options.get("jobs") or None})
-
-
-def _of_twin(name: str) -> tuple[str, Mapping[str, Any], Callable[..., Workload]]:
-    return PORTRAITS[name].source, _TWIN, partial(_twin, name)
-
-
 RECIPES: Final[Mapping[str, Recipe]] = {
     "lublin": Recipe(
         "rigid jobs of parallel supercomputers",
         "Lublin and Feitelson, JPDC 63(11), 2003",
         {"jobs": 10_000, "nodes": 100, "load": 0.0, "estimates": "typical"},
-        lambda **options: lublin(**{**options, "load": options.get("load") or None}),
+        lublin,
     ),
     "cirne": Recipe(
         "jobs with requested times of which little is used",
         "form of Cirne and Berman, WWC-4, 2001; parameters for SD-policy's workloads 1, 2 and 5",
         {"jobs": 5000, "nodes": 1024, "largest": 0, "load": 8.0, "exact": False},
-        lambda **options: cirne(**{**options, "largest": options.get("largest") or None}),
+        cirne,
     ),
-    "eagle": Recipe("28 days of Eagle, 143,829 jobs", *_of_twin("eagle")),
-    "kit": Recipe("ForHLR II, 5,000 jobs on 500 nodes", *_of_twin("kit")),
-    "ricc": Recipe("RICC, 10,000 jobs on 1,024 nodes", *_of_twin("ricc")),
+    **{
+        name: Recipe(portrait.summary, portrait.source, {"jobs": 0, "arrival_factor": 1.0}, partial(twin, portrait))
+        for name, portrait in PORTRAITS.items()
+    },
     "batch": Recipe(
         "25 jobs for 32 nodes in about 15 minutes",
         "malleable APGAS 2024, section 5.2, Table 2",

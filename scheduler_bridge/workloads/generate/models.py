@@ -59,14 +59,15 @@ def lublin(
         nodes: The machine.
         seed: Determines everything.
         load: Stretch the arrivals so that the node-seconds of all jobs are this share of the machine's until the last
-            submission; None: as the model has them, which suits 128 nodes.
+            submission; None or 0: as the model has them, which suits 128 nodes.
         estimates: ``exact``: the walltime is the runtime; ``typical`` [D]: the runtime is a uniform share of it, at
             most 36 hours, rounded up to minutes.
 
     Raises:
         ValueError: A number is out of range.
     """
-    if jobs < 1 or nodes < 2 or (load is not None and load <= 0):
+    load = load or None
+    if jobs < 1 or nodes < 2 or (load is not None and load < 0):
         raise ValueError(f"jobs is {jobs}, nodes {nodes}, load {load}: at least 1 job, 2 nodes, a load above 0")
     rng = np.random.default_rng(seed)
     sizes = _lublin_sizes(rng, jobs, nodes)
@@ -170,7 +171,7 @@ def cirne(
         jobs: Number of jobs.
         nodes: The machine.
         seed: Determines everything.
-        largest: Nodes of the largest job; None: an eighth of the machine.
+        largest: Nodes of the largest job; None or 0: an eighth of the machine.
         load: Node-seconds of all jobs by those of the machine until the last submission.
         exact: Requested times are the runtimes, in an otherwise equal workload.
         requests_s: Shortest and longest requested time.

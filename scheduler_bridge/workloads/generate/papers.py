@@ -225,6 +225,7 @@ class Portrait:
 
     Attributes:
         name: Of the machine.
+        summary: What a twin is, in a few words.
         source: Where the numbers are printed.
         nodes: The machine.
         jobs: Number of jobs.
@@ -240,6 +241,7 @@ class Portrait:
     """
 
     name: str
+    summary: str
     source: str
     nodes: int
     jobs: int
@@ -258,19 +260,19 @@ PORTRAITS: Final = read_table("scheduler_bridge.workloads.generate", "portraits.
 """By name of the machine."""
 
 
-def twin(portrait: Portrait, *, seed: int, jobs: int | None = None, arrival_factor: float = 1.0) -> Workload:
+def twin(portrait: Portrait, *, seed: int, jobs: int = 0, arrival_factor: float = 1.0) -> Workload:
     """Draw a twin.
 
     Args:
         portrait: Whose.
         seed: Determines everything.
-        jobs: Another number of jobs, over a time that is shorter or longer in proportion.
+        jobs: Another number of jobs, over a time that is shorter or longer in proportion; 0: as the portrait says.
         arrival_factor: Times of submission are multiplied by it; 0.75 is MEBF's intensive workload.
 
     Raises:
         ValueError: A number is out of range.
     """
-    count = portrait.jobs if jobs is None else jobs
+    count = jobs or portrait.jobs
     if count < 1 or arrival_factor <= 0:
         raise ValueError(f"jobs is {jobs}, arrival_factor {arrival_factor}: must be positive")
     rng = np.random.default_rng(seed)

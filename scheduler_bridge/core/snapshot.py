@@ -10,7 +10,7 @@ import msgspec
 from scheduler_bridge.core import advance_reservations
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import HOLDING, JobState, TrackedJob
+from scheduler_bridge.core.tracked import HOLDING, UP, JobState, TrackedJob
 from scheduler_bridge.model import Allocation, Reservation
 from scheduler_bridge.policies import Policy
 
@@ -18,10 +18,7 @@ _WORDS: Final = {
     JobState.QUEUED: "waiting",
     JobState.CLAIMING: "starting",
     JobState.STARTING: "starting",
-    JobState.RUNNING: "running",
-    JobState.GROWING: "running",
-    JobState.SHRINKING: "running",
-    JobState.ADJUSTING: "running",
+    **dict.fromkeys(UP, "running"),
     JobState.ENDING: "ending",
 }
 """How users see the states of a job that has not ended."""

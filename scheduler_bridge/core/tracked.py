@@ -56,34 +56,6 @@ class Step(StrEnum):
     END = "end"
 
 
-TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
-    (JobState.QUEUED, Step.START): JobState.STARTING,
-    (JobState.QUEUED, Step.END): JobState.ENDED,  # cancelled while it waited
-    (JobState.QUEUED, Step.CLAIM): JobState.CLAIMING,
-    (JobState.CLAIMING, Step.START): JobState.STARTING,
-    (JobState.CLAIMING, Step.RETURN): JobState.QUEUED,  # a mate makes no room
-    (JobState.CLAIMING, Step.END): JobState.ENDED,  # cancelled meanwhile
-    (JobState.STARTING, Step.STARTED): JobState.RUNNING,
-    (JobState.STARTING, Step.KILL): JobState.ENDING,
-    (JobState.STARTING, Step.END): JobState.ENDED,  # the start failed
-    (JobState.RUNNING, Step.GROW): JobState.GROWING,
-    (JobState.RUNNING, Step.SHRINK): JobState.SHRINKING,
-    (JobState.RUNNING, Step.ADJUST): JobState.ADJUSTING,
-    (JobState.RUNNING, Step.RESTART): JobState.STARTING,  # on the nodes that it holds
-    (JobState.RUNNING, Step.KILL): JobState.ENDING,
-    (JobState.RUNNING, Step.END): JobState.ENDED,
-    (JobState.GROWING, Step.RESIZED): JobState.RUNNING,  # done or failed
-    (JobState.GROWING, Step.KILL): JobState.ENDING,
-    (JobState.GROWING, Step.END): JobState.ENDED,
-    (JobState.SHRINKING, Step.RESIZED): JobState.RUNNING,
-    (JobState.SHRINKING, Step.KILL): JobState.ENDING,
-    (JobState.SHRINKING, Step.END): JobState.ENDED,
-    (JobState.ADJUSTING, Step.RESIZED): JobState.RUNNING,
-    (JobState.ADJUSTING, Step.KILL): JobState.ENDING,
-    (JobState.ADJUSTING, Step.END): JobState.ENDED,
-    (JobState.ENDING, Step.END): JobState.ENDED,
-}
-
 HOLDING: Final = frozenset(JobState) - {JobState.QUEUED, JobState.ENDED}
 """The states in which a job holds nodes."""
 
@@ -92,6 +64,25 @@ LIVE: Final = HOLDING - {JobState.ENDING}
 
 UP: Final = LIVE - {JobState.CLAIMING, JobState.STARTING}
 """The states in which its processes run."""
+
+RESIZING: Final = (JobState.GROWING, JobState.SHRINKING, JobState.ADJUSTING)
+"""The states in which it has not answered its order."""
+
+TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
+    (JobState.QUEUED, Step.START): JobState.STARTING,
+    (JobState.QUEUED, Step.CLAIM): JobState.CLAIMING,
+    (JobState.CLAIMING, Step.START): JobState.STARTING,
+    (JobState.CLAIMING, Step.RETURN): JobState.QUEUED,  # a mate makes no room
+    (JobState.STARTING, Step.STARTED): JobState.RUNNING,
+    (JobState.RUNNING, Step.GROW): JobState.GROWING,
+    (JobState.RUNNING, Step.SHRINK): JobState.SHRINKING,
+    (JobState.RUNNING, Step.ADJUST): JobState.ADJUSTING,
+    (JobState.RUNNING, Step.RESTART): JobState.STARTING,  # on the nodes that it holds
+    **{(state, Step.RESIZED): JobState.RUNNING for state in RESIZING},  # done or failed
+    **{(state, Step.KILL): JobState.ENDING for state in (JobState.STARTING, *UP)},
+    # also one that waits or claims nodes, which is cancelled, and one whose start fails
+    **{(state, Step.END): JobState.ENDED for state in JobState if state is not JobState.ENDED},
+}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other

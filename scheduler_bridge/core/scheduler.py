@@ -295,12 +295,8 @@ class SchedulerCore:
 
     def explain(self, job_id: int) -> str:
         """Why the job waits, or what was last decided about it and why, or how it ended."""
-        job = self._state.jobs[job_id]
-        text = str(job.note)
-        if job.state is JobState.QUEUED:
-            why = advance_reservations.explainer(self._state, self._policy, self._now)
-            text = why(job.spec, self._state.reservation_of(job_id))
-        return f"job {job_id} is {job.state}: {text}"
+        found = self.explanation(job_id)
+        return f"job {job_id} is {found.state}: {found.text}"
 
     def moments(self, job_id: int) -> tuple[Moment, ...]:
         """What was decided about a job, also one that was withdrawn; empty if that is not remembered."""

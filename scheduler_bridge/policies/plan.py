@@ -154,13 +154,11 @@ class Plan:
         self.soon -= nodes
         self._starts[spec.job_id] = (spec, nodes, reason)
 
-    def share(
-        self, spec: JobSpec, mates: tuple[int, ...], nodes: int, free_nodes: int, cores: int, reason: Reason
-    ) -> None:
-        """Start a waiting job on all nodes of ``mates`` and on ``free_nodes`` free ones, ``nodes`` in all."""
-        self.free -= free_nodes
-        self.soon -= free_nodes
-        self._shares[spec.job_id] = Share(spec.job_id, nodes, mates, cores, free_nodes, reason)
+    def share(self, decision: Share) -> None:
+        """Start a waiting job on nodes of running ones."""
+        self.free -= decision.free_nodes
+        self.soon -= decision.free_nodes
+        self._shares[decision.job_id] = decision
 
     def enlarge(self, spec: JobSpec, nodes: int) -> None:
         """Let a job that starts in this pass start with ``nodes`` more, which are idle: no order is sent."""

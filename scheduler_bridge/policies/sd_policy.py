@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, NodeFilter, Reservation, wording
 from scheduler_bridge.policies.backfill import IN_ORDER, too_few
-from scheduler_bridge.policies.base import Policy
+from scheduler_bridge.policies.base import Policy, Share
 from scheduler_bridge.policies.compose import ComposedPolicy, OnlyPreferred, StartSize, by_submission
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.profile import Profile
@@ -189,7 +189,7 @@ class Sharing:
             story = "{} of {} cores of each node of {}: it ends at {:.10g} s, not at {:.10g} s"
             reason = Because(story, (cores, all_cores, names, round(end_s, 1), round(static_end_s, 1)))
             free = need - sum([mate.nodes for mate in mates])
-            plan.share(spec, tuple(mate.job_id for mate in mates), need, free, cores, reason)
+            plan.share(Share(spec.job_id, need, tuple(mate.job_id for mate in mates), cores, free, reason))
             profile.take(plan.now, end_s, free)
             for mate in mates:  # their nodes come free later
                 mate_end_s = candidates[mate.job_id].job.expected_end_s

@@ -70,6 +70,9 @@ class NodePool:
         nodes: All nodes, in the order of preference.
 
     Attributes:
+        names: All nodes; another object when one has left.
+        all_free_ranks: The ranks of all free nodes, whether they can be taken now or not.
+        down_ranks: The ranks of the nodes that are out of service.
         holdings: The ranks of the nodes that each job holds, by job, in the order in which they got their first one.
         in_service: How many nodes are free or held, and neither out of service nor lent.
         held: How many nodes jobs hold, those out of service included.
@@ -88,8 +91,8 @@ class NodePool:
         if not self._numbered and len(self._ranks) < len(self._names):
             twice = next(node for rank, node in enumerate(nodes) if self._ranks[node] != rank)
             raise ValueError(f"node {twice!r} is named twice")
-        self._free = (1 << len(self._names)) - 1
-        self._down = 0
+        self.all_free_ranks = (1 << len(self._names)) - 1
+        self.down_ranks = 0
         self.holdings: dict[int, int] = {}
         self._free_count = len(self._names)
         self.in_service = len(self._names)
@@ -99,14 +102,9 @@ class NodePool:
         self.leaving = 0
         self.lent = 0
         self._gone = 0
-        self._present: Sequence[str] = self._names
+        self.names: Sequence[str] = self._names
         self._within: int | None = None
         self._first = 0
-
-    @property
-    def names(self) -> Sequence[str]:
-        """All nodes; another object when one has left."""
-        return self._present
 
     @property
     def ranks(self) -> int:
@@ -116,22 +114,12 @@ class NodePool:
     @property
     def free(self) -> int:
         """How many nodes can be taken."""
-        return self._free_count if self._within is None else (self._free & self._within).bit_count()
-
-    @property
-    def all_free_ranks(self) -> int:
-        """The ranks of all free nodes, whether they can be taken now or not."""
-        return self._free
+        return self._free_count if self._within is None else (self.all_free_ranks & self._within).bit_count()
 
     @property
     def free_ranks(self) -> int:
         """The ranks of the nodes that can be taken."""
-        return self._free if self._within is None else self._free & self._within
-
-    @property
-    def down_ranks(self) -> int:
-        """The ranks of the nodes that are out of service."""
-        return self._down
+        return self.all_free_ranks if self._within is None else self.all_free_ranks & self._within
 
     def __len__(self) -> int:
         return len(self._names) - self._gone.bit_count()
@@ -139,7 +127,7 @@ class NodePool:
     @property
     def idle_lent(self) -> int:
         """The ranks of the nodes that are lent and that no job holds."""
-        idle = self.lent & ~self._down
+        idle = self.lent & ~self.down_ranks
         for ranks in self.holdings.values() if idle else ():
             idle &= ~ranks
         return idle
@@ -202,10 +190,10 @@ class NodePool:
         bit = self._bit(node)
         if bit & self._gone:
             raise KeyError(node)
-        if bit & self._free:
+        if bit & self.all_free_ranks:
             return NodeState.FREE
         held = node in owners if owners is not None else bool(self.holders(node))
-        if bit & self._down:
+        if bit & self.down_ranks:
             return NodeState.LOST if held else NodeState.DOWN
         return NodeState.HELD if held else NodeState.FREE  # one that is free and lent
 
@@ -227,19 +215,19 @@ class NodePool:
             count += ranks.bit_count()
         if count != union.bit_count() + self.extra:
             return "a node is held by two jobs"
-        not_counted = self._down | self.lent
-        if self._free & (union | not_counted):
+        not_counted = self.down_ranks | self.lent
+        if self.all_free_ranks & (union | not_counted):
             return "a free node is held or down, or lent"
         for what, ranks, counted in (
             ("held", union, self.held),
-            ("free", self._free, self._free_count),
+            ("free", self.all_free_ranks, self._free_count),
             ("down or lent", not_counted, len(self._names) - self.in_service),
         ):
             if ranks.bit_count() != counted:
                 return f"{ranks.bit_count()} and {counted} nodes are {what}"
-        if union | self._free | not_counted != (1 << len(self._names)) - 1:
+        if union | self.all_free_ranks | not_counted != (1 << len(self._names)) - 1:
             return "a node is nowhere"
-        if self._gone & union or (self._gone | self.leaving) & ~self._down or self._gone & self.leaving:
+        if self._gone & union or (self._gone | self.leaving) & ~self.down_ranks or self._gone & self.leaving:
             return "a node that is to leave, or has left, is in use"
         return ""
 
@@ -256,13 +244,13 @@ class NodePool:
         if count > self.free:
             raise RuntimeError(f"job {job_id} is to get {count} nodes, {self.free} are free")
         if self._within is None:
-            taken = lowest(self._free, count)
+            taken = lowest(self.all_free_ranks, count)
         else:
-            free = self._free & self._within
+            free = self.all_free_ranks & self._within
             preferred = free & self._first
             taken = lowest(preferred, min(count, preferred.bit_count())) if preferred else 0
             taken |= lowest(free ^ preferred, count - taken.bit_count())
-        self._free ^= taken
+        self.all_free_ranks ^= taken
         self.holdings[job_id] = self.holdings.get(job_id, 0) | taken
         self._free_count -= count
         self.held += count
@@ -296,8 +284,8 @@ class NodePool:
             self.holdings.pop(job_id, None)
         if self._shared & ranks:
             ranks = self._part(ranks)
-        back = ranks & ~(self._down | self.lent)
-        self._free |= back
+        back = ranks & ~(self.down_ranks | self.lent)
+        self.all_free_ranks |= back
         self.held -= ranks.bit_count()
         self._free_count += back.bit_count()
 
@@ -314,12 +302,12 @@ class NodePool:
     def fail(self, node: str) -> None:
         """Take a node out of service. Without effect if it is out already."""
         bit = self._bit(node)
-        if not bit & self._down:
-            self._down |= bit
+        if not bit & self.down_ranks:
+            self.down_ranks |= bit
             if not bit & self.lent:
                 self.in_service -= 1
-            if bit & self._free:
-                self._free ^= bit
+            if bit & self.all_free_ranks:
+                self.all_free_ranks ^= bit
                 self._free_count -= 1
 
     def expel(self, node: str) -> None:
@@ -340,7 +328,7 @@ class NodePool:
 
     def _regard_as_gone(self, ranks: int) -> None:
         self._gone, names = ranks, self._names
-        self._present = [name for rank, name in enumerate(names) if not ranks >> rank & 1] if ranks else names
+        self.names = [name for rank, name in enumerate(names) if not ranks >> rank & 1] if ranks else names
 
     def restore(self, node: str, *, lent: bool = False) -> None:
         """Put a node into service (again); a new one joins at the end. Without effect if it is in service.
@@ -356,16 +344,16 @@ class NodePool:
         if self._gone & bit:
             self._regard_as_gone(self._gone ^ bit)
             self.lent &= ~bit
-        if not self._down & bit:
+        if not self.down_ranks & bit:
             return
-        self._down ^= bit
+        self.down_ranks ^= bit
         if lent:
             self.lent |= bit
         if self.lent & bit:
             return
         self.in_service += 1
         if not self.holders(node):
-            self._free |= bit
+            self.all_free_ranks |= bit
             self._free_count += 1
 
     def _add(self, node: str) -> None:
@@ -377,5 +365,5 @@ class NodePool:
         self._ranks[node] = len(self._names)
         self._names.append(node)
         bit = self._bit(node)
-        self._down |= bit
+        self.down_ranks |= bit
         self._gone |= bit

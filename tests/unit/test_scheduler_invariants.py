@@ -88,8 +88,8 @@ def test_the_quick_check_runs_after_every_batch() -> None:
 @pytest.mark.parametrize(
     ("defect", "story"),
     [
-        ({"_free": 0b0001}, "a free node is held or down"),
-        ({"_down": 0b0001}, "1 and 0 nodes are down"),
+        ({"all_free_ranks": 0b0001}, "a free node is held or down"),
+        ({"down_ranks": 0b0001}, "1 and 0 nodes are down"),
         ({"lent": 0b0001}, "1 and 0 nodes are down or lent"),
         ({"holdings": {1: 0b0111}, "held": 3}, "a node is nowhere"),
         ({"holdings": {1: 0b1111, 2: 0b0001}}, "a node is held by two jobs"),

@@ -7,7 +7,7 @@ Cores that a job is ordered to take are its when it has taken them; no other job
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from scheduler_bridge.core.events import Effect, StartJob
 from scheduler_bridge.core.node_sharing import Change, Claim
@@ -26,18 +26,18 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
         return "the job is not waiting, or rigid"
     if not mates or len(set(decision.mates)) < len(mates) or decision.cores < 1:
         return "no mates, or no cores"
-    stacks = state.sharing.stacks
+    sharing = state.sharing
     nodes = decision.free_nodes
     for mate in mates:
         if mate is None or not mate.spec.is_malleable or not mate.view().takes_orders(now):
             return "a mate takes no orders"
         job_id = mate.spec.job_id
-        if not stacks.is_host(job_id) or stacks.fewest(job_id) <= decision.cores:
+        if not sharing.is_host(job_id) or sharing.fewest(job_id) <= decision.cores:
             return f"job {job_id} cannot give that number of cores"
         if not mate.may_share:
-            return f"jobs may share {', '.join(state.sharing.nodes.patterns)}; job {job_id} has others"
-        if max([len(stack.cores) for stack in stacks.of(job_id)], default=1) >= state.sharing.jobs_per_node:
-            return f"{state.sharing.jobs_per_node} jobs may share a node"
+            return f"jobs may share {', '.join(sharing.nodes.patterns)}; job {job_id} has others"
+        if max([len(stack.cores) for stack in sharing.of(job_id)], default=1) >= sharing.jobs_per_node:
+            return f"{sharing.jobs_per_node} jobs may share a node"
         nodes += len(mate.allocation)
     if nodes != decision.nodes or not job.spec.min_nodes <= nodes <= job.spec.max_nodes:
         return f"the mates and the free nodes are {nodes}"
@@ -58,7 +58,7 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     for mate in mates:
         chunks.append(mate.allocation.ranks)
         state.pool.share(job_id, mate.allocation.ranks)
-        stacks = state.sharing.stacks.join(job_id, mate)
+        stacks = state.sharing.join(job_id, mate)
         room = [Change(s, highest(s.cores[mate.spec.job_id], decision.cores), takes=False) for s in stacks]
         effects += _send(state, mate, room, Because("makes room for job {} on its nodes", (job_id,)))
     if decision.free_nodes:
@@ -72,7 +72,7 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
 
 
 def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason: Reason) -> list[Effect]:
-    job_id, all_cores = job.spec.job_id, state.sharing.stacks.all_cores
+    job_id, all_cores = job.spec.job_id, state.sharing.all_cores
     nodes, core_ids = by_node(state, job, changes)
     cores = _counts(core_ids)
     order = PendingOrder(state.next_order, "workers", nodes, job.allocation.ranks, min(cores), core_ids=core_ids)
@@ -86,7 +86,7 @@ def by_node(
     state: SchedulerState, job: TrackedJob, changes: Sequence[Change] = ()
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The names of a job's nodes, in the order of its allocation, and the cores of each, after ``changes``."""
-    by_rank = {rank: cores for ranks, cores in state.sharing.stacks.per_node(job, changes) for rank in members(ranks)}
+    by_rank = {rank: cores for ranks, cores in state.sharing.per_node(job, changes) for rank in members(ranks)}
     ranks = [rank for chunk in job.allocation.chunks for rank in members(chunk)]
     return state.pool.name(job.allocation), tuple([by_rank[rank] for rank in ranks])
 
@@ -109,9 +109,9 @@ def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: f
     """The job uses the cores that it was ordered to; if it was the last to make room, the newcomer starts."""
     sharing, job_id = state.sharing, job.spec.job_id
     for change in sharing.ordered.pop(job_id, ()):
-        sharing.stacks.change(job_id, change)
+        sharing.change(job_id, change)
     which = _which(order.core_ids, " ({})")
-    job.note = Because("uses {} of {} cores of each node{}", (order.count, sharing.stacks.all_cores, which))
+    job.note = Because("uses {} of {} cores of each node{}", (order.count, sharing.all_cores, which))
     _unsettle(state, (job_id,))
     for newcomer, waiting in sharing.claims.items():
         if job_id in waiting.waits_for:
@@ -123,7 +123,7 @@ def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: f
 def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -> list[Effect]:
     sharing, job_id = state.sharing, job.spec.job_id
     del sharing.claims[job_id]
-    sharing.stacks.seat(job_id, waiting.cores)
+    sharing.seat(job_id, waiting.cores)
     job.step(Step.START)
     job.start_ordered_s = now
     state.expect(job)
@@ -139,7 +139,7 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
 def restarted(state: SchedulerState, job: TrackedJob) -> Effect:
     """Return the order to start a job anew on the nodes and cores that are its own."""
     nodes, core_ids = by_node(state, job)
-    if not state.sharing.stacks.of(job.spec.job_id):
+    if not state.sharing.of(job.spec.job_id):
         return StartJob(job.spec.job_id, nodes)
     return StartJob(job.spec.job_id, nodes, _counts(core_ids), core_ids)
 
@@ -159,25 +159,23 @@ def left(state: SchedulerState, job: TrackedJob, ranks: int) -> None:
     sharing, job_id = state.sharing, job.spec.job_id
     if (own := sharing.claims.pop(job_id, None)) is not None:
         _unsettle(state, own.mates)
-    beside = sharing.stacks.connected((job_id,)) if ranks != job.allocation.ranks else ()
+    beside = sharing.connected((job_id,)) if ranks != job.allocation.ranks else ()
     for newcomer, waiting in list(sharing.claims.items()):
         if job_id in waiting.mates or newcomer in beside:
             abandon(state, state.jobs[newcomer], f"job {job_id} gives nodes back")
-    _unsettle(state, sharing.stacks.leave(job_id, ranks))
+    _unsettle(state, sharing.leave(job_id, ranks))
     if ranks == job.allocation.ranks:
         sharing.ordered.pop(job_id, None)
-        sharing.stacks.forget(job_id)
+        sharing.forget(job_id)
         sharing.unsettled.discard(job_id)
-        sharing.moved.discard(job_id)
 
 
 def abandon(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     """Put a newcomer whose mates have not all made room back into its place in the queue."""
     sharing, job_id = state.sharing, job.spec.job_id
     _unsettle(state, sharing.claims.pop(job_id).mates)
-    sharing.stacks.leave(job_id, job.allocation.ranks)
-    sharing.stacks.forget(job_id)
-    sharing.moved.discard(job_id)
+    sharing.leave(job_id, job.allocation.ranks)
+    sharing.forget(job_id)
     state.pool.release(job_id, job.allocation.ranks)
     job.step(Step.RETURN)
     job.allocation, job.shares = Allocation(), None
@@ -187,11 +185,10 @@ def abandon(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     state.requeue(job)
 
 
-def _unsettle(state: SchedulerState, job_ids: Iterable[int]) -> None:
+def _unsettle(state: SchedulerState, job_ids: Collection[int]) -> None:
     """Note that spare cores may have to be given to these jobs, and that their ends have to be predicted anew."""
-    for job_id in job_ids:
-        state.sharing.unsettled.add(job_id)
-        state.sharing.moved.add(job_id)
+    state.sharing.unsettled.update(job_ids)
+    state.sharing.moved.update(job_ids)
 
 
 def settle(state: SchedulerState, now: float) -> list[Effect]:
@@ -199,14 +196,14 @@ def settle(state: SchedulerState, now: float) -> list[Effect]:
     sharing = state.sharing
     effects: list[Effect] = []
     for job_id in sorted(sharing.unsettled):
-        job, stacks = state.jobs[job_id], sharing.stacks.of(job_id)
+        job, stacks = state.jobs[job_id], sharing.of(job_id)
         if job.state not in LIVE or job.state is JobState.CLAIMING:
             sharing.unsettled.discard(job_id)
         elif job.order is None and not any(sharing.claimed(stack) for stack in stacks):
             hosted = [stack for stack in stacks if stack.host == job_id]
-            back = [Change(stack, spare, takes=True) for stack in hosted if (spare := sharing.stacks.spare(stack))]
+            back = [Change(stack, spare, takes=True) for stack in hosted if (spare := sharing.spare(stack))]
             if not back:
-                sharing.stacks.dissolve(job_id)
+                sharing.dissolve(job_id)
                 sharing.unsettled.discard(job_id)
             elif job.view().takes_orders(now):
                 effects += _send(state, job, back, "others do not use them any more")
@@ -216,13 +213,13 @@ def settle(state: SchedulerState, now: float) -> list[Effect]:
 
 def _predict(state: SchedulerState, now: float) -> None:
     sharing = state.sharing
-    ids = sharing.stacks.connected(sharing.moved)
+    ids = sharing.connected(sharing.moved)
     sharing.moved.clear()
     jobs = [state.active[job_id] for job_id in ids if job_id in state.active]
     for job in jobs:
-        sharing.stacks.run_on(job, now)
+        sharing.run_on(job, now)
     growing = {job_id for job_id, changes in sharing.ordered.items() if any(change.takes for change in changes)}
-    for job_id, shares in sharing.stacks.shares(jobs, now, growing).items():
+    for job_id, shares in sharing.shares(jobs, now, growing).items():
         job = state.active[job_id]
         changes, job.shares = shares != job.shares, shares
         if changes:

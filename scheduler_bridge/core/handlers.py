@@ -165,7 +165,7 @@ def end(state: SchedulerState, job: TrackedJob, outcome: ev.Outcome, reason: str
         state.note_use(job.spec.user, min(1.0, (now - job.started_s) / job.spec.walltime_s))
     job.ready, job.order = False, None
     job_id = job.spec.job_id
-    if state.sharing.stacks.by_job:
+    if state.sharing.by_job:
         co_scheduling.left(state, job, job.allocation.ranks)
     state.pool.release(job_id, job.allocation.ranks)
     job.allocation = NOTHING
@@ -304,7 +304,7 @@ def _nodes_lost(state: SchedulerState, job: TrackedJob, event: ev.NodesLost, now
     arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
     if not gone or gone & ~(job.allocation.ranks & ~arriving) or gone == job.allocation.ranks:
         return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allocation)}")
-    if state.sharing.stacks.by_job:
+    if state.sharing.by_job:
         co_scheduling.left(state, job, gone)
     job.allocation = job.allocation.minus(gone)
     state.pool.release(job.spec.job_id, gone)

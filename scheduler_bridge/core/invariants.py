@@ -15,7 +15,7 @@ _ORDER_OF: Final = {JobState.GROWING: "grow", JobState.SHRINKING: "shrink", JobS
 
 def check_touched(state: SchedulerState) -> None:
     """Check the jobs that the batch changed, and the sums over all. Costs little enough to be always on."""
-    shared = state.sharing.stacks.by_job
+    shared = state.sharing.by_job
     for job in state.touched.values():
         if (found := _contradiction(state, job)) or job.order is not None or job.state in _ORDER_OF:
             _check_order(job, found)
@@ -36,7 +36,7 @@ def check_all(state: SchedulerState) -> None:
     _check_held(state, sum([len(job.allocation) for job in state.active.values()]))
     _check_bookings(state)
     met = 0
-    for stack in state.sharing.stacks:
+    for stack in state.sharing:
         if stack.ranks & met:
             raise InvariantError("a node is in two stacks")
         met |= stack.ranks
@@ -115,8 +115,8 @@ def _order_contradiction(job: TrackedJob) -> str:
 def _check_shares(state: SchedulerState, job: TrackedJob) -> None:
     """Check the job's part of shared nodes."""
     sharing = state.sharing
-    for stack in sharing.stacks.of(job.spec.job_id):
-        found = _core_contradiction(stack, sharing.stacks.every_core)
+    for stack in sharing.of(job.spec.job_id):
+        found = _core_contradiction(stack, sharing.every_core)
         if stack.ranks & ~job.allocation.ranks:
             found = "shares nodes that it does not hold"
         elif not found and len(stack.cores) > sharing.jobs_per_node:

@@ -80,17 +80,58 @@ class _Progress:
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
-class Stacks:
-    """The book of all shared nodes.
+class Claim:
+    """A newcomer that waits for its mates.
+
+    Attributes:
+        cores: How many each mate gives of each of its nodes.
+        waits_for: The mates that have not done so yet.
+        mates: All of them.
+        reason: Why the newcomer starts so.
+    """
+
+    cores: int
+    waits_for: set[int]
+    mates: tuple[int, ...]
+    reason: Reason
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
+@dataclass(slots=True)
+class Sharing:
+    """All that the core knows about shared nodes.
 
     Attributes:
         all_cores: Cores of a node.
         by_job: The stacks that each job is in; empty while no node is shared.
+        jobs_per_node: How many jobs the policy lets share a node.
+        nodes: Which nodes it lets jobs share.
+        every_node: These are all nodes.
+        claims: The newcomers that wait for their mates.
+        ordered: What jobs are ordered to take or give, by job.
+        unsettled: Jobs to which spare cores may have to be given.
+        moved: Jobs whose cores or neighbours have changed since the last predictions.
     """
 
     all_cores: int
     by_job: dict[int, list[Stack]] = field(default_factory=dict)
+    jobs_per_node: int = 1
+    nodes: NodeFilter = EVERY_NODE
+    every_node: bool = True
+    claims: dict[int, Claim] = field(default_factory=dict)
+    ordered: dict[int, list[Change]] = field(default_factory=dict)
+    unsettled: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)
     _progress: dict[int, _Progress] = field(default_factory=dict)
+
+    def declare(self, jobs_per_node: int, nodes: NodeFilter) -> None:
+        """Let this number of jobs share a node, or as many as do so already, and these nodes be shared from now on."""
+        self.jobs_per_node = max([jobs_per_node, *(len(stack.cores) for stack in self)])
+        self.nodes, self.every_node = nodes, nodes.is_all
+
+    def claimed(self, stack: Stack) -> bool:
+        """Whether the spare cores of a stack are kept for a newcomer."""
+        return any(job_id in self.claims for job_id in stack.cores)
 
     def __iter__(self) -> Iterator[Stack]:
         """Every stack, once."""
@@ -210,8 +251,9 @@ class Stacks:
     # how long it takes ----------------------------------------------------------------------------------------------
 
     def forget(self, job_id: int) -> None:
-        """Forget how far a job has come."""
+        """Forget how far a job has come, whose end needs no prediction any more."""
         self._progress.pop(job_id, None)
+        self.moved.discard(job_id)
 
     def run_on(self, job: TrackedJob, now: float) -> None:
         """Note how far a job has come by ``now``, if it goes on faster or slower from now on."""
@@ -288,59 +330,3 @@ class Stacks:
 def _last(stack: Stack, ends: dict[int, float]) -> int:
     """The job that ends last on the nodes of a stack; the host if it is among several."""
     return max(stack.cores, key=lambda job_id: ends[job_id])
-
-
-# The state of node sharing --------------------------------------------------------------------------------------------
-
-
-@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
-@dataclass(slots=True)
-class Claim:
-    """A newcomer that waits for its mates.
-
-    Attributes:
-        cores: How many each mate gives of each of its nodes.
-        waits_for: The mates that have not done so yet.
-        mates: All of them.
-        reason: Why the newcomer starts so.
-    """
-
-    cores: int
-    waits_for: set[int]
-    mates: tuple[int, ...]
-    reason: Reason
-
-
-@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
-@dataclass(slots=True)
-class Sharing:
-    """All that the core knows about shared nodes.
-
-    Attributes:
-        stacks: Who may use which cores of which nodes.
-        jobs_per_node: How many jobs the policy lets share a node.
-        nodes: Which nodes it lets jobs share.
-        every_node: These are all nodes.
-        claims: The newcomers that wait for their mates.
-        ordered: What jobs are ordered to take or give, by job.
-        unsettled: Jobs to which spare cores may have to be given.
-        moved: Jobs whose cores or neighbours have changed since the last predictions.
-    """
-
-    stacks: Stacks
-    jobs_per_node: int = 1
-    nodes: NodeFilter = EVERY_NODE
-    every_node: bool = True
-    claims: dict[int, Claim] = field(default_factory=dict)
-    ordered: dict[int, list[Change]] = field(default_factory=dict)
-    unsettled: set[int] = field(default_factory=set)
-    moved: set[int] = field(default_factory=set)
-
-    def declare(self, jobs_per_node: int, nodes: NodeFilter) -> None:
-        """Let this number of jobs share a node, or as many as do so already, and these nodes be shared from now on."""
-        self.jobs_per_node = max([jobs_per_node, *(len(stack.cores) for stack in self.stacks)])
-        self.nodes, self.every_node = nodes, nodes.is_all
-
-    def claimed(self, stack: Stack) -> bool:
-        """Whether the spare cores of a stack are kept for a newcomer."""
-        return any(job_id in self.claims for job_id in stack.cores)

@@ -12,7 +12,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from scheduler_bridge.core.events import Effect, KillJob, Outcome, SendOrder
-from scheduler_bridge.core.node_sharing import Sharing, Stacks
+from scheduler_bridge.core.node_sharing import Sharing
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.tracked import JobState, PendingOrder, Step, TrackedJob
@@ -113,7 +113,7 @@ class SchedulerState:
     _view: LiveView = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sharing = Sharing(Stacks(self.settings.cores_per_node))
+        self.sharing = Sharing(self.settings.cores_per_node)
         self.adopt(self.settings)
 
     def adopt(self, settings: Settings) -> None:

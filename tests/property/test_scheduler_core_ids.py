@@ -26,7 +26,7 @@ from scheduler_bridge.core.events import (
     WakeUp,
     WorkersChanged,
 )
-from scheduler_bridge.core.node_sharing import Stacks
+from scheduler_bridge.core.node_sharing import Sharing
 from scheduler_bridge.model import JobSpec
 
 NODES = ("a", "b", "c", "d")
@@ -156,9 +156,9 @@ def test_such_jobs_do_share_nodes() -> None:
 
 def test_a_core_that_is_used_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     # The book itself stays consistent: only the orders to jobs are wrong.
-    right = Stacks.per_node
+    right = Sharing.per_node
     monkeypatch.setattr(
-        Stacks,
+        Sharing,
         "per_node",
         lambda self, job, changes=(): [
             (ranks, (1 << cores.bit_count()) - 1) for ranks, cores in right(self, job, changes)

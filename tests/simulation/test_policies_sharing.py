@@ -11,7 +11,7 @@ from support.simulated import simulated
 from scheduler_bridge import policies
 from scheduler_bridge.core import InvariantError, Settings, co_scheduling
 from scheduler_bridge.core.events import Effect
-from scheduler_bridge.core.node_sharing import Claim, Sharing, Stack, Stacks
+from scheduler_bridge.core.node_sharing import Claim, Sharing, Stack
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import Shares, TrackedJob
@@ -100,12 +100,12 @@ def free_nodes_that_others_hold(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_give_back(patch: pytest.MonkeyPatch) -> None:
-    original = Stacks.spare
+    original = Sharing.spare
 
-    def spare(self: Stacks, stack: Stack) -> int:
+    def spare(self: Sharing, stack: Stack) -> int:
         return original(self, stack) | (1 if len(stack.cores) == 1 else 0)
 
-    patch.setattr(Stacks, "spare", spare)
+    patch.setattr(Sharing, "spare", spare)
 
 
 def take_too_much(patch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def take_too_much(patch: pytest.MonkeyPatch) -> None:
 
 
 def seat_anywhere(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stacks, "spare", lambda self, stack: self.every_core)
+    patch.setattr(Sharing, "spare", lambda self, stack: self.every_core)
 
 
 def tell_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -132,15 +132,15 @@ def tell_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_the_walltime(patch: pytest.MonkeyPatch) -> None:
-    original = Stacks.shares
+    original = Sharing.shares
 
-    def shares(self: Stacks, jobs: Iterable[TrackedJob], now: float, growing: Container[int]) -> dict[int, Shares]:
+    def shares(self: Sharing, jobs: Iterable[TrackedJob], now: float, growing: Container[int]) -> dict[int, Shares]:
         return {
             job: Shares(0.0, s.cores, s.neighbours, s.is_host, s.kept_nodes)
             for job, s in original(self, jobs, now, growing).items()
         }
 
-    patch.setattr(Stacks, "shares", shares)
+    patch.setattr(Sharing, "shares", shares)
 
 
 @pytest.mark.parametrize("plant", [start_with_the_first_mate, give_claimed_cores_away])

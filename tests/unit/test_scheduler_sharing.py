@@ -324,7 +324,7 @@ def test_three_jobs_share_a_node_where_that_is_declared() -> None:
     core.handle(JobSubmitted(malleable(8, 3)), 11.0)
     core.handle_batch([WorkersChanged(0, 3), WorkersChanged(1, 4)], 11.0)
     core.check()
-    assert [sorted(stack.cores.items()) for stack in core._state.sharing.stacks] == [
+    assert [sorted(stack.cores.items()) for stack in core._state.sharing] == [
         [(0, 0b0001), (8, 0b0010), (9, 0b1100)],
         [(1, 0b0001), (8, 0b0010), (9, 0b1100)],
     ]
@@ -337,7 +337,7 @@ def test_a_core_in_two_allocations_is_noticed() -> None:
     core, _ = make(2, 1, shares=[both()])
     core.handle(JobSubmitted(malleable(9, 3)), 10.0)
     core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
-    next(iter(core._state.sharing.stacks)).cores[0] = 0b0111
+    next(iter(core._state.sharing)).cores[0] = 0b0111
     with pytest.raises(InvariantError, match="a core is in two allocations"):
         core.check()
 

@@ -224,19 +224,11 @@ class SchedulerState:
         """Put a waiting job before another one, or last; what was promised to waiting jobs holds no more."""
         self.renew(())
         del self.queue[job.spec.job_id]
-        others = dict(self.queue)
-        self.queue.clear()
-        for job_id, other in others.items():
-            if job_id == ahead_of:
-                self.queue[job.spec.job_id] = job
-            self.queue[job_id] = other
-        self.queue.setdefault(job.spec.job_id, job)
-        for place, other in zip(
-            sorted([other.place for other in self.queue.values()]), self.queue.values(), strict=True
-        ):
+        line = list(self.queue.values())
+        line.insert(next((index for index, other in enumerate(self.queue) if other == ahead_of), len(line)), job)
+        for place, other in zip(sorted([other.place for other in line]), line, strict=True):
             other.place = place
-        self._view.reorder()
-        self.touch(job)
+        self.requeue(job)
 
     def withdraw(self, job: TrackedJob) -> None:
         """Forget a waiting job."""

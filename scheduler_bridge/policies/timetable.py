@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from operator import attrgetter, or_
 from typing import Final
@@ -231,6 +232,7 @@ _ROUNDING_S: Final = 1e-3
 _START: Final = attrgetter("start_s")
 
 
+@dataclass(slots=True, eq=False)
 class Slot:
     """A waiting job and what is promised to it.
 
@@ -242,14 +244,11 @@ class Slot:
         bit: The set of this job alone, as ``Candidates`` has it.
     """
 
-    __slots__ = ("bit", "length_s", "need", "spec", "start_s")
-
-    def __init__(self, spec: JobSpec, need: int, length_s: float) -> None:
-        self.spec = spec
-        self.need = need
-        self.length_s = length_s
-        self.start_s = math.inf
-        self.bit = 0
+    spec: JobSpec
+    need: int
+    length_s: float
+    start_s: float = math.inf
+    bit: int = 0
 
 
 class Candidates:

@@ -115,6 +115,7 @@ class HeldBack:
 
     Attributes:
         free: Those that come after no other.
+        kept: Those that still wait for others, by id.
 
     Raises:
         ValueError: A job comes after one that there is not, or two have the same id.
@@ -122,7 +123,7 @@ class HeldBack:
 
     def __init__(self, jobs: Iterable[Simulated]) -> None:
         self.free: deque[Simulated] = deque()
-        self._kept: dict[int, Simulated] = {}
+        self.kept: dict[int, Simulated] = {}
         self._missing: dict[int, set[int]] = {}
         self._followers: dict[int, list[int]] = {}
         there = set()
@@ -135,7 +136,7 @@ class HeldBack:
             if not before:
                 self.free.append(simulated)
                 continue
-            self._kept[job.job_id], self._missing[job.job_id] = simulated, before
+            self.kept[job.job_id], self._missing[job.job_id] = simulated, before
             for other in before:
                 self._followers.setdefault(other, []).append(job.job_id)
         if unknown := self._followers.keys() - there:
@@ -145,17 +146,13 @@ class HeldBack:
     def ended(self, job_id: int, *, completed: bool, now: float) -> Iterator[tuple[float, Simulated, str]]:
         """A job has ended: yield when which jobs are submitted, and why they are cancelled at once, if they are."""
         for follower in self._followers.pop(job_id, ()):
-            if (simulated := self._kept.get(follower)) is None:
+            if (simulated := self.kept.get(follower)) is None:
                 continue  # it has no hope any more
             job = simulated[0]
             self._missing[follower].discard(job_id)
             if not completed and job_id in job.after_ok:
-                del self._kept[follower]
+                del self.kept[follower]
                 yield max(job.submit_s, now), simulated, f"job {job_id} did not complete"
             elif not self._missing[follower]:
-                del self._kept[follower]
+                del self.kept[follower]
                 yield max(job.submit_s, now + job.think_s), simulated, ""
-
-    def kept(self) -> Iterable[Simulated]:
-        """Those that still wait for others."""
-        return self._kept.values()

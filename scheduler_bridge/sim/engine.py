@@ -128,7 +128,7 @@ class Engine:
                 self._step(events)
         self._note_ends(self._core.endings())
         if self._held_back is not None:  # some wait for jobs that never ended
-            self._records.update({job.job_id: SimRecord(job.spec()) for job, _ in self._held_back.kept()})
+            self._records.update({job.job_id: SimRecord(job.spec()) for job, _ in self._held_back.kept.values()})
         kept = self._records if self._remember == "all" else self._remember
         explanations = {job_id: self._core.explanation(job_id) for job_id in kept if job_id in self._records}
         return SimResult(self._records, self._now, self._batches, self._events, explanations, self._failures)

@@ -287,7 +287,7 @@ def as_it_ran(workload: Workload, records: dict[int, SimRecord], policy: str) ->
 def _as_it_ran(job: TraceJob, record: SimRecord, findings: Findings) -> TraceJob | None:
     sizes = _last_run(record)
     start_s = sizes[0][0] if sizes else None
-    runtime_s = job.runtime_s if record.outcome == "completed" else _done_s(job, record)
+    runtime_s = job.runtime_s if record.outcome == "completed" else _done_s(job, record, sizes)
     if start_s is None or record.end_s is None or runtime_s <= 0:
         findings.skip("not over, or never ran")
         return None
@@ -300,11 +300,10 @@ def _as_it_ran(job: TraceJob, record: SimRecord, findings: Findings) -> TraceJob
     )
 
 
-def _done_s(job: TraceJob, record: SimRecord) -> float:
+def _done_s(job: TraceJob, record: SimRecord, sizes: Sequence[tuple[float, int]]) -> float:
     """How long the work that was done would have taken on the nodes that the job asked for; resizes count as work."""
     speedup = parse_speedup(job.speedup)
     done = 0.0
-    sizes = _last_run(record)
     for from_s, to_s, used in record.spans():
         nodes = next((nodes for time_s, nodes in reversed(sizes) if time_s <= from_s), 0)
         if not nodes:

@@ -143,16 +143,15 @@ class Rebalancing:
             if before != of(taker.spec, taker.nodes):
                 continue  # it has given since, and is there once more
             gifts = [Giver(some.spec, some.nodes, some.before, some.job) for some in gained.values()]
-            moved = self._given(sorted(gifts, key=self.base.gives), taker.spec, taker.nodes, taker.limit - taker.nodes)
-            got = sum([nodes for _, nodes in moved])
-            if not got or self._saved_s(plan, taker.spec, taker.job, taker.nodes, got) < self.worth_s:
+            moved = self._given(plan, sorted(gifts, key=self.base.gives), taker, taker.limit - taker.nodes)
+            if not moved:
                 if taker.job is None:  # it only starts, and it is not known whether it will take part in moves
                     continue
                 return
             for giver, nodes in moved:
                 gained[giver.spec.job_id].nodes -= nodes
                 queue(gained[giver.spec.job_id])
-            taker.nodes += got
+            taker.nodes += sum([nodes for _, nodes in moved])
             gained[taker.spec.job_id] = taker
             queue(taker)
 
@@ -164,12 +163,10 @@ class Rebalancing:
             most = taker.max_nodes - taker.nodes
             if self._saved_s(plan, taker.spec, taker, taker.nodes, most) < self.worth_s:
                 return
-            moved = self._given(self._givers(plan), taker.spec, taker.nodes, most)
-            got = sum([nodes for _, nodes in moved])
-            if got and self._saved_s(plan, taker.spec, taker, taker.nodes, got) >= self.worth_s:
-                for giver, nodes in moved:
-                    assert giver.job is not None
-                    plan.shrink(giver.job, nodes, f"job {taker.spec.job_id} makes more of them")
+            gets = Taker(taker.spec, taker.nodes, taker.nodes, taker.max_nodes, taker)
+            for giver, nodes in self._given(plan, self._givers(plan), gets, most):
+                assert giver.job is not None
+                plan.shrink(giver.job, nodes, f"job {taker.spec.job_id} makes more of them")
             return
 
     def _relieve(self, plan: Plan) -> None:
@@ -185,17 +182,15 @@ class Rebalancing:
             givers = Frontier(self._givers(plan), self.base.gives)
             for some in shrunk.values():
                 givers.push(self.base.gives(some), some)
-            most = taker.job.nodes - taker.nodes
-            moved = self._given(_each(givers), taker.spec, taker.nodes, most)
-            got = sum([nodes for _, nodes in moved])
-            if not got or self._saved_s(plan, taker.spec, taker.job, taker.nodes, got) < self.worth_s:
+            moved = self._given(plan, _each(givers), taker, taker.job.nodes - taker.nodes)
+            if not moved:
                 return
             for giver, nodes in moved:
                 assert giver.job is not None
                 plan.shrink_instead(giver.job, taker.job, nodes)
                 giver.nodes -= nodes
                 shrunk[giver.spec.job_id] = giver
-            taker.nodes += got
+            taker.nodes += sum([nodes for _, nodes in moved])
 
     def _givers(self, plan: Plan) -> Iterator[Giver]:
         """The running jobs that this pass does not resize and that can give nodes, who makes the least of one first."""
@@ -204,8 +199,9 @@ class Rebalancing:
             if giver.job.expected_end_s - plan.now >= self.worth_s and not plan.is_resized(giver.job):
                 yield giver
 
-    def _given(self, givers: Iterable[Giver], spec: JobSpec, nodes: int, most: int) -> list[tuple[Giver, int]]:
-        """Who gives how many to a job that has ``nodes``: each until it makes as much of them, but for the ratio."""
+    def _given(self, plan: Plan, givers: Iterable[Giver], taker: Giver | Taker, most: int) -> list[tuple[Giver, int]]:
+        """Who gives how many to a job: each until it makes as much of them, but for the ratio; none if not worth it."""
+        spec, nodes = taker.spec, taker.nodes
         moved: list[tuple[Giver, int]] = []
         for giver in givers:
             if giver.nodes <= giver.least:
@@ -221,6 +217,8 @@ class Rebalancing:
             back = min(given, max(0, self._level(spec, nodes, giver.spec, giver.nodes - given)))
             moved[index] = giver, given - back
             nodes -= back
+        if self._saved_s(plan, spec, taker.job, taker.nodes, nodes - taker.nodes) < self.worth_s:
+            return []
         return [(giver, given) for giver, given in moved if given]
 
     def _level(self, giver: JobSpec, gives: int, taker: JobSpec, gets: int) -> int:

@@ -90,12 +90,6 @@ def cancel(state: SchedulerState, name: str) -> None:
         state.changed = True
 
 
-def next_turn_s(state: SchedulerState) -> float | None:
-    """When the next reservation begins or ends."""
-    times = [booking.spec.end_s if booking.started else booking.spec.start_s for booking in state.bookings.values()]
-    return min(times, default=None)
-
-
 def begin_and_end(state: SchedulerState, now: float) -> list[Effect]:
     """Begin and end the reservations that are due.
 

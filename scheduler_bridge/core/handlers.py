@@ -36,7 +36,8 @@ def apply(state: SchedulerState, event: ev.Event, now: float) -> list[ev.Effect]
         case ev.ReservationCancelled():
             advance_reservations.cancel(state, event.name)
         case ev.UserNodesLimited():
-            limits.change(state, event.user_nodes)
+            state.adopt(replace(state.settings, user_nodes=event.user_nodes))  # jobs that run keep what they have
+            state.changed = True
         case _:
             assert_never(event)
     return []

@@ -34,12 +34,6 @@ def under(state: SchedulerState, policy: Policy) -> Policy:
     return policy if state.settings.user_nodes is None else Limited(state, policy, state.settings.user_nodes)
 
 
-def change(state: SchedulerState, user_nodes: int | None) -> None:
-    """Let another limit hold from now on; None: none. Jobs that run keep what they have."""
-    state.adopt(replace(state.settings, user_nodes=user_nodes))
-    state.changed = True
-
-
 def used(state: SchedulerState) -> Counter[str]:
     """The nodes that each user's jobs hold; a node counts for each job that holds it."""
     nodes: Counter[str] = Counter()

@@ -363,6 +363,5 @@ def earliest_due_s(state: SchedulerState) -> float | None:
     times = [deadlines[0][0]] if deadlines else []
     if state.next_pass_s is not None and state.idle_until_s < math.inf:
         times.append(max(state.next_pass_s, state.idle_until_s))
-    if state.bookings and (turn_s := advance_reservations.next_turn_s(state)) is not None:
-        times.append(turn_s)
-    return min(times) if times else None
+    times += [booking.spec.end_s if booking.started else booking.spec.start_s for booking in state.bookings.values()]
+    return min(times, default=None)

@@ -37,6 +37,7 @@ print(*(name for name in sys.modules if name.split(".")[0] in {PACKAGES!r}))
 
 JOB_WORD = re.compile(r"Job([A-Z]|$)")
 NOT_A_DESCRIPTION = {
+    "OfJob": "what events and effects of the core have in common",
     "JobSubmitted": "an event of the core",
     "JobStarted": "an event of the core",
     "JobEnded": "an event of the core",

@@ -250,8 +250,10 @@ class Resizing:
 
     def safe_point(self) -> None:
         """Do what a method of the handler waits for."""
-        if self._wish is None:  # as in most steps: they need not wait for the lock
-            return
+        if self._wish is not None:  # in most steps there is none, and the lock need not be waited for
+            self._grant_wish()
+
+    def _grant_wish(self) -> None:
         with self.driver.lock:
             wish, self._wish = self._wish, None
         if wish is None:

@@ -74,7 +74,7 @@ def _move(command: Command) -> Answer:
     began_s = time.perf_counter()
     spread.over(places)
     seconds = time.perf_counter() - began_s
-    rows = sum(move.end - move.first for move in layout.moves(before, array.layout))
+    rows = sum(way.end - way.first for way in layout.ways(before, array.layout) if way.source != way.target)
     return {"bytes_per_s": 8192 * rows / seconds}
 
 

@@ -78,7 +78,7 @@ def test_the_benchmark_knows_and_computes_the_same() -> None:
 def test_ranges_are_cut_at_grains_only() -> None:
     numbers = Ranges([(0, 1003)], 10)
     assert numbers.take(1) == [(0, 10)]
-    half = numbers.take_half()
+    half = numbers.split(all=False)
     assert len(half) == 500
     assert len(numbers) == 493
     parts = numbers.partition(4)

@@ -303,7 +303,6 @@ def test_a_loop_refuses_a_target_each_time_and_goes_on_with_the_one_before(apgas
     apgas_job(main).run()
 
 
-
 def test_nodes_are_busy_for_as_long_as_functions_work_on_their_blocks(apgas_job: MakeJob) -> None:
     def main() -> None:
         work = Work()

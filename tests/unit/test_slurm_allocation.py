@@ -130,7 +130,7 @@ def test_harvested_nodes_are_asked_for_elsewhere_and_a_warning_comes_through(too
     warned: list[str] = []
     harvest = Harvest("spare", "low")
     allocation = Allocation(Slurm(), 1, books=tools / "books", harvest=harvest)
-    allocation.listen(lambda node, _=None: warned.append(node), lambda node, _=None: None)
+    allocation.listen(lambda node, _: warned.append(node), lambda node, _: None)
     assert allocation.idle() == 2
     assert allocation.grow(3, PATIENCE_S, at_least=1) == ("c", "d")
     assert "--partition=spare --qos=low" in log(tools, "sbatch")[0]

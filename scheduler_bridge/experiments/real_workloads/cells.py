@@ -270,4 +270,4 @@ def cori(data: Path, part: str, jobs: int | None = None) -> Workload:
 
 @lru_cache(maxsize=1)
 def _eagle(jobs: int | None) -> Workload:
-    return twin(PORTRAITS["eagle"], seed=_SEED, jobs=jobs)
+    return twin(PORTRAITS["eagle"], seed=_SEED, jobs=jobs or 0)

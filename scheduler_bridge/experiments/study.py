@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from scheduler_bridge.experiments.study_report import DataTable, Picture, Value
-from scheduler_bridge.experiments.sweep import Row
+from scheduler_bridge.experiments.sweep import Figures, Row
 from scheduler_bridge.report.charts import BarRow, bar_table_height_in, draw_bar_table, say, sheet
 
 # Means over seeds ----------------------------------------------------------------------------------------------------
@@ -29,31 +29,31 @@ class Means:
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows: dict[tuple[str, str, int | None], list[Row]] = {}
+        self._figures: dict[tuple[str, str, int | None], dict[int, Figures]] = {}
         for row in rows:
             for share in (row.cell.share, None):
-                self._rows.setdefault((row.cell.trace, row.cell.policy, share), []).append(row)
+                self._figures.setdefault((row.cell.trace, row.cell.policy, share), {})[row.cell.seed] = row.figures
 
     def known(self) -> list[tuple[str, str, int]]:
         """What was simulated: workload, policy, share."""
-        return [(trace, policy, share) for trace, policy, share in self._rows if share is not None]
+        return [(trace, policy, share) for trace, policy, share in self._figures if share is not None]
 
     def seeds(self, trace: str, policy: str, share: int | None = None) -> int:
         """How many simulations a mean is of."""
-        return len(self._rows.get((trace, policy, share), ()))
+        return len(self._figures.get((trace, policy, share), ()))
 
     def most_seeds(self, trace: str | None = None) -> int:
         """How many simulations the means of a workload, or of any, are of at most."""
         return max((self.seeds(*key) for key in self.known() if trace in (None, key[0])), default=0)
 
-    def each(self, trace: str, policy: str, measure: str, share: int | None = None) -> list[float]:
-        """What the simulations found that found something, seed by seed."""
-        found = (row.figures[measure] for row in self._rows.get((trace, policy, share), ()))
-        return [value for value in found if value is not None]
+    def by_seed(self, trace: str, policy: str, measure: str, share: int | None = None) -> dict[int, float]:
+        """What the simulations found that found something."""
+        found = self._figures.get((trace, policy, share), {}).items()
+        return {seed: value for seed, figures in found if (value := figures[measure]) is not None}
 
     def get(self, trace: str, policy: str, measure: str, share: int | None = None) -> float | None:
         """The mean; None: nothing was simulated, or there is no such number."""
-        values = self.each(trace, policy, measure, share)
+        values = self.by_seed(trace, policy, measure, share).values()
         return statistics.fmean(values) if values else None
 
 

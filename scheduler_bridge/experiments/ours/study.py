@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
+from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.ours.cells import (
     COLUMNS,
     GRIDS,
@@ -29,7 +30,7 @@ from scheduler_bridge.experiments.ours.cells import (
 )
 from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, Grid, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
-from scheduler_bridge.experiments.sweep import Figures, Row, Scale, Sweeping, on_trace
+from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -174,24 +175,17 @@ class Estimate:
     high: float | None
 
 
-class Results:
-    """What was simulated, by workload, policy and seed."""
+class Results(study.Means):
+    """Means with their intervals, and ratios seed by seed."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._figures: dict[tuple[Workload, str], dict[int, Figures]] = {}
-        for row in rows:
-            workload = row.cell.trace, row.cell.share
-            self._figures.setdefault((workload, row.cell.policy), {})[row.cell.seed] = row.figures
-        self.workloads = list(dict.fromkeys(workload for workload, _ in self._figures))
-
-    @property
-    def seeds(self) -> int:
-        """How many there are, at most."""
-        return max(map(len, self._figures.values()), default=0)
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """What was simulated."""
+        return list(dict.fromkeys((trace, share) for trace, _, share in self.known()))
 
     def mean(self, workload: Workload, policy: str, column: str) -> Estimate | None:
         """The mean over seeds; None: there is no such number."""
-        values = [value for value in self._values(workload, policy, column).values() if value is not None]
+        values = self._values(workload, policy, column).values()
         return estimate(tuple(values)) if values else None
 
     def ratio(self, workloads: Sequence[Workload], policy: str, base: str, column: str) -> Estimate | None:
@@ -203,9 +197,8 @@ class Results:
         for workload in workloads:
             ours, theirs = self._values(workload, policy, column), self._values(workload, base, column)
             for seed, value in ours.items():
-                other = theirs.get(seed)
-                if value is not None and other is not None:
-                    by_seed.setdefault(seed, []).append(_log_ratio(value, other, column))
+                if seed in theirs:
+                    by_seed.setdefault(seed, []).append(_log_ratio(value, theirs[seed], column))
         logs = tuple(sum(of) / len(of) for of in by_seed.values())
         if not logs:
             return None
@@ -229,8 +222,9 @@ class Results:
         known = [ours.value - theirs.value for ours, theirs in pairs if ours is not None and theirs is not None]
         return sum(known) / len(known) if known else 0.0
 
-    def _values(self, workload: Workload, policy: str, column: str) -> dict[int, float | None]:
-        return {seed: figures[column] for seed, figures in self._figures.get((workload, policy), {}).items()}
+    def _values(self, workload: Workload, policy: str, column: str) -> dict[int, float]:
+        trace, share = workload
+        return self.by_seed(trace, policy, column, share)
 
 
 @lru_cache(maxsize=100_000)
@@ -387,9 +381,10 @@ def draw_map(results: Results, labels: Mapping[str, str], column: str, title: st
     axes.get_xticklabels()[-1].set_fontweight("bold")
     bar = figure.colorbar(picture, ax=axes, shrink=0.9, ticks=[math.log(at) for at in (0.2, 0.35, 0.6, 1.0, 1.4, 2.0)])
     bar.ax.set_yticklabels(["0.2 or less", "0.35", "0.6", "1", "1.4", "2 or more"], fontsize=8)
+    seeds = results.most_seeds()
     return Picture(
         figure,
-        f"Means over {results.seeds} seeds by those under EASY, workload by workload; framed: the lowest of a row.",
+        f"Means over {seeds} seeds by those under EASY, workload by workload; framed: the lowest of a row.",
         f"A map with a row for each workload and a column for each policy: {title.lower()} by that under EASY.",
     )
 
@@ -416,7 +411,7 @@ def draw_trade(results: Results) -> Picture:
     plain(axes)
     return Picture(
         figure,
-        f"Geometric means over all workloads and {results.seeds} seeds, with confidence intervals.",
+        f"Geometric means over all workloads and {results.most_seeds()} seeds, with confidence intervals.",
         f"Wait against turnaround of every policy, both by those under EASY; the lower left is best. {OWN} is at "
         f"{_point(results, 'all_wait_s')} and {_point(results, 'all_turnaround_s')}.",
     )
@@ -463,7 +458,7 @@ def draw_ablation(results: Results) -> Picture:
         plain(axes)
     return Picture(
         figure,
-        f"Geometric means over all workloads and {results.seeds} seeds, with confidence intervals.",
+        f"Geometric means over all workloads and {results.most_seeds()} seeds, with confidence intervals.",
         f"Turnaround and wait of {OWN} without each of its ingredients, by those with it; right of 1, it helps.",
     )
 

@@ -113,7 +113,7 @@ def _by_class(waits: study.Means, scenario: str, policy: str) -> list[float]:
 def _table_3(waits: study.Means) -> DataTable:
     rows: list[tuple[Value, ...]] = []
     for scenario, name in itertools.product(PENALTY_SCENARIOS, (*CLASSES, "all")):
-        each = waits.each(scenario, "penalty", _column(name))
+        each = waits.by_seed(scenario, "penalty", _column(name)).values()
         printed = CLAIMS["printed"][scenario].get(name)
         if not each and printed is None:
             continue
@@ -180,6 +180,6 @@ def _finding(waits: study.Means) -> str:
 
 
 def _entry(waits: study.Means, scenario: str, policy: str, name: str) -> Entry:
-    each = waits.each(scenario, policy, _column(name))
+    each = waits.by_seed(scenario, policy, _column(name)).values()
     printed = CLAIMS["printed"][scenario].get(name) if policy == "penalty" else None
     return Entry(fmean(each), (min(each), max(each)), printed) if each else Entry(None, None, printed)

@@ -13,15 +13,15 @@ import io
 import os
 import platform
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TextIO, TypeAlias, TypeVar
 
 from apgas.provenance import commit, cpu_model, version
 from scheduler_bridge.atomic_write import write_whole
@@ -63,7 +63,6 @@ def sweep(
     *,
     file: Path | None = None,
     reporter: Reporter = lambda _: None,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Row]:
     """Simulate the cells of which nothing is known.
 
@@ -73,7 +72,6 @@ def sweep(
         columns: The names of the numbers.
         file: Where rows are kept, and from where known ones come, in the form that its ending names; None: nowhere.
         reporter: Called with how far it is, by one thread at a time.
-        clock: Seconds, for the time that a simulation takes; has to travel likewise.
 
     Returns:
         A row for each cell, in their order.
@@ -87,7 +85,7 @@ def sweep(
         kept = None if file is None else stack.enter_context(RowFile(file, columns))
         places = _places()
         books = Books(wanted, kept, places or (lambda: 1), reporter)
-        run = partial(_timed, simulate, clock)
+        run = partial(_timed, simulate)
         books.begin()
         if places is None:
             for cell in books.open():
@@ -100,10 +98,10 @@ def sweep(
     return [books.found[cell] for cell in wanted]
 
 
-def _timed(simulate: Callable[[Cell], Figures], clock: Callable[[], float], cell: Cell) -> Row:
-    began = clock()
+def _timed(simulate: Callable[[Cell], Figures], cell: Cell) -> Row:
+    began = perf_counter()
     figures = simulate(cell)
-    return Row(cell, figures, origin(clock() - began))
+    return Row(cell, figures, origin(perf_counter() - began))
 
 
 class Books:
@@ -236,13 +234,20 @@ class Sweeping:
 
 # Simulations that several experiments have in common -----------------------------------------------------------------
 
-_Trace = TypeVar("_Trace")
 _NEVER_S: Final = 1e9
 
 
-def on_trace(traces: Mapping[str, _Trace], simulate: Callable[[_Trace, Cell], Figures], cell: Cell) -> Figures:
-    """Simulate a cell on its workload, of those that are read or drawn once, by their names."""
-    return simulate(traces[cell.trace], cell)
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Trace = TypeVar("_Trace", bound=_Named)
+
+
+def on_trace(traces: Iterable[_Trace], simulate: Callable[[_Trace, Cell], Figures], cell: Cell) -> Figures:
+    """Simulate a cell on its workload, of those that are read or drawn once."""
+    return simulate(next(trace for trace in traces if trace.name == cell.trace), cell)
 
 
 def unending(policy: str, *, scaled: bool = False) -> Settings:

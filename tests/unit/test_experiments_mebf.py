@@ -53,22 +53,22 @@ def test_who_starts_before_an_earlier_one_is_backfilled() -> None:
     assert backfills([record(3, 2.0, 5.0), record(1, 0.0, 0.0), record(2, 1.0, 9.0), record(4, 3.0, 9.0)]) == 1
 
 
-def test_a_wrong_model_makes_malleable_jobs_slower_only() -> None:
+def test_a_wrong_model_makes_malleable_jobs_slower_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cells._JOBS, "1k", 200)
     right, wrong = (
-        simulated(Cell(variant("1k", "intensive", "medium", error=error), "handoff", 100, 1), 200)
-        for error in (False, True)
+        simulated(Cell(variant("1k", "intensive", "medium", error=error), "handoff", 100, 1)) for error in (False, True)
     )
     assert right["expands"]
     assert (wrong["runtime_s"] or 0) > (right["runtime_s"] or 0)
-    easy = simulated(Cell("1k intensive", "easy", 0, 1), 200)
+    easy = simulated(Cell("1k intensive", "easy", 0, 1))
     assert easy["expands"] == easy["shrinks"] == 0
     assert easy["slowdown"] == pytest.approx((easy["turnaround_s"] or 0) / (easy["runtime_s"] or 1))
 
 
-def test_overheads_change_the_result() -> None:
+def test_overheads_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cells._JOBS, "5k", 150)
     full, half = (
-        simulated(Cell(variant("5k", "normal", "high", overhead), "intensive", 100, 2), 150)
-        for overhead in ("full", "half")
+        simulated(Cell(variant("5k", "normal", "high", overhead), "intensive", 100, 2)) for overhead in ("full", "half")
     )
     assert full["turnaround_s"] != half["turnaround_s"]
 
@@ -159,11 +159,12 @@ def test_verdicts_by_kind(
 
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = Sweeping("small", tmp_path)
-    report = run(how, jobs=40)
+    monkeypatch.setattr(cells, "_JOBS", {"1k": 40, "5k": 40})
+    report = run(how)
     assert len(report.tables[1].rows) == 75
     assert all(verdict != "not judged" for *_, verdict, _ in report.tables[0].rows)
     monkeypatch.setattr("scheduler_bridge.experiments.mebf.study.simulated", lambda *_: pytest.fail("again"))
-    assert run(how, jobs=40).tables == report.tables
+    assert run(how).tables == report.tables
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

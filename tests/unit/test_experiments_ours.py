@@ -15,7 +15,6 @@ from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.ours import cells, study
 from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Trace, simulated, without
 from scheduler_bridge.experiments.ours.study import Results, against, best, estimate, run, which
-from scheduler_bridge.experiments.real_workloads.cells import Grid
 from scheduler_bridge.experiments.study_report import write_report
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
@@ -116,8 +115,9 @@ def test_figures_of_a_simulation_are_split_by_rigid_and_malleable_jobs() -> None
 
 
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    how, grid = Sweeping("small", tmp_path), Grid((50,), (1, 2))
-    report = run(None, how, grid=grid, workloads=[TINY])
+    how = Sweeping("small", tmp_path)
+    monkeypatch.setattr(study, "traces", lambda *_: [TINY])
+    report = run(None, how)
     names = [table.name for table in report.tables]
     assert names == ["which-policy", "against", "ablation", "means"]
     assert len(report.tables[1].rows) == len(OTHERS)
@@ -130,7 +130,7 @@ def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ".json",
     }
     monkeypatch.setattr(study, "simulated", lambda *_: pytest.fail("again"))
-    assert run(None, how, grid=grid, workloads=[TINY]).tables == report.tables
+    assert run(None, how).tables == report.tables
 
 
 def test_logs_are_among_the_workloads_where_they_are_at_hand(data_folder: Path) -> None:

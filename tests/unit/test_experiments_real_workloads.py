@@ -277,12 +277,13 @@ def test_changes_are_shown_from_the_correct_and_from_the_published_baseline() ->
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cells.SMALL_JOBS, "eagle", 60)
-    grid, how = Grid((100,), (1,)), Sweeping("small", tmp_path)
-    report = run(None, how, grid=grid)
+    monkeypatch.setitem(cells.GRIDS, "small", Grid((100,), (1,)))
+    how = Sweeping("small", tmp_path)
+    report = run(None, how)
     monkeypatch.setattr(
         "scheduler_bridge.experiments.real_workloads.study.simulated", lambda *_: pytest.fail("simulated again")
     )
-    again = run(None, how, grid=grid)
+    again = run(None, how)
     assert again.tables == report.tables
     assert {path.suffix for path in write_report(report, tmp_path, reproduce="again")} == {
         ".csv",

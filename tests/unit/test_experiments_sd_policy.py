@@ -238,9 +238,10 @@ def test_the_experiment_at_small_scale(
 
 def test_the_same_rows_again_need_no_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workloads = [TWO, Trace("two-exact", 2, "two jobs again", 4, partial(_two_jobs))]
-    first = run(None, Sweeping("small", tmp_path), workloads=workloads)
+    monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.study.traces", lambda *_: workloads)
+    first = run(None, Sweeping("small", tmp_path))
     monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.study.simulated", None)
-    assert run(None, Sweeping("small", tmp_path), workloads=workloads).tables == first.tables
+    assert run(None, Sweeping("small", tmp_path)).tables == first.tables
 
 
 def test_printed_changes_stand_at_the_bars_that_they_are_of() -> None:

@@ -118,10 +118,11 @@ def test_two_sweeps_do_not_write_one_file(tmp_path: Path) -> None:
         sweep(CELLS, simulate, COLUMNS, file=file)
 
 
-def test_the_time_left_follows_from_the_cells_of_the_same_trace() -> None:
+def test_the_time_left_follows_from_the_cells_of_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[Standing] = []
     cells = [*CELLS, Cell("b", "min", 60, 1)]
-    sweep(cells, _Simulated(), COLUMNS, reporter=reported.append, clock=_steps(0, 2, 2, 6, 6, 16, 16, 20))
+    monkeypatch.setattr("scheduler_bridge.experiments.sweep.perf_counter", _steps(0, 2, 2, 6, 6, 16, 16, 20))
+    sweep(cells, _Simulated(), COLUMNS, reporter=reported.append)
     assert [(standing.done, standing.cells, standing.left_s) for standing in reported] == [
         (0, 4, None),
         (1, 4, 6.0),

@@ -93,16 +93,13 @@ def cells(seeds: Iterable[int]) -> list[Cell]:
     return found
 
 
-def simulated(cell: Cell, jobs: int | None = None) -> Figures:
+def simulated(cell: Cell) -> Figures:
     """Simulate a cell.
 
-    Args:
-        cell: Its trace is a variant; its policy ``easy``, a way of MEBF to expand, or ``shrink+`` or ``expand+``
-            (with handoff).
-        jobs: Another number of jobs.
+    Its trace is a variant; its policy ``easy``, a way of MEBF to expand, or ``shrink+`` or ``expand+`` (with handoff).
     """
     size, load, *more = cell.trace.split()
-    workload = _twin(jobs or _JOBS[size], _ARRIVALS[load], cell.seed)
+    workload = _twin(_JOBS[size], _ARRIVALS[load], cell.seed)
     static_s = sum(job.runtime_s for job in workload.jobs) / len(workload)
     behaviour, parameters, name = Behaviour(), {}, EBF
     if cell.policy != EBF:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scheduler_bridge.experiments import study
@@ -58,19 +57,18 @@ _REMARKS: Final = (
 _TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"
 
 
-def run(how: Sweeping, *, jobs: int | None = None) -> StudyReport:
+def run(how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
         how: How the sweep is run; at scale ``small`` there is one twin, at ``full`` there are ten.
-        jobs: Another number of jobs in all workloads.
 
     Raises:
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
     seeds = SEEDS[how.scale]
-    rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
+    rows = how.rows(cells(seeds), simulated, COLUMNS)
     means = Twins(rows)
     verdicts = judged(means)
     return StudyReport(

@@ -28,7 +28,7 @@ from scheduler_bridge.experiments.ours.cells import (
     traces,
     without,
 )
-from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, Grid, left_out
+from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
 from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
@@ -68,30 +68,21 @@ _SHORT: Final = (
 )
 
 
-def run(
-    data: Path | None,
-    how: Sweeping,
-    *,
-    grid: Grid | None = None,
-    workloads: Sequence[Trace] | None = None,
-) -> StudyReport:
+def run(data: Path | None, how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
         data: The folder with the logs; those that are not there are left out.
         how: How the sweep is run; at scale ``small`` there are short workloads, half of whose jobs are malleable, and
             two seeds; at ``full`` long ones and ten seeds.
-        grid: Other shares and seeds.
-        workloads: Other workloads.
 
     Raises:
         SweepFileError: The folder holds rows of another kind.
         TraceError: The trace cannot be read.
         OSError: The same, or the folder cannot be written.
     """
-    found = list(workloads) if workloads is not None else traces(how.scale, data)
-    cells = cells_of(grid or GRIDS[how.scale], found)
-    rows = how.rows(cells, partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS)
+    found = traces(how.scale, data)
+    rows = how.rows(cells_of(GRIDS[how.scale], found), partial(on_trace, found, simulated), COLUMNS)
     files = there(data, (THETA_FILE, *CORI_FILES.values()))
     return _report(rows, found, how.scale, files)
 

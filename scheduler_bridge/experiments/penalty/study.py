@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
 from statistics import fmean
 from typing import Final
 
@@ -13,7 +12,7 @@ from scheduler_bridge.experiments.penalty.cells import AGE_S, AGED, CLASSES, COL
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry
-from scheduler_bridge.workloads.generate.papers import PENALTY_JOBS, PENALTY_SCENARIOS
+from scheduler_bridge.workloads.generate.papers import PENALTY_SCENARIOS
 
 NAME: Final = "penalty"
 CLAIMS: Final = study.claims_file(__package__)
@@ -36,19 +35,18 @@ _TOLERANCE: Final = (
 )
 
 
-def run(how: Sweeping, *, jobs: int = PENALTY_JOBS) -> StudyReport:
+def run(how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
         how: How the sweep is run; at scale ``small`` there are four workloads, as in the paper, at ``full`` forty.
-        jobs: How many jobs a workload has.
 
     Raises:
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
     seeds = SEEDS[how.scale]
-    rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
+    rows = how.rows(cells(seeds), simulated, COLUMNS)
     waits = study.Means(rows)
     verdicts = judged(waits)
     plain, aged = (study.counted(verdict.word for verdict in each) for each in (verdicts, judged(waits, AGED)))

@@ -59,24 +59,21 @@ _REAL: Final = (
 _SHORT: Final = "Short cuts on smaller machines: for a look, not for the paper's numbers. Those are --scale full."
 
 
-def run(data: Path | None, how: Sweeping, *, workloads: Sequence[Trace] | None = None) -> StudyReport:
+def run(data: Path | None, how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
     Args:
         data: The folder with the traces; without it, Curie is left out.
         how: How the sweep is run; at scale ``small`` there are short cuts and one seed, at ``full`` there is Table 1
             (of Curie what there is) and both models for all limits.
-        workloads: Others.
 
     Raises:
         SweepFileError: The folder holds rows of another kind.
         TraceError: The trace cannot be read.
         OSError: The same, or the folder cannot be written.
     """
-    found = list(workloads) if workloads is not None else traces(how.scale, data)
-    rows = how.rows(
-        cells(found, SEEDS, how.scale), partial(on_trace, {trace.name: trace for trace in found}, simulated), COLUMNS
-    )
+    found = traces(how.scale, data)
+    rows = how.rows(cells(found, SEEDS, how.scale), partial(on_trace, found, simulated), COLUMNS)
     drawn = [gains(trace, SEEDS[0]) for trace in found if trace.paper in (1, _BIG)]
     means = Limits(rows)
     verdicts = judged(means, found, next((one for one in drawn if one.trace.paper == _BIG), None))

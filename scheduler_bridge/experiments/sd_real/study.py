@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quali
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value
-from scheduler_bridge.record import JobRecord, RunRecord, metrics, runtime_s, wait_s
+from scheduler_bridge.record import JobRecord, RunRecord, Segment, metrics, runtime_s, wait_s
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
@@ -210,6 +210,7 @@ MEASURES: Final[Mapping[str, str]] = {
 }
 PAPER: Final = tuple(MEASURES)[:4]
 """Those of the paper's figure 9."""
+PRINTED: Final = {claim["measure"]: claim["printed"] for claim in CLAIMS["real"]}
 _WHY: Final = (
     "another batch on fewer, emulated nodes; jobs here scale linearly and share no memory bandwidth, the paper's used "
     "nodes better in pairs"
@@ -280,14 +281,13 @@ def gained(found: Mapping[str, Mapping[str, float]], measure: str) -> float | No
 
 def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
     """Means over the batches and the changes, beside the paper's."""
-    printed = {claim["measure"]: claim["printed"] for claim in CLAIMS["real"]}
     rows: list[tuple[Value, ...]] = [
         (
             title,
             found[STATIC][name],
             found[SHARED][name],
             gained(found, name) if name not in ("guests", "mates", "orders") else None,
-            printed.get(name) if name in PAPER else None,
+            PRINTED[name] if name in PAPER else None,
         )
         for name, title in MEASURES.items()
     ]
@@ -372,47 +372,30 @@ class Meetings:
         return f"{apart}; of {self.unknown} times the records do not have the cores." if self.unknown else f"{apart}."
 
 
-@dataclass(frozen=True, slots=True)
-class _Stay:
-    job_id: int
-    from_s: float
-    to_s: float
-    cores: str
-
-
 def meetings(records: Iterable[RunRecord]) -> Meetings:
     """Look at every two jobs that were on a node at the same time."""
     apart = unknown = 0
     clashes: list[str] = []
     for record in records:
-        for node, stays in _by_node(record).items():
-            for one, other in _together(stays):
-                if not (one.cores and other.cores):
+        stays: dict[str, list[tuple[int, Segment, str]]] = {}
+        for job in record.jobs:
+            for segment in job.segments:
+                for node, cores in segment.core_ids_by_node():
+                    stays.setdefault(node, []).append((job.job_id, segment, cores))
+        for node, there in stays.items():
+            for (one, stay, cores), (other, beside, others) in itertools.combinations(there, 2):
+                if one == other or stay.from_s >= beside.to_s or beside.from_s >= stay.to_s:
+                    continue
+                if not (cores and others):
                     unknown += 1
-                elif common := set(parsed(one.cores)) & set(parsed(other.cores)):
-                    since_s = max(one.from_s, other.from_s)
+                elif common := set(parsed(cores)) & set(parsed(others)):
+                    since_s = max(stay.from_s, beside.from_s)
                     clashes.append(
-                        f"jobs {one.job_id} and {other.job_id} both had the cores {sorted(common)} of {node} at "
-                        f"{since_s:.1f} s."
+                        f"jobs {one} and {other} both had the cores {sorted(common)} of {node} at {since_s:.1f} s."
                     )
                 else:
                     apart += 1
     return Meetings(apart, unknown, tuple(clashes))
-
-
-def _by_node(record: RunRecord) -> dict[str, list[_Stay]]:
-    found: dict[str, list[_Stay]] = {}
-    for job in record.jobs:
-        for segment in job.segments:
-            for node, cores in segment.core_ids_by_node():
-                found.setdefault(node, []).append(_Stay(job.job_id, segment.from_s, segment.to_s, cores))
-    return found
-
-
-def _together(stays: list[_Stay]) -> Iterator[tuple[_Stay, _Stay]]:
-    for one, other in itertools.combinations(stays, 2):
-        if one.job_id != other.job_id and one.from_s < other.to_s and other.from_s < one.to_s:
-            yield one, other
 
 
 # Figure 9: what changes from static backfill to SD-Policy, beside what the paper prints ------------------------------
@@ -426,10 +409,9 @@ def draw_changes(found: Mapping[str, Mapping[str, float]], runs: int) -> Picture
     figure = sheet(3.8, 8.0)
     figure.suptitle("From static backfill to SD-Policy: change in percent, real jobs", fontweight="bold")
     axes = figure.subplots()
-    printed = {claim["measure"]: claim["printed"] for claim in CLAIMS["real"]}
     bars = (
         ([gained(found, name) or 0.0 for name in PAPER], OKABE_ITO[4], "here, emulated nodes"),
-        ([printed[name] for name in PAPER], "#bdbdbd", "the paper, 49 nodes"),
+        ([PRINTED[name] for name in PAPER], "#bdbdbd", "the paper, 49 nodes"),
     )
     for number, (values, color, label) in enumerate(bars):
         places = [place + (number - 0.5) * _WIDTH for place in range(len(PAPER))]

@@ -6,10 +6,10 @@ import csv
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -35,6 +35,8 @@ FOLDER: Final = "reference/real-runs-32-nodes"
 JOBS, SCALING, UTILIZATION = FILES = "jobs.csv", "strong_scaling.csv", "AverageNodeUtilization.csv"
 
 T = TypeVar("T")
+Scaling: TypeAlias = dict[tuple[str, str], dict[int, float]]
+"""Median runtime in seconds by nodes, for each program and input."""
 
 
 class BadReferenceError(ValueError):
@@ -90,15 +92,19 @@ class Reference:
 
     Attributes:
         runs: Each run.
-        scaling: Median runtime in seconds by nodes, for each program and input.
+        scaling: How the programs scale.
         utilization: Published mean utilization in percent, by policy and share.
         files: Where all of it was read.
     """
 
     runs: dict[RunKey, Batch]
-    scaling: dict[tuple[str, str], dict[int, float]]
+    scaling: Scaling
     utilization: dict[tuple[str, int], float]
     files: tuple[Path, ...] = ()
+
+    def of_seeds(self, seeds: Collection[int] | None) -> dict[RunKey, Batch]:
+        """The runs with these seeds; None: all."""
+        return {key: run for key, run in self.runs.items() if seeds is None or key.seed in seeds}
 
 
 def read_reference(data: Path) -> Reference:
@@ -123,7 +129,7 @@ def read_reference(data: Path) -> Reference:
         runs.setdefault(key, {})[job.spec.job_id] = job
         if row["error_elastic"] == "True":
             failed.setdefault(key, set()).add(job.spec.job_id)
-    scaling: dict[tuple[str, str], dict[int, float]] = {}
+    scaling: Scaling = {}
     for what, nodes, seconds in _rows(folder / SCALING, _point):
         scaling.setdefault(what, {})[nodes] = seconds
     utilization: dict[tuple[str, int], float] = {}
@@ -211,6 +217,9 @@ class Costs:
     spread: float = 0.012
 
 
+AS_MEASURED: Final = Costs()
+
+
 @dataclass(frozen=True, slots=True)
 class Measures:
     """A run in numbers, as the paper measures it.
@@ -236,6 +245,16 @@ class Measures:
     shrinks: float
 
 
+MEASURES: Final[Mapping[str, str]] = {
+    "makespan_s": "makespan s",
+    "turnaround_s": "turnaround s",
+    "wait_s": "wait s",
+    "runtime_s": "runtime s",
+    "utilization": "utilization %",
+}
+"""The figures of merit, and their titles in tables."""
+
+
 def seconds_on(scaling: dict[int, float], nodes: int) -> float:
     """The runtime on ``nodes`` nodes: a power law between, and beyond, the points nearest to it."""
     points = sorted(scaling.items())
@@ -253,19 +272,12 @@ def nodes_for(scaling: dict[int, float], seconds: float) -> float:
     return max(1.0, low * math.pow(high / low, math.log(slow_s / seconds) / math.log(slow_s / fast_s)))
 
 
-def simulated(
-    batch: Batch,
-    scaling: dict[tuple[str, str], dict[int, float]],
-    policy: str,
-    costs: Costs,
-    *,
-    replica: int = 0,
-) -> Measures:
+def simulated(batch: Batch, scaling: Scaling, policy: str, costs: Costs, *, replica: int = 0) -> Measures:
     """Simulate a batch.
 
     Args:
         batch: The jobs, from a real run.
-        scaling: Runtimes by nodes, for each program and input.
+        scaling: How the programs scale.
         policy: One of this project's.
         costs: What things take.
         replica: 0: runtimes as in the scaling; others: with a random spread that the number determines.
@@ -284,13 +296,10 @@ def simulated(
         held += sum(
             min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
         )
-    grows, shrinks = sum(record.grows for record in records), sum(record.shrinks for record in records)
-    return Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
+    return _measures(records, spans, held)
 
 
-def _replayed(
-    batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], policy: str, costs: Costs, replica: int
-) -> list[SimRecord]:
+def _replayed(batch: Batch, scaling: Scaling, policy: str, costs: Costs, replica: int) -> list[SimRecord]:
     rng = random.Random(replica)
     sims = [
         _sim_job(job, batch, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0)
@@ -299,9 +308,7 @@ def _replayed(
     return list(Engine(NODES, get(policy), unending(policy)).run(sims).records.values())
 
 
-def ends_apart_s(
-    batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], policy: str, costs: Costs
-) -> list[float]:
+def ends_apart_s(batch: Batch, scaling: Scaling, policy: str, costs: Costs) -> list[float]:
     """How far the end of each job in the simulator is from its real one, in seconds, without those that failed.
 
     See ``simulated``.
@@ -324,9 +331,7 @@ def released_s(batches: Iterable[Batch]) -> float:
     return statistics.median(found)
 
 
-def _sim_job(
-    job: SimRecord, batch: Batch, scaling: dict[tuple[str, str], dict[int, float]], costs: Costs, factor: float
-) -> Simulated:
+def _sim_job(job: SimRecord, batch: Batch, scaling: Scaling, costs: Costs, factor: float) -> Simulated:
     by_nodes = scaling[program(job)]
     failed = job.spec.job_id in batch.failed
 
@@ -348,13 +353,17 @@ def _runtime_s(job: SimRecord) -> float:
     return end_s - start_s
 
 
-def measured(jobs: Sequence[SimRecord], costs: Costs) -> Measures:
+def measured(jobs: Sequence[SimRecord], costs: Costs = AS_MEASURED) -> Measures:
     """Measure a real run."""
-    grows, shrinks = sum(job.grows for job in jobs), sum(job.shrinks for job in jobs)
     held = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
-    spans = [span(job) for job in jobs]
-    result = Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
-    return replace(result, utilization=None) if grows or shrinks else result
+    result = _measures(jobs, [span(job) for job in jobs], held)
+    return replace(result, utilization=None) if result.grows or result.shrinks else result
+
+
+def _measures(jobs: Sequence[SimRecord], spans: Sequence[tuple[float, float, float]], held: float) -> Measures:
+    """The figures of merit, see ``merit``, and the orders of the jobs."""
+    grows, shrinks = sum(job.grows for job in jobs), sum(job.shrinks for job in jobs)
+    return Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
 
 
 def merit(spans: Sequence[tuple[float, float, float]], held: float, nodes: int) -> dict[str, float]:
@@ -474,7 +483,7 @@ def compare(
     *,
     shares: Iterable[int],
     seeds: Iterable[int],
-    costs: Costs | None = None,
+    costs: Costs = AS_MEASURED,
     replicas: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
@@ -484,11 +493,11 @@ def compare(
         reference: The published data.
         shares: Which shares of malleable jobs, in percent.
         seeds: Which batches.
-        costs: What things take; None: as measured.
+        costs: What things take.
         replicas: Simulations of each run; the first has the runtimes of the strong scaling, others a random spread.
         progress: Called with what is being simulated.
     """
-    costs, shares, seeds = costs or Costs(), tuple(shares), frozenset(seeds)
+    shares, seeds = tuple(shares), frozenset(seeds)
     compat: list[Cell] = []
     correct: list[Cell] = []
     for strategy, policy in COMPAT.items():
@@ -513,7 +522,7 @@ def predict(
         fitted = [
             batch for key, batch in reference.runs.items() if key.seed in other and key.strategy != "MalleableStrategy"
         ]
-        costs = replace(Costs(), release_s=released_s(fitted))
+        costs = replace(AS_MEASURED, release_s=released_s(fitted))
         found.append(compare(reference, shares=shares, seeds=half, costs=costs, replicas=replicas))
     return found[0], found[1]
 

@@ -15,6 +15,7 @@ from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
     JUDGED,
     LIMIT,
+    MEASURES,
     SHARES,
     Cell,
     Comparison,
@@ -34,13 +35,6 @@ from scheduler_bridge.report.looks import OKABE_ITO
 NAME: Final = "real-runs-simulated"
 SEEDS: Final = range(42, 52)
 REPLICAS: Final = 8
-_WORDS: Final = {
-    "makespan_s": "makespan s",
-    "turnaround_s": "turnaround s",
-    "wait_s": "wait s",
-    "utilization": "utilization %",
-}
-
 _COSTS: Final = (
     "Costs: nodes are free {costs.release_s} s after a job's end; a malleable job takes orders {costs.ready_s} s after "
     "its start; a grow takes {costs.grow_s} s, a shrink {costs.shrink_s} s (the published data file; the paper's text "
@@ -123,7 +117,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
             f"by {makespan:.1f} %, the mean waits by {wait:.1f} %."
         )
     far = [
-        f"{cell.strategy} at {cell.share} %: {_WORDS[name]} {error:+.1f} %"
+        f"{cell.strategy} at {cell.share} %: {MEASURES[name]} {error:+.1f} %"
         for cell in comparison.compat
         for name in JUDGED
         if (error := cell.error(name)) is not None and abs(error) > LIMIT
@@ -258,12 +252,12 @@ def _value(measure: str, cell: Cell | None) -> float | None:
 
 # Tables --------------------------------------------------------------------------------------------------------------
 
-_COMPARED: Final = [column for name in JUDGED for column in (f"{_WORDS[name]} measured", "simulated", "error %")]
+_COMPARED: Final = [column for name in JUDGED for column in (f"{MEASURES[name]} measured", "simulated", "error %")]
 
 
 def _means(comparison: Comparison) -> DataTable:
     columns = ["policy", "malleable %", "runs", *_COMPARED]
-    columns += ["runs without a failed resize", *(f"error % there, {_WORDS[name]}" for name in JUDGED)]
+    columns += ["runs without a failed resize", *(f"error % there, {MEASURES[name]}" for name in JUDGED)]
     rows: list[tuple[Value, ...]] = []
     for cell in comparison.compat:
         row: list[Value] = [f"{cell.strategy} ({cell.policy})", cell.share, len(cell.runs)]
@@ -277,7 +271,7 @@ def _means(comparison: Comparison) -> DataTable:
 def _gains(comparison: Comparison) -> DataTable:
     columns = ["policy", "malleable %", "instead of"]
     for name in JUDGED:
-        columns += [f"{_WORDS[name]}", "change %"]
+        columns += [MEASURES[name], "change %"]
     rows: list[tuple[Value, ...]] = []
     published = {(cell.strategy, cell.share): cell for cell in comparison.compat}
     for cell in comparison.correct:

@@ -21,7 +21,7 @@ from scheduler_bridge.backends.hosts.hosts import fewest_cores
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError, result_of, run_benchmark
-from scheduler_bridge.experiments.published_runs.cells import Costs, Reference, program
+from scheduler_bridge.experiments.published_runs.cells import AS_MEASURED, Reference, program
 from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.workloads.generate import papers
 from scheduler_bridge.workloads.workload import TraceJob
@@ -122,9 +122,12 @@ class Campaign:
         Raises:
             DaemonError: The site's file of hosts is wrong.
         """
-        nodes = site.size() or self.nodes
+        nodes = self.nodes if site.hosts is None else len(site.hosts.names())
         fitted = replace(self, nodes=nodes, sizes=tuple(size for size in self.sizes if size <= nodes))
-        return fitted if site.paced else replace(fitted, cores=site.cores() or 1, time=1.0, paced=False)
+        if site.paced:
+            return fitted
+        cores = None if site.hosts is None else fewest_cores(read_hosts(site.hosts.file))
+        return replace(fitted, cores=cores or 1, time=1.0, paced=False)
 
     def runs(self) -> list[RunKey]:
         """All runs; one batch under all policies after another, so that an interrupted campaign can be compared.
@@ -139,8 +142,8 @@ class Campaign:
 
     def slow_resizes(self, key: RunKey) -> tuple[float, float] | None:
         """Seconds that are added to each grow and each shrink; None: nothing."""
-        theirs = Costs()
-        return (theirs.grow_s * self.time, theirs.shrink_s * self.time) if key.kind == "injected" else None
+        slow = AS_MEASURED.grow_s * self.time, AS_MEASURED.shrink_s * self.time
+        return slow if key.kind == "injected" else None
 
     def batch(self, key: RunKey) -> list[TraceJob]:
         """The jobs of a run in the paper's seconds, no larger than the cluster."""
@@ -368,22 +371,6 @@ class Site:
 
     hosts: HostsConfig | None = None
     paced: bool = True
-
-    def size(self) -> int | None:
-        """How many hosts there are; None: as many nodes as one likes.
-
-        Raises:
-            DaemonError: The file of hosts is wrong.
-        """
-        return None if self.hosts is None else len(self.hosts.names())
-
-    def cores(self) -> int | None:
-        """How many cores each of them has at least; None if that is not known, or is not used.
-
-        Raises:
-            DaemonError: The file of hosts is wrong.
-        """
-        return None if self.hosts is None or self.paced else fewest_cores(read_hosts(self.hosts.file))
 
     @contextmanager
     def serving(self, nodes: int, config: DaemonConfig) -> Iterator[DaemonThread]:

@@ -26,16 +26,9 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 from msgspec import structs
 
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
-from scheduler_bridge.experiments.published_runs.cells import merit, seconds_on
+from scheduler_bridge.experiments.published_runs.cells import MEASURES, merit, seconds_on
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
-from scheduler_bridge.experiments.real_runs.findings import (
-    MEASURES,
-    computed_s,
-    configuration,
-    decided_s,
-    measures,
-    took_s,
-)
+from scheduler_bridge.experiments.real_runs.findings import computed_s, configuration, decided_s, measures, took_s
 from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord
@@ -127,12 +120,9 @@ def fitted(records: Mapping[RunKey, RunRecord], time: float) -> Fitted:
     batches = [record for key, record in records.items() if key.kind != "scaling"]
     jobs = [job for record in batches for job in record.jobs if job.state == "completed" and job.start_s is not None]
     ready = [job.ready_s - job.start_s for job in jobs if job.ready_s is not None and job.start_s is not None]
-    begun = [(len(job.segments[0].nodes), seconds) for job in jobs if (seconds := started_s(job)) is not None]
-    endings = [
-        max(0.0, job.end_s - job.start_s - begun_s - job.result["seconds"])
-        for job in jobs
-        if job.result and job.end_s is not None and job.start_s is not None and (begun_s := started_s(job)) is not None
-    ]
+    known_jobs = [known for record in batches for known in _known(record)]
+    begun = [(len(job.segments[0].nodes), begun_s) for job, begun_s, _ in known_jobs]
+    endings = [max(0.0, rest_s - (job.result or {})["seconds"]) for job, _, rest_s in known_jobs]
     known = computed_s(records.values())
     costs = Fitted(
         statistics.median(ready) if ready else 0.0,
@@ -159,15 +149,20 @@ def started_s(job: JobRecord) -> float | None:
     return reported_s if rest_s <= LONGEST_END_S else reported_s + rest_s
 
 
-def _delays(record: RunRecord, costs: Fitted) -> Iterator[Delay]:
-    """How late the jobs of a run were."""
-    decided = decided_s(record)
+def _known(record: RunRecord) -> Iterator[tuple[JobRecord, float, float]]:
+    """The completed jobs of which it is known how long it took until they computed; and from there to their end."""
     for job in record.jobs:
         begun_s = started_s(job)
         if job.state == "completed" and job.start_s is not None and job.end_s is not None and begun_s is not None:
-            late_s = begun_s - costs.startup_s(len(job.segments[0].nodes))
-            late_s += (job.end_s - job.start_s - begun_s) * (1 - pace(job, costs))
-            yield Delay(job.start_s - decided[job.job_id], late_s)
+            yield job, begun_s, job.end_s - job.start_s - begun_s
+
+
+def _delays(record: RunRecord, costs: Fitted) -> Iterator[Delay]:
+    """How late the jobs of a run were."""
+    decided = decided_s(record)
+    for job, begun_s, rest_s in _known(record):
+        late_s = begun_s - costs.startup_s(len(job.segments[0].nodes)) + rest_s * (1 - pace(job, costs))
+        yield Delay((job.start_s or 0.0) - decided[job.job_id], late_s)
 
 
 def pace(job: JobRecord, costs: Fitted) -> float:
@@ -292,6 +287,10 @@ def grouped(held: Sequence[Held]) -> dict[tuple[str, int, str], list[Held]]:
     for one in held:
         groups.setdefault((one.key.policy, one.key.share, one.key.kind), []).append(one)
     return groups
+
+
+COMPARED: Final = tuple(column for title in MEASURES.values() for column in (title, "simulated", "error %"))
+"""The columns of what ``errors`` finds."""
 
 
 def errors(those: Sequence[Held]) -> dict[str, tuple[float, float, float]]:

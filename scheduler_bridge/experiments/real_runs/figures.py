@@ -11,8 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from scheduler_bridge.experiments.published_runs.cells import MEASURES
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
-from scheduler_bridge.experiments.real_runs.findings import MEASURES, PAPER, Cost, cells
+from scheduler_bridge.experiments.real_runs.findings import PAPER, Cost, cells
 from scheduler_bridge.experiments.study_report import Picture
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet

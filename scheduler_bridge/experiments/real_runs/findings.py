@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler_bridge.core.settings import settings_for
-from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Batch, Costs, Reference, measured
+from scheduler_bridge.experiments import study
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, MEASURES, Measures, Reference, measured
 from scheduler_bridge.experiments.published_runs.cells import RunKey as PublishedKey
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey, configuration_of
 from scheduler_bridge.experiments.study_report import DataTable, Value
@@ -18,13 +19,6 @@ from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.measures import quartiles
 
 Seeds: TypeAlias = Collection[int] | None
-MEASURES: Final[Mapping[str, str]] = {
-    "makespan_s": "makespan s",
-    "turnaround_s": "turnaround s",
-    "wait_s": "wait s",
-    "runtime_s": "runtime s",
-    "utilization": "utilization %",
-}
 STRATEGIES: Final[Mapping[str, str]] = {ours: theirs for table in (COMPAT, CORRECT) for theirs, ours in table.items()}
 """The paper's names of the policies, of those that decide as published and of the correct ones."""
 _SCALED: Final = frozenset(MEASURES) - {"utilization"}
@@ -59,38 +53,31 @@ def published(reference: Reference | None, time: float, seeds: Seeds = None) -> 
     """The paper's means by policy and share, its seconds scaled; empty without its data. ``seeds``: of these only."""
     if reference is None:
         return {}
-    costs = Costs()
-    grouped: dict[tuple[str, int], list[dict[str, float | None]]] = {}
-    for key, batch in _of_seeds(reference, seeds):
-        found = measured(batch.jobs, costs)
-        grouped.setdefault((key.strategy, key.share), []).append({name: getattr(found, name) for name in MEASURES})
+    grouped: dict[tuple[str, int], list[Measures]] = {}
+    for key, batch in reference.of_seeds(seeds).items():
+        grouped.setdefault((key.strategy, key.share), []).append(measured(batch.jobs))
     means: dict[tuple[str, int], dict[str, float]] = {}
     for (strategy, share), runs in grouped.items():
-        found_means = {
+        found = {
             name: statistics.fmean(known) * (time if name in _SCALED else 1)
             for name in MEASURES
-            if len(known := [value for run in runs if (value := run[name]) is not None]) == len(runs)
+            if (known := study.known_of(getattr(run, name) for run in runs))
         }
         if seeds is None and (percent := reference.utilization.get((strategy, share))) is not None:
-            found_means["utilization"] = percent
-        means |= {(ours, share): found_means for ours, theirs in STRATEGIES.items() if theirs == strategy}
+            found["utilization"] = percent
+        means |= {(ours, share): found for ours, theirs in STRATEGIES.items() if theirs == strategy}
     return means
-
-
-def _of_seeds(reference: Reference, seeds: Seeds) -> Iterator[tuple[PublishedKey, Batch]]:
-    return ((key, run) for key, run in reference.runs.items() if seeds is None or key.seed in seeds)
 
 
 def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time: float) -> DataTable:
     """Each of the paper's own batches as it went here, beside the published run of it, whose seconds are scaled."""
-    costs = Costs()
     names = [name for name in MEASURES if name in _SCALED]
     rows: list[tuple[Value, ...]] = []
     for key, record in records.items():
         theirs = reference.runs.get(PublishedKey(STRATEGIES.get(key.policy, ""), key.share, key.seed, 0))
         if theirs is None or key.kind != "batch":
             continue
-        here, there = measures(record), measured(theirs.jobs, costs)
+        here, there = measures(record), measured(theirs.jobs)
         row: list[Value] = [key.policy, key.share, key.seed]
         for name in names:
             scaled = getattr(there, name) * time
@@ -141,7 +128,7 @@ def published_orders(reference: Reference | None, seeds: Seeds = None) -> dict[i
     if reference is None:
         return {}
     jobs: dict[int, list[SimRecord]] = {}
-    for key, batch in _of_seeds(reference, seeds):
+    for key, batch in reference.of_seeds(seeds).items():
         if key.strategy == STRATEGIES["malleable"]:
             jobs.setdefault(key.share, []).extend(job for job in batch.jobs if job.spec.is_malleable)
     return {

@@ -332,13 +332,9 @@ def runs_table(held: Sequence[fidelity.Held]) -> DataTable:
     return DataTable(
         "fidelity-runs",
         "The simulator held against each run",
-        ("run", *findings.HONEST, *_WITHIN, *_compared()),
+        ("run", *findings.HONEST, *_WITHIN, *fidelity.COMPARED),
         tuple(rows),
     )
-
-
-def _compared() -> list[str]:
-    return [column for title in findings.MEASURES.values() for column in (title, "simulated", "error %")]
 
 
 def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
@@ -353,7 +349,7 @@ def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
             row += [real, simulated, error]
             every.append(abs(error))
         rows.append(tuple(row))
-    columns = ("policy", "malleable %", "runs", *findings.HONEST, *_compared())
+    columns = ("policy", "malleable %", "runs", *findings.HONEST, *fidelity.COMPARED)
     inside = sum(error <= fidelity.LIMIT for error in every)
     makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
     sentence = (

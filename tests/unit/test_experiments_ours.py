@@ -100,7 +100,7 @@ def _tiny(seed: int, share: int) -> Workload:
     return Workload(f"tiny {share}", 4, tuple(jobs), synthetic=True)
 
 
-TINY = Trace("tiny", "Tiny (synthetic)", _tiny, warmup=None)
+TINY = Trace("tiny", "Tiny (synthetic)", _tiny, whole=True)
 
 
 def test_figures_of_a_simulation_are_split_by_rigid_and_malleable_jobs() -> None:

@@ -88,9 +88,8 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
     settings = unending(name, scaled=True)
     if name == "sd-policy":
         settings = replace(settings, cores_per_node=_CORES)
-    options = ReplayOptions(
-        behaviour=Behaviour(cost=parse_cost(trace.cost)), settings=settings, warmup_s=trace.warmup_s(workload)
-    )
+    warmup_s = None if trace.whole else cells.small_warmup_s(workload)
+    options = ReplayOptions(behaviour=Behaviour(cost=parse_cost(trace.cost)), settings=settings, warmup_s=warmup_s)
     done = replay(workload, policies.get(name, **(WITHOUT[what] if what else {})), options=options)
     measures = done.measures
     waits_s = Times.of(counted(done.result.records.values(), measures.window)).wait_s
@@ -128,7 +127,7 @@ class Trace:
         label: For people; says where jobs are synthetic.
         make: Reads or draws it, from a seed and the percentage of malleable jobs.
         cost: What resizes cost, as for ``parse_cost``.
-        warmup: Left out at the beginning, as a part of the time of submissions; None: nothing, all of it counts.
+        whole: Whether all of it counts; else a warm-up is left out at the beginning.
         tuned: The own policy's parameters were chosen on other seeds of it.
     """
 
@@ -136,14 +135,8 @@ class Trace:
     label: str
     make: Callable[[int, int], Workload]
     cost: str = "none"
-    warmup: float | None = cells.SMALL_WARMUP
+    whole: bool = False
     tuned: bool = False
-
-    def warmup_s(self, workload: Workload) -> float | None:
-        """Seconds that the figures leave out at the beginning."""
-        if self.warmup is None:
-            return None
-        return self.warmup * (workload.jobs[-1].submit_s - workload.jobs[0].submit_s)
 
 
 SIZES: Final[dict[Scale, dict[str, int]]] = {
@@ -168,7 +161,7 @@ def traces(scale: Scale, data: Path | None) -> list[Trace]:
     found.append(Trace("lublin", "Lublin-Feitelson, 100 nodes, load 0.9 (synthetic)", make, tuned=True))
     make = partial(_converted, partial(cirne, jobs["cirne"], 256, load=1.5), rule=_MEBF_RULE)
     found.append(Trace("cirne", "Cirne-Berman form, 256 nodes, load 1.5 (synthetic)", make, tuned=True))
-    found.append(Trace("batch", "25 jobs for 32 nodes (synthetic)", _batch, "measured", None))
+    found.append(Trace("batch", "25 jobs for 32 nodes (synthetic)", _batch, "measured", whole=True))
     return found
 
 

@@ -163,12 +163,15 @@ _LOGS: Final = {"theta": "Theta", "cori-haswell": "Cori Haswell", "cori-knl": "C
 THETA_FROM: Final = dt.datetime(2023, 8, 1, tzinfo=dt.UTC)
 WARMUP_S: Final = 12 * 3600.0
 """What the paper leaves out at the beginning [section 2.3]."""
-SMALL_WARMUP: Final = 0.1
-"""The same of short cuts, as a part of the time of submissions: 12 h are a tenth of five days."""
 SMALL_JOBS: Final = {"haswell": 5000, "knl": 12_000, "eagle": 4000}
 """About a day of each machine."""
 THETA_S: Final = 28 * 86_400.0
 _SEED: Final = 1
+
+
+def small_warmup_s(workload: Workload) -> float:
+    """The same of short cuts, a tenth of the time of submissions: 12 h are a tenth of five days."""
+    return 0.1 * (workload.jobs[-1].submit_s - workload.jobs[0].submit_s)
 
 
 @dataclass(frozen=True)
@@ -191,9 +194,7 @@ class Trace:
 
     def warmup_of(self, workload: Workload) -> float:
         """Seconds that the figures leave out at the beginning."""
-        if self.warmup_s is not None:
-            return self.warmup_s
-        return SMALL_WARMUP * (workload.jobs[-1].submit_s - workload.jobs[0].submit_s)
+        return small_warmup_s(workload) if self.warmup_s is None else self.warmup_s
 
 
 def traces(scale: Scale, data: Path | None) -> list[Trace]:

@@ -39,14 +39,12 @@ class Standing:
     """How far a sweep is.
 
     Attributes:
-        cell: What was simulated last; None: nothing yet.
         done: Cells that are known.
         cells: All cells.
         left_s: About how long the others take; None: not known yet.
         places: How many simulate at a time.
     """
 
-    cell: Cell | None
     done: int
     cells: int
     left_s: float | None
@@ -86,7 +84,7 @@ def sweep(
         places = _places()
         books = Books(wanted, kept, places or (lambda: 1), reporter)
         run = partial(_timed, simulate)
-        books.begin()
+        books.report()
         if places is None:
             for cell in books.open():
                 books.take(run(cell))
@@ -133,10 +131,6 @@ class Books:
         """The cells of which nothing is known, in order."""
         return list(self._open)
 
-    def begin(self) -> None:
-        """Report what is known from before."""
-        self._report(None)
-
     def take(self, row: Row) -> None:
         """Take and keep a row.
 
@@ -154,7 +148,7 @@ class Books:
             self.found[cell] = row
             if row.origin is not None:
                 self._took.setdefault(cell.trace, []).append(row.origin.seconds)
-            self._report(cell)
+            self.report()
 
     def standing(self) -> tuple[int, int]:
         """How many cells are known, of how many."""
@@ -173,8 +167,9 @@ class Books:
         if self._file is not None:
             self._file.finish(self._wanted)
 
-    def _report(self, cell: Cell | None) -> None:
-        self._reporter(Standing(cell, *self.standing(), self._left_s(), self._places()))
+    def report(self) -> None:
+        """Report how far it is."""
+        self._reporter(Standing(*self.standing(), self._left_s(), self._places()))
 
     def _left_s(self) -> float | None:
         """A cell takes as long as those of its trace did on average, or as all did where none was simulated."""
@@ -423,14 +418,13 @@ class RowFile:
             return []
         lines = csv.reader(whole)
         self._check(self._csv, next(lines))
-        return [self._row(line) for line in lines if len(line) == len(self._header)]
-
-    def _row(self, line: Sequence[str]) -> Row:
-        key, figures, where = self._divided(line)
-        trace, policy, share, seed = key
-        seconds, *others = where
-        numbers = dict(zip(self._columns, map(_number, figures), strict=True))
-        return Row(Cell(trace, policy, int(share), int(seed)), numbers, Origin(float(seconds), *others))
+        # names come first, then numbers, then what else the origin has
+        names, others = 2, len(_ORIGIN) - 1
+        return [
+            self._row([*line[:names], *map(_number, line[names:-others]), *line[-others:]])
+            for line in lines
+            if len(line) == len(self._header)
+        ]
 
     def _read_parquet(self) -> list[Row]:
         import pandas as pd
@@ -441,14 +435,12 @@ class RowFile:
             raise SweepFileError(f"{self._parquet} cannot be read: {error}") from None
         self._check(self._parquet, list(table.columns))
         rows = table.astype(object).where(table.notna(), None).itertuples(index=False, name=None)
-        return [
-            Row(Cell(*key), dict(zip(self._columns, figures, strict=True)), Origin(*where))
-            for key, figures, where in map(self._divided, rows)
-        ]
+        return [self._row(values) for values in rows]
 
-    def _divided(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    def _row(self, values: Sequence[Any]) -> Row:
         """A row of the file: which cell, its figures, where it comes from."""
-        return values[: len(_KEY)], values[len(_KEY) : -len(_ORIGIN)], values[-len(_ORIGIN) :]
+        key, figures, where = values[: len(_KEY)], values[len(_KEY) : -len(_ORIGIN)], values[-len(_ORIGIN) :]
+        return Row(Cell(*key), dict(zip(self._columns, figures, strict=True)), Origin(*where))
 
     def _frame(self, rows: Sequence[Sequence[object]]) -> DataFrame:
         import pandas as pd

@@ -71,9 +71,9 @@ def test_a_batch_is_simulated_as_it_was() -> None:
     assert [delay.apart_s for delay in costs.delays] == pytest.approx([0.0, 0.0])
     assert costs.startup == pytest.approx((0.6, 0.0))
     assert costs.ending_s == pytest.approx(0.4)
-    assert costs.runtime_s("UTS_18", 2) == pytest.approx(9.0)
-    assert costs.runtime_s("UTS_18", 1) == pytest.approx(17.0)  # half the nodes, twice the time
-    assert costs.runtime_s("BC_17", 1) == pytest.approx(120 * 0.08 + 1)  # never ran: as the rate has it
+    assert costs.working_s("UTS_18", 2) == pytest.approx(8.4)
+    assert costs.working_s("UTS_18", 1) == pytest.approx(16.4)  # half the nodes, twice the time
+    assert costs.working_s("BC_17", 1) == pytest.approx(120 * 0.08 + 0.4)  # never ran: as the rate has it
     (held,) = fidelity.hold({key: alone()}, costs)
     assert {name: held.mean(name) for name in held.real} == pytest.approx(dict(held.real))
     assert [error for *_, error in fidelity.errors([held]).values()] == pytest.approx([0.0] * 5)

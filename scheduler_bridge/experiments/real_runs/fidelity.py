@@ -85,10 +85,6 @@ class Fitted:
         """From there to the end of a job that is not resized."""
         return seconds_on(dict(self.computing[name]), nodes) + self.ending_s
 
-    def runtime_s(self, name: str, nodes: int) -> float:
-        """From the start to the end of such a job."""
-        return self.startup_s(nodes) + self.working_s(name, nodes)
-
     @property
     def launch_s(self) -> float:
         """From the decision to a job's start, the median."""

@@ -66,7 +66,7 @@ def main(file: str, orders: str) -> None:
     due = [order for order in (first, rest) if order]
 
     def reporter(standing: Standing) -> None:
-        if standing.cell is None:
+        if standing.left_s is None:
             return
         new = standing.places not in counts
         counts.add(standing.places)

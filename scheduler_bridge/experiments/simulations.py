@@ -109,10 +109,7 @@ class Simulations:
 
     def __getstate__(self) -> dict[str, object]:
         """A simulation that is under way stays here; its task travels."""
-        return {
-            "work": self.work, "_tasks": self._all(), "_run": self._run, "_deliver": self._deliver,
-            "_under_way": None, "_done": self._done,
-        }  # fmt: skip
+        return {**self.__dict__, "_tasks": self._all(), "_under_way": None}
 
 
 def _begun(task: Task, run: Run) -> Future[Row]:

@@ -27,8 +27,6 @@ STATIC: Final = "static"
 """The same policy where no jobs share nodes: static backfill."""
 LIMITS: Final = ("5", "10", "50", "inf", "dynamic")
 """MAX_SLOWDOWN [section 4.1]."""
-WORST: Final[dict[Scale, tuple[str, ...]]] = {"small": ("dynamic",), "full": LIMITS}
-"""The limits for which jobs are also executed by the worst model; the paper has the dynamic one only."""
 COLUMNS: Final = (
     "response_s",
     "slowdown",
@@ -54,8 +52,8 @@ def named(limit: str, model: str = "ideal") -> str:
 
 def cells(traces: Sequence[Trace], seeds: Sequence[int], scale: Scale) -> list[Cell]:
     """All simulations: the paper's first, those of the first seed before others; what is not drawn, once."""
-    paper = (*LIMITS, named(WORST["small"][0], "worst"))
-    others = tuple(named(limit, "worst") for limit in WORST[scale] if limit not in WORST["small"])
+    paper = (*LIMITS, named("dynamic", "worst"))
+    others = [named(limit, "worst") for limit in LIMITS if limit != "dynamic"] if scale == "full" else []
     drawn = [(trace.name, seed) for at, seed in enumerate(seeds) for trace in traces if trace.drawn or not at]
     found = []
     for name, seed in drawn:

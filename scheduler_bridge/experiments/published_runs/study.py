@@ -207,38 +207,27 @@ def judge_claims(
         reason: What is known of why a claim does not hold.
         beside: What else was found, to compare with.
     """
-    kinds = _kinds(mean)
-    others = None if beside is None else _kinds(beside)
-    there = {
-        kind: [claim for claim in CLAIMS[kind] if judged_by(claim).word != "not judged"]
-        for kind, judged_by in kinds.items()
-    }
+    kinds = dict.fromkeys(("claim", "order"), partial(_judged, mean=mean))
+    there = {kind: [claim for claim in CLAIMS[kind] if _judged(claim, mean).word != "not judged"] for kind in kinds}
 
     def also(claim: study.Claim) -> tuple[Value, ...]:
-        return () if others is None else (others["order" if "most" in claim else "claim"](claim).found,)
+        return () if beside is None else (_judged(claim, beside).found,)
 
     return study.judge(there, kinds, reason, where=lambda claim: (claim["where"],), beside=also)
 
 
-def _kinds(mean: Mean) -> dict[str, Callable[[study.Claim], study.Judged]]:
-    return {"claim": partial(_changes, mean=mean), "order": partial(_orders, mean=mean)}
-
-
-def _changes(claim: study.Claim, mean: Mean) -> study.Judged:
-    """From one mean to another."""
-    found = study.change(*(mean(claim["measure"], *claim[end]) for end in ("from", "to")))
+def _judged(claim: study.Claim, mean: Mean) -> study.Judged:
+    """One mean beside another, or which policy gains most of all from one share to another."""
+    measure = claim["measure"]
+    if "most" in claim:
+        shares = claim["shares"]
+        changes = {policy: study.change(*(mean(measure, policy, share) for share in shares)) for policy in COMPAT}
+        return study.first(changes, claim["most"], "{:+.1f} %", highest=True)
+    found = study.change(*(mean(measure, *claim[end]) for end in ("from", "to")))
     before, after = claim["printed"]  # of both means
     printed = float(100 * (after / before - 1))
     word = "not judged" if found is None else study.word_for(found, printed, still=claim.get("still", False))
     return study.Judged(printed, found, word)
-
-
-def _orders(claim: study.Claim, mean: Mean) -> study.Judged:
-    """A policy gains most of all, from one share to another."""
-    changes = {
-        policy: study.change(*(mean(claim["measure"], policy, share) for share in claim["shares"])) for policy in COMPAT
-    }
-    return study.first(changes, claim["most"], "{:+.1f} %", highest=True)
 
 
 def _value(measure: str, cell: Cell | None) -> float | None:
@@ -265,7 +254,7 @@ def _means(comparison: Comparison) -> DataTable:
             row += [*cell.means(name), cell.error(name)]
         row += [cell.broken.count(False), *(cell.error(name, sound=True) for name in JUDGED)]
         rows.append(tuple(row))
-    return DataTable("means", "Means of the batches, measured and simulated", tuple(columns), tuple(rows))
+    return DataTable("means", "Means of the batches, measured and simulated", columns, rows)
 
 
 def _gains(comparison: Comparison) -> DataTable:
@@ -282,7 +271,7 @@ def _gains(comparison: Comparison) -> DataTable:
             row += [ours, study.change(theirs, ours)]
         rows.append(tuple(row))
     title = "What the correct policies would have done, compared with the published ones, both simulated"
-    return DataTable("correct-policies", title, tuple(columns), tuple(rows))
+    return DataTable("correct-policies", title, columns, rows)
 
 
 def _batches(comparison: Comparison) -> DataTable:
@@ -295,7 +284,7 @@ def _batches(comparison: Comparison) -> DataTable:
                 theirs, mine = getattr(real, name), getattr(ours, name)
                 row += [theirs, mine, study.change(theirs, mine)]
             rows.append(tuple(row))
-    return DataTable("batches", "Every run", columns, tuple(rows))
+    return DataTable("batches", "Every run", columns, rows)
 
 
 # Figures 9 to 11 and the mean wait: measured, simulated, and what correct policies would have done -------------------

@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,7 +231,7 @@ def _plain(report: StudyReport) -> dict[str, Any]:
     }
 
 
-def _unique(columns: tuple[str, ...]) -> list[str]:
+def _unique(columns: Sequence[str]) -> list[str]:
     """Column names of which none is there twice: a plain one gets the last one with a unit before it."""
     names: list[str] = []
     base = ""

@@ -240,7 +240,7 @@ def _table(asked: Comparison, results: Results) -> DataTable:
     titles = itertools.chain.from_iterable(pairs)
     columns = ("malleable %", "policy", "seeds", *titles, "resizes a job")
     title = f"Means over seeds, and {CONFIDENCE} % intervals of the differences to {base}, seed by seed"
-    return DataTable("comparison", title, columns, tuple(rows))
+    return DataTable("comparison", title, columns, rows)
 
 
 def _summary(asked: Comparison, results: Results) -> DataTable:
@@ -264,7 +264,7 @@ def _summary(asked: Comparison, results: Results) -> DataTable:
     ]
     title = f"Shares of malleable jobs: means; below, differences to {base}, {CONFIDENCE} % intervals"
     heads = (head.replace(", ", "\n") for _, head, _ in _MEASURES)
-    return DataTable("summary", title, ("share", "policy", *heads), tuple(rows))
+    return DataTable("summary", title, ("share", "policy", *heads), rows)
 
 
 def _remarks(asked: Comparison) -> tuple[str, ...]:

@@ -326,7 +326,7 @@ def claims_table(
         title: Of the table.
     """
     rows = [(v.text, *v.where, v.printed, v.found, *v.beside, v.word, v.reason) for v in verdicts]
-    return DataTable("claims", title, tuple(columns), tuple(row[: len(columns)] for row in rows))
+    return DataTable("claims", title, columns, tuple(row[: len(columns)] for row in rows))
 
 
 # Figures -------------------------------------------------------------------------------------------------------------

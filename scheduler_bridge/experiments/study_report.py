@@ -42,8 +42,8 @@ class DataTable:
 
     name: str
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
 
     def csv(self) -> str:
         """The table as CSV; what is not known is empty."""

@@ -220,7 +220,7 @@ def _tables(means: Twins) -> Iterator[DataTable]:
         "means",
         "Means over twins (synthetic), and the change against EASY with rigid jobs",
         (*_OF, *COMMON, "turnaround, change %", "slowdown, change %"),
-        tuple(every),
+        every,
     )
     cases = [(size, scalability, 100) for size in SIZES for scalability in SCALABILITIES]
     cases += [("1k", scalability, share) for share in (60, 80) for scalability in SCALABILITIES]
@@ -234,24 +234,24 @@ def _tables(means: Twins) -> Iterator[DataTable]:
         "slowdowns",
         "Change of the slowdown against EASY with rigid jobs, in percent, intensive load (twins, synthetic)",
         ("jobs", "scalability", "malleable %", "policy", "printed %", "found %"),
-        tuple(slowdowns),
+        slowdowns,
     )
     groups = (f"expands of {size} nodes %" for size in EXPAND_SIZES.values())
     yield DataTable(
         "events",
         "Events, and expands by the size of the jobs, in percent (twins, synthetic)",
         (*_OF, *(f"{kind} %" for kind in EVENTS), *groups),
-        tuple(divided),
+        divided,
     )
     policies = (EBF, *EXPANDS)
     yield DataTable(
         "over-time",
         "Utilization over time, in percent of all nodes: 1,000 jobs, intensive, high (twins, synthetic)",
         ("hours", *policies),
-        tuple(
+        [
             (f"{hour}-{hour + STEP_H}", *(means.get(OVER_TIME, policy, column(hour)) for policy in policies))
             for hour in HOURS
-        ),
+        ],
     )
     yield DataTable("places", "Where the paper's figures and tables are", ("paper", "here", "what"), _PLACES)
 

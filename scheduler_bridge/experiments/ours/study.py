@@ -268,7 +268,7 @@ def which(results: Results, labels: Mapping[str, str]) -> DataTable:
         cells = [_named(results, workload, column) for column in LOWER]
         rows.append((labels[workload[0]], workload[1], *cells))
     title = f"Which policy for which workload: the lowest mean with its {CONFIDENCE} % interval, and who is as good"
-    return DataTable("which-policy", title, ("workload", "malleable %", *LOWER.values()), tuple(rows))
+    return DataTable("which-policy", title, ("workload", "malleable %", *LOWER.values()), rows)
 
 
 def _named(results: Results, workload: Workload, column: str) -> str:
@@ -306,7 +306,7 @@ def against(results: Results, tuned: Container[str]) -> DataTable:
     columns += ["turnaround x, not tuned on", "wait x, not tuned on"]
     counted = ("it is, over all", "better on", "mixed on", "alike on", "worse on")
     title = f"{OWN} by the others: geometric mean of ratios over workloads; and how often the other is better on both"
-    return DataTable("against", title, ("other policy", *columns, *counted), tuple(rows))
+    return DataTable("against", title, ("other policy", *columns, *counted), rows)
 
 
 def ablation(results: Results) -> DataTable:
@@ -336,7 +336,7 @@ def means(results: Results, labels: Mapping[str, str]) -> DataTable:
             rows.append((labels[workload[0]], workload[1], name, *values, *ends))
     columns = tuple(f"{column}, {end}" for column in both for end in ("low", "high"))
     title = f"Means over seeds; low and high are the ends of {CONFIDENCE} % intervals"
-    return DataTable("means", title, ("workload", "malleable %", "policy", *COLUMNS, *columns), tuple(rows))
+    return DataTable("means", title, ("workload", "malleable %", "policy", *COLUMNS, *columns), rows)
 
 
 # Figures -------------------------------------------------------------------------------------------------------------

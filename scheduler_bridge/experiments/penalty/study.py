@@ -125,7 +125,7 @@ def _table_3(waits: study.Means) -> DataTable:
         "easy, without PSP",
     )  # fmt: skip
     title = "Table 3: mean wait in minutes, by scenario and class of accuracy (ours: synthetic workloads)"
-    return DataTable("table-3", title, columns, tuple(rows))
+    return DataTable("table-3", title, columns, rows)
 
 
 def _every(rows: Sequence[Row]) -> DataTable:

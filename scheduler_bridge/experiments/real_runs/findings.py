@@ -83,13 +83,10 @@ def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time
             scaled = getattr(there, name) * time
             row += [here[name], scaled, 100 * (here[name] / scaled - 1)]
         rows.append((*row, here["utilization"], there.utilization))
-    columns = [column for name in names for column in (MEASURES[name], "paper, scaled", "difference %")]
-    return DataTable(
-        "beside",
-        "The paper's own batches, run by run",
-        ("policy", "malleable %", "seed", *columns, MEASURES["utilization"], "paper"),
-        tuple(rows),
-    )
+    columns = ["policy", "malleable %", "seed"]
+    columns += [column for name in names for column in (MEASURES[name], "paper, scaled", "difference %")]
+    columns += [MEASURES["utilization"], "paper"]
+    return DataTable("beside", "The paper's own batches, run by run", columns, rows)
 
 
 def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]]) -> DataTable:
@@ -105,7 +102,7 @@ def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, i
             values = [run[name] for run in found]
             row += [statistics.fmean(values), _in_words(values), paper.get((policy, share), {}).get(name)]
         rows.append(tuple(row))
-    return DataTable("means", "Means of the batches", tuple(columns), tuple(rows))
+    return DataTable("means", "Means of the batches", columns, rows)
 
 
 def _in_words(values: list[float]) -> str:
@@ -161,7 +158,7 @@ def orders_table(records: Mapping[RunKey, RunRecord], paper: Mapping[int, tuple[
         )
     sizes = ("policy", "malleable %", "malleable jobs")
     columns = ("grows per job", "paper: grows", "shrinks per job", "paper: shrinks", "orders not carried out")
-    return DataTable("orders", "Orders per malleable job (fig. 8)", (*sizes, *columns, *HONEST), tuple(rows))
+    return DataTable("orders", "Orders per malleable job (fig. 8)", (*sizes, *columns, *HONEST), rows)
 
 
 def _malleable(records: Iterable[RunRecord]) -> list[JobRecord]:
@@ -183,9 +180,7 @@ def injected_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
             means = [statistics.fmean(run[measure] for run in found) for measure in MEASURES]
             rows.append((share, name, len(runs), *means, *honest(runs)))
     columns = ("malleable %", "resizes", "runs", *MEASURES.values(), *HONEST)
-    return DataTable(
-        "injected", "Batches under malleable with resizes as slow as the paper's, scaled", columns, tuple(rows)
-    )
+    return DataTable("injected", "Batches under malleable with resizes as slow as the paper's, scaled", columns, rows)
 
 
 def honesty_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
@@ -204,7 +199,7 @@ def honesty_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
             )
         )
     columns = ("run", "CPU used %", "by others %", "worst lag s", "given up s", *HONEST)
-    return DataTable("emulation", "What the emulation cost", columns, tuple(rows))
+    return DataTable("emulation", "What the emulation cost", columns, rows)
 
 
 def faults(records: Mapping[RunKey, RunRecord]) -> list[str]:
@@ -312,9 +307,7 @@ def costs_table(records: Sequence[RunRecord]) -> DataTable:
         rows.append((what, size, len(those), *parts, max(cost.total_s for cost in those), *theirs, *weights))
     columns = ("what", "nodes", "times", "mean s", "runtime s", "balancer s", "longest s")
     paper_columns = ("paper, not scaled s", "its runtime s", "its balancer s")
-    return DataTable(
-        "costs", "What starts, ends and resizes took (fig. 7)", (*columns, *paper_columns, *HONEST), tuple(rows)
-    )
+    return DataTable("costs", "What starts, ends and resizes took (fig. 7)", (*columns, *paper_columns, *HONEST), rows)
 
 
 _PARTS: Final = ("total_s", "runtime_s", "balancer_s")
@@ -399,4 +392,4 @@ def scaling_table(record: RunRecord, paper: Mapping[str, Mapping[int, float]], t
     columns = (
         "program", "nodes", "computing s", "efficiency %", "runtime s", "start and end, % of it", "paper, scaled s",
     )  # fmt: skip
-    return DataTable("scaling", "Rigid strong scaling (fig. 6)", columns, tuple(rows))
+    return DataTable("scaling", "Rigid strong scaling (fig. 6)", columns, rows)

@@ -329,12 +329,8 @@ def runs_table(held: Sequence[fidelity.Held]) -> DataTable:
         within = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
         values = (value for triple in found for value in triple)
         rows.append((one.key.spoken, *findings.honest([one.record]), *within, *values))
-    return DataTable(
-        "fidelity-runs",
-        "The simulator held against each run",
-        ("run", *findings.HONEST, *_WITHIN, *fidelity.COMPARED),
-        tuple(rows),
-    )
+    columns = ("run", *findings.HONEST, *_WITHIN, *fidelity.COMPARED)
+    return DataTable("fidelity-runs", "The simulator held against each run", columns, rows)
 
 
 def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
@@ -359,8 +355,7 @@ def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
         if every
         else ""
     )
-    title = "The simulator held against the runs"
-    return DataTable("fidelity", title, columns, tuple(rows)), sentence
+    return DataTable("fidelity", "The simulator held against the runs", columns, rows), sentence
 
 
 def repeated_table(repeated: Sequence[fidelity.Repeated]) -> tuple[DataTable, str]:

@@ -425,7 +425,7 @@ def _beside(means: Shares, found: Sequence[Trace]) -> DataTable:
         "workload", "mean", "rigid", "published EASY", "paper", "best", "at %", "is", "change %",
         "from the published %", "paper's %",
     )  # fmt: skip
-    return DataTable("beside-the-paper", "The best strategy, beside what the paper prints", columns, tuple(rows))
+    return DataTable("beside-the-paper", "The best strategy, beside what the paper prints", columns, rows)
 
 
 def _workloads(found: Sequence[Trace]) -> DataTable:
@@ -437,7 +437,7 @@ def _workloads(found: Sequence[Trace]) -> DataTable:
         rate = len(workload) / span_s * 3600 if span_s else None
         rows.append((trace.label, len(workload), workload.nodes, span_s / 86_400, rate, whole_hours, workload.source))
     columns = ("workload", "jobs", "nodes", "days", "jobs/hour", "warm-up, h", "source")
-    return DataTable("workloads", "What was simulated", columns, tuple(rows))
+    return DataTable("workloads", "What was simulated", columns, rows)
 
 
 def _means(means: Shares, found: Sequence[Trace]) -> DataTable:

@@ -399,7 +399,7 @@ def _means_table(means: Limits, found: Sequence[Trace]) -> DataTable:
         columns += [measure, "change %", *(["paper"] if measure != measures[-1] else [])]
     columns += ["wait s", "runtime s", "utilization %", "guests %", "mates %", "jobs", "killed", "seeds"]
     rows.sort(key=lambda row: str(row[0]))
-    return DataTable("means", "Means over jobs and seeds, changes against static backfill", tuple(columns), tuple(rows))
+    return DataTable("means", "Means over jobs and seeds, changes against static backfill", columns, rows)
 
 
 def _maps_table(drawn: Sequence[Gains]) -> DataTable:

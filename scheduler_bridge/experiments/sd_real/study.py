@@ -292,7 +292,7 @@ def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
         for name, title in MEASURES.items()
     ]
     columns = ("mean of the batches", "static backfill", "sd-policy", "change %", "paper, change %")
-    return DataTable("means", "SD-Policy beside static backfill", columns, tuple(rows))
+    return DataTable("means", "SD-Policy beside static backfill", columns, rows)
 
 
 def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[study.ClaimVerdict]:
@@ -344,7 +344,7 @@ def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
         "changes of cores",
         "result right",
     )
-    return DataTable("jobs", "The jobs under SD-Policy, and under static backfill", columns, tuple(rows))
+    return DataTable("jobs", "The jobs under SD-Policy, and under static backfill", columns, rows)
 
 
 # Cores of jobs that met on a node ------------------------------------------------------------------------------------

@@ -146,7 +146,9 @@ def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     rows = [_row(name, seed, 90.0 if name == "avg" else 100.0) for seed in (1, 2) for name in (*OTHERS, OWN)]
     rows += [_row(without(what), seed, 100.0) for seed in (1, 2) for what in WITHOUT]
     results = Results(rows)
-    report = study._report(rows, [Trace("here", "Here", partial(_tiny))], "full")
+    monkeypatch.setattr(study, "traces", lambda *_: [Trace("here", "Here", partial(_tiny))])
+    monkeypatch.setattr(Sweeping, "rows", lambda *_: rows)
+    report = run(None, Sweeping("full"))
     assert report.verdict.startswith("Over all workloads, avg is better than best-use")
     assert "avg on here at 50 % is" in report.verdict
     assert not report.passed

@@ -30,7 +30,7 @@ from scheduler_bridge.experiments.ours.cells import (
 )
 from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
-from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping, on_trace
+from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -83,11 +83,6 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     """
     found = traces(how.scale, data)
     rows = how.rows(cells_of(GRIDS[how.scale], found), partial(on_trace, found, simulated), COLUMNS)
-    files = there(data, (THETA_FILE, *CORI_FILES.values()))
-    return _report(rows, found, how.scale, files)
-
-
-def _report(rows: Sequence[Row], found: Sequence[Trace], scale: Scale, files: tuple[Path, ...] = ()) -> StudyReport:
     results = Results(rows)
     labels = {trace.name: trace.label for trace in found}
     figures = {
@@ -102,12 +97,12 @@ def _report(rows: Sequence[Row], found: Sequence[Trace], scale: Scale, files: tu
         NAME,
         "All policies on all workloads, and one of our own",
         _verdict(results, over_all),
-        _remarks(found, scale),
+        _remarks(found, how.scale),
         (which(results, labels), against(results, tuned), ablation(results), means(results, labels)),
         figures,
         passed=not over_all,
         provenance=of_rows(rows),
-        data=files,
+        data=there(data, (THETA_FILE, *CORI_FILES.values())),
     )
 
 

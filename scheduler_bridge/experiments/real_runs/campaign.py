@@ -294,13 +294,9 @@ class Problem:
     result: object
     parameters: object
 
-    def rate(self, scale: float) -> float:
-        """Tasks per second of one node, if the paper's seconds last ``scale`` seconds here."""
-        return self.tasks / (NODE_S[self.name] * scale)
-
     def share(self, scale: float) -> float:
-        """Share of a core that a node uses."""
-        return self.rate(scale) / self.core_rate
+        """Share of a core that a node uses, if the paper's seconds last ``scale`` seconds here."""
+        return self.tasks / (NODE_S[self.name] * scale) / self.core_rate
 
     def agrees(self, document: Mapping[str, Any]) -> bool:
         """Whether a job's result is that of the sequential run, for the same problem."""

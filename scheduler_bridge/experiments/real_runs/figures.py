@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.experiments.published_runs.cells import MEASURES
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
-from scheduler_bridge.experiments.real_runs.findings import PAPER, Cost, cells
+from scheduler_bridge.experiments.real_runs.findings import PAPER, ByNodes, Cost, Means, cells
 from scheduler_bridge.experiments.study_report import Picture
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
@@ -30,9 +30,7 @@ _PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")
 _GREY: Final = "#555555"
 
 
-def draw_scaling(
-    ours: Mapping[str, Mapping[int, float]], paper: Mapping[str, Mapping[int, float]], time: float, note: str
-) -> Picture:
+def draw_scaling(ours: ByNodes, paper: ByNodes, time: float, note: str) -> Picture:
     """Figure 6: seconds of each program on each size, ideal ones as thin lines, the paper's, scaled, as hollow marks.
 
     Args:
@@ -141,9 +139,7 @@ def draw_orders(
     )
 
 
-def draw_turnaround(
-    records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
-) -> Picture:
+def draw_turnaround(records: Mapping[RunKey, RunRecord], paper: Means, note: str) -> Picture:
     """Figure 11: mean wait, on it mean runtime, by share of malleable jobs, a panel a policy; the paper's hollow."""
     found = cells(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
@@ -235,6 +231,8 @@ def _noted(height_in: float, width_in: float, title: str, note: str) -> Figure:
 #
 # The paper's means, scaled, are hollow marks.
 
+Found: TypeAlias = Mapping[tuple[str, int], Sequence[Mapping[str, float]]]
+"""The figures of merit of all seeds, by policy and share."""
 _SHOWN: Final = ("makespan_s", "utilization")
 RESIZING: Final = "malleable"
 """The policy that the paper is about."""
@@ -248,9 +246,7 @@ def color_of(index: int) -> str:
     return OKABE_ITO[_ORDER[index % len(_ORDER)]]
 
 
-def draw_means(
-    records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
-) -> Picture:
+def draw_means(records: Mapping[RunKey, RunRecord], paper: Means, note: str) -> Picture:
     """Makespan and utilization by share of malleable jobs, with quartiles over the seeds; a column a policy.
 
     Args:
@@ -277,12 +273,7 @@ def draw_means(
     )
 
 
-def _curves(
-    found: Mapping[tuple[str, int], Sequence[Mapping[str, float]]],
-    paper: Mapping[tuple[str, int], Mapping[str, float]],
-    policy: str,
-    name: str,
-) -> list[Curve]:
+def _curves(found: Found, paper: Means, policy: str, name: str) -> list[Curve]:
     shares = sorted(share for each, share in found if each == policy)
     values = [[run[name] for run in found[policy, share]] for share in shares]
     ours = list(zip(shares, map(statistics.fmean, values), strict=True))
@@ -293,7 +284,7 @@ def _curves(
     ]
 
 
-def gained(found: Mapping[tuple[str, int], Sequence[Mapping[str, float]]], name: str) -> float | None:
+def gained(found: Found, name: str) -> float | None:
     """What changes under the resizing policy from rigid to all malleable jobs, in percent; None: it was not run."""
     if any((RESIZING, share) not in found for share in (0, 100)):
         return None

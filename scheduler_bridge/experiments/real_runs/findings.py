@@ -19,6 +19,10 @@ from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.measures import quartiles
 
 Seeds: TypeAlias = Collection[int] | None
+Means: TypeAlias = Mapping[tuple[str, int], Mapping[str, float]]
+"""Of the figures of merit, by policy and share."""
+ByNodes: TypeAlias = Mapping[str, Mapping[int, float]]
+"""Seconds by configuration and nodes."""
 STRATEGIES: Final[Mapping[str, str]] = {ours: theirs for table in (COMPAT, CORRECT) for theirs, ours in table.items()}
 """The paper's names of the policies, of those that decide as published and of the correct ones."""
 _SCALED: Final = frozenset(MEASURES) - {"utilization"}
@@ -89,7 +93,7 @@ def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time
     return DataTable("beside", "The paper's own batches, run by run", columns, rows)
 
 
-def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]]) -> DataTable:
+def merit_table(records: Mapping[RunKey, RunRecord], paper: Means) -> DataTable:
     """Means over the seeds with their quartiles, and the paper's means beside."""
     columns = ["policy", "malleable %", "runs", *HONEST]
     for title in MEASURES.values():
@@ -362,7 +366,7 @@ def published_s(reference: Reference | None) -> dict[str, dict[int, float]]:
     return {configuration_of(*program): dict(sorted(sizes.items())) for program, sizes in reference.scaling.items()}
 
 
-def scaling_table(record: RunRecord, paper: Mapping[str, Mapping[int, float]], time: float) -> DataTable:
+def scaling_table(record: RunRecord, paper: ByNodes, time: float) -> DataTable:
     """Seconds and efficiency of each program on each size; the paper's seconds, scaled, beside.
 
     Args:

@@ -395,9 +395,7 @@ def judged(records: Mapping[RunKey, RunRecord], reference: Reference | None = No
 
 
 def _means(
-    means: Mapping[tuple[str, int], Mapping[str, float]],
-    orders: Mapping[tuple[str, int], tuple[float, float]],
-    names: Mapping[str, str],
+    means: findings.Means, orders: Mapping[tuple[str, int], tuple[float, float]], names: Mapping[str, str]
 ) -> Mean:
     """Means and orders by policy and share; ``names``: those of the policies, by the paper's."""
     found = {cell: {**those, **dict(zip(_ORDERS, orders.get(cell, ()), strict=False))} for cell, those in means.items()}

@@ -187,8 +187,9 @@ def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> Non
     means = Twins(rows)
     assert printed(MS, "intensive", 100) == -42.0
     assert printed(MS, "spare", 100) is None
-    assert means.parts(MS, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
-    assert means.parts(MS, "spare", ("shrinks", "expands", "backfills")) == []
+    kinds = ("shrinks", "expands", "backfills")
+    assert means.parts(MS, "intensive", kinds) == {"shrinks": 25.0, "expands": 50.0, "backfills": 25.0}
+    assert means.parts(MS, "spare", kinds) == dict.fromkeys(kinds)
     pictures = {name: draw(means) for name, draw in study.DRAWN.items()}
     assert set(pictures) == {"turnaround", "slowdown", "utilization", "over-time", "events"}
     assert all("1 twins" in picture.caption for picture in pictures.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scheduler_bridge.experiments import study
@@ -96,11 +96,11 @@ class Twins(study.Means):
         """The change against EASY in percent."""
         return study.change(self.get(trace, EBF, measure), self.get(trace, policy, measure, share))
 
-    def parts(self, trace: str, policy: str, names: Sequence[str], share: int = 100) -> list[float]:
-        """How numbers of events divide, in percent; empty: there are none."""
-        counts = [self.get(trace, policy, name, share) or 0.0 for name in names]
-        total = sum(counts)
-        return [100 * count / total for count in counts] if total else []
+    def parts(self, trace: str, policy: str, names: Iterable[str], share: int = 100) -> study.Named:
+        """How numbers of events divide, in percent; None: there are no events."""
+        counts = {name: self.get(trace, policy, name, share) or 0.0 for name in names}
+        total = sum(counts.values())
+        return {name: 100 * count / total if total else None for name, count in counts.items()}
 
     def quantity(self, claim: study.Claim, trace: str, policy: str) -> float | None:
         """What a claim is about: a mean, that of the utilization in some ``hours``, or a ``part`` of events, in %."""
@@ -111,9 +111,9 @@ class Twins(study.Means):
             known = study.known_of(self.get(trace, policy, column(hour), share) for hour in hours)
             return statistics.fmean(known) if known else None
         if "part" in claim:
-            names = EVENTS if set(claim["part"]) <= set(EVENTS) else tuple(EXPAND_SIZES)
-            parts = dict(zip(names, self.parts(trace, policy, names, share), strict=False))
-            return sum(parts[name] for name in claim["part"]) if parts else None
+            parts = self.parts(trace, policy, EVENTS if set(claim["part"]) <= set(EVENTS) else EXPAND_SIZES, share)
+            known = study.known_of(parts[name] for name in claim["part"])
+            return sum(known) if known else None
         return self.get(trace, policy, claim.get("measure", "turnaround_s"), share)
 
 
@@ -149,10 +149,6 @@ def judged(means: Twins) -> list[study.ClaimVerdict]:
     def in_percent(claim: study.Claim) -> bool:
         return "hours" in claim or "part" in claim or claim.get("measure") == "utilization"
 
-    def parts(claim: study.Claim) -> study.Named:
-        found = means.parts(claim["variant"], claim["policy"], EVENTS)
-        return dict(zip(EVENTS, found, strict=True)) if found else dict.fromkeys(EVENTS)
-
     return study.judge(
         CLAIMS,
         {
@@ -174,7 +170,9 @@ def judged(means: Twins) -> list[study.ClaimVerdict]:
             ),
             "alike": lambda c: study.unchanged([study.spread(each(c, trace, EXPANDS)) for trace in c["variants"]]),
             "closest": lambda c: study.first(apart(c), c["policy"], "{:.1f} points"),
-            "most": lambda c: study.first(parts(c), c["kind"], "{:.1f} %", highest=True),
+            "most": lambda c: study.first(
+                means.parts(c["variant"], c["policy"], EVENTS), c["kind"], "{:.1f} %", highest=True
+            ),
         },
         lambda _: _TWIN,
     )
@@ -213,8 +211,8 @@ def _tables(means: Twins) -> Iterator[DataTable]:
         gains = [means.gain(trace, policy, measure, share) for measure in ("turnaround_s", "slowdown")]
         every.append((*key, *values, *gains))
         row: list[Value] = [*key]
-        for names in (EVENTS, tuple(EXPAND_SIZES)):
-            row += means.parts(trace, policy, names, share) or [None] * len(names)
+        for names in (EVENTS, EXPAND_SIZES):
+            row += means.parts(trace, policy, names, share).values()
         divided.append(tuple(row))
     yield DataTable(
         "means",
@@ -352,14 +350,12 @@ def draw_events(means: Twins) -> Picture:
     titles = ("of all events", "of the expands, by the nodes that the job asked for")
     most = {}
     for names, title in zip(({kind: kind for kind in EVENTS}, EXPAND_SIZES), titles, strict=True):
-        by_policy = {policy: means.parts(_MS, policy, tuple(names)) for policy in EXPANDS}
+        by_policy = {policy: means.parts(_MS, policy, names) for policy in EXPANDS}
         rows.append(BarRow(title))
-        rows += [
-            BarRow(label, [Entry(found[at]) if found else Entry(None) for found in by_policy.values()])
-            for at, label in enumerate(names.values())
-        ]
+        rows += [BarRow(label, [Entry(found[name]) for found in by_policy.values()]) for name, label in names.items()]
         if names.keys() == set(EVENTS):
-            most = {policy: EVENTS[found.index(max(found))] for policy, found in by_policy.items() if found}
+            known = {policy: found for policy, found in by_policy.items() if study.known_of(found.values())}
+            most = {policy: max(EVENTS, key=lambda kind: found[kind] or 0.0) for policy, found in known.items()}
     finding = "Most events are " + ", ".join(
         f"{kind} under {', '.join(policy for policy in most if most[policy] == kind)}"
         for kind in dict.fromkeys(most.values())

@@ -277,14 +277,6 @@ def hold(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Held]:
     ]
 
 
-def grouped(held: Sequence[Held]) -> dict[tuple[str, int, str], list[Held]]:
-    """By policy, share and kind."""
-    groups: dict[tuple[str, int, str], list[Held]] = {}
-    for one in held:
-        groups.setdefault((one.key.policy, one.key.share, one.key.kind), []).append(one)
-    return groups
-
-
 COMPARED: Final = tuple(column for title in MEASURES.values() for column in (title, "simulated", "error %"))
 """The columns of what ``errors`` finds."""
 

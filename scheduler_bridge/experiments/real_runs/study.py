@@ -337,7 +337,10 @@ def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
     """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
     rows: list[tuple[Value, ...]] = []
     every: list[float] = []
-    for (policy, share, kind), those in fidelity.grouped(held).items():
+    groups: dict[tuple[str, int, str], list[fidelity.Held]] = {}
+    for one in held:
+        groups.setdefault((one.key.policy, one.key.share, one.key.kind), []).append(one)
+    for (policy, share, kind), those in groups.items():
         found = fidelity.errors(those)
         row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
         row += findings.honest([one.record for one in those])

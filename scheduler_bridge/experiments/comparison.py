@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from scheduler_bridge.experiments.study import Means
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Cell, Figures, Reporter, Row, RowFile, SweepFileError, sweep
 from scheduler_bridge.report import words
@@ -184,18 +185,13 @@ class Estimate:
         return f"{self.mean:+,.{digits}f}{reach}".replace("-", MINUS)
 
 
-class Results:
-    """What was simulated, by share, policy and seed."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._figures: dict[tuple[int, str], dict[int, Figures]] = {}
-        for row in rows:
-            self._figures.setdefault((row.cell.share, row.cell.policy), {})[row.cell.seed] = row.figures
+class Results(Means):
+    """What was simulated of one workload, by share, policy and seed."""
 
     def values(self, share: int, policy: str, column: str) -> dict[int, float]:
         """What was found, by seed."""
-        found = self._figures[share, policy].items()
-        return {seed: value for seed, figures in found if (value := figures[column]) is not None}
+        (workload, _, _), *_ = self.known()
+        return self.by_seed(workload, policy, column, share)
 
     def mean(self, share: int, policy: str, column: str) -> Estimate | None:
         """The mean over seeds; None: there is no such number."""

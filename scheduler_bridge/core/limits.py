@@ -16,22 +16,27 @@ from __future__ import annotations
 
 import math
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from msgspec import structs
 
+from scheduler_bridge.core.events import InfeasibleDecisionError
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
-from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start, in_full
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
 
 
 def under(state: SchedulerState, policy: Policy) -> Policy:
-    """What decides: the policy itself, or within the limit if there is one."""
-    return policy if state.settings.user_nodes is None else Limited(state, policy, state.settings.user_nodes)
+    """What decides: the policy itself, or within the limit if there is one, and without its mistakes if those count."""
+    if state.settings.user_nodes is not None:
+        policy = Limited(state, policy, state.settings.user_nodes)
+    return Tolerated(state, policy) if state.tolerant else policy
 
 
 def used(state: SchedulerState) -> Counter[str]:
@@ -48,6 +53,68 @@ def left(state: SchedulerState, job: TrackedJob) -> int:
     if limit is None:
         return sys.maxsize
     return max(0, limit - sum([len(other.allocation) for other in state.active.values() if other.spec.user == user]))
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerated(Around):
+    """A policy whose mistakes cost a pass, and not the scheduler, on which running jobs rely.
+
+    Attributes:
+        state: The state, which gets to know what failed.
+        policy: What decides.
+    """
+
+    state: SchedulerState
+    policy: Policy
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        """Decide, or nothing if that fails, or is about jobs that there are not."""
+        try:
+            decisions = [*self.policy.decide(view, now)]
+            for decision in decisions:
+                self._check(decision)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - code of anybody
+            self.state.failure = _said(error)
+            return []
+        return decisions
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        """What has failed, or else what the policy says."""
+        if self.state.failure:
+            return f"policy {self.name} has failed: {self.state.failure}"
+        try:
+            return str(self.policy.why_waiting(view, job, reservation))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - likewise
+            return f"policy {self.name} cannot say: {_said(error)}"
+
+    def _check(self, decision: Decision) -> None:
+        sizes: tuple[int, ...] = ()
+        match decision:
+            case Stand():
+                known = True
+            case Reserve():
+                known = decision.reservation.job_id in self.state.queue
+            case Share():
+                sizes = (decision.nodes, decision.cores, decision.free_nodes)
+                known = decision.job_id in self.state.queue and all(
+                    mate in self.state.active for mate in decision.mates
+                )
+            case Start():
+                known, sizes = decision.job_id in self.state.queue, (decision.nodes,)
+            case Grow() | Shrink():
+                known, sizes = decision.job_id in self.state.active, (decision.nodes,)
+            case _:
+                raise InfeasibleDecisionError(f"{decision!r} is no decision")
+        if not known:
+            raise InfeasibleDecisionError(f"{decision}: there is no such job to decide about")
+        if not all(isinstance(size, int) for size in sizes):
+            raise InfeasibleDecisionError(f"{decision}: there are whole numbers of nodes only")
+
+
+def _said(error: BaseException) -> str:
+    """An error with the place in the policy where it was raised."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error} ({Path(frame.f_code.co_filename).name}:{line})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,44 +17,54 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
     """Apply the decisions of one pass.
 
     Raises:
-        InfeasibleDecisionError: One of them cannot be done.
+        InfeasibleDecisionError: One of them cannot be done, and the state is not tolerant.
     """
     effects: list[Effect] = []
     if not decisions or not isinstance(decisions[0], Stand):
         state.renew(())
     for decision in decisions:
-        match decision:
-            case Reserve():
-                state.reservations[decision.reservation.job_id] = decision.reservation
-            case Stand():
-                pass  # they were not taken back
-            case Start():
-                effects.append(_start(state, decision, now))
-            case Share():
-                _check_limit(state, decision, state.queue.get(decision.job_id))
-                if why := co_scheduling.infeasible(state, decision, now):
-                    raise InfeasibleDecisionError(f"{decision}: {why}")
-                effects += co_scheduling.claim(state, decision, now)
-            case Grow():
-                job = _resizable(state, decision, now)
-                if len(job.allocation) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:
-                    raise InfeasibleDecisionError(
-                        f"{decision}: the job has {len(job.allocation)} of at most {job.max_nodes} nodes, "
-                        f"{state.pool.free} are free"
-                    )
-                _check_limit(state, decision, job)
-                effects += send_grow(state, job, state.pool.take(decision.job_id, decision.nodes), decision.reason)
-            case Shrink():
-                job = _resizable(state, decision, now)
-                if len(job.allocation) - decision.nodes < job.spec.min_nodes:
-                    raise InfeasibleDecisionError(
-                        f"{decision}: the job has {len(job.allocation)} of at least {job.spec.min_nodes} nodes"
-                    )
-                own = job.allocation.minus(job.lent).last(decision.nodes).ranks if job.lent else None
-                effects += send_shrink(state, job, decision.nodes, decision.reason, own)
-            case _:
-                assert_never(decision)
+        try:
+            effects += _carried_out(state, decision, now)
+        except InfeasibleDecisionError as error:
+            if not state.tolerant:
+                raise
+            state.failure = f"it decided what cannot be done: {error}"
     return effects
+
+
+def _carried_out(state: SchedulerState, decision: Decision, now: float) -> Sequence[Effect]:
+    match decision:
+        case Reserve():
+            state.reservations[decision.reservation.job_id] = decision.reservation
+        case Stand():
+            pass  # they were not taken back
+        case Start():
+            return (_start(state, decision, now),)
+        case Share():
+            _check_limit(state, decision, state.queue.get(decision.job_id))
+            if why := co_scheduling.infeasible(state, decision, now):
+                raise InfeasibleDecisionError(f"{decision}: {why}")
+            return co_scheduling.claim(state, decision, now)
+        case Grow():
+            job = _resizable(state, decision, now)
+            if len(job.allocation) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:
+                raise InfeasibleDecisionError(
+                    f"{decision}: the job has {len(job.allocation)} of at most {job.max_nodes} nodes, "
+                    f"{state.pool.free} are free"
+                )
+            _check_limit(state, decision, job)
+            return send_grow(state, job, state.pool.take(decision.job_id, decision.nodes), decision.reason)
+        case Shrink():
+            job = _resizable(state, decision, now)
+            if len(job.allocation) - decision.nodes < job.spec.min_nodes:
+                raise InfeasibleDecisionError(
+                    f"{decision}: the job has {len(job.allocation)} of at least {job.spec.min_nodes} nodes"
+                )
+            own = job.allocation.minus(job.lent).last(decision.nodes).ranks if job.lent else None
+            return send_shrink(state, job, decision.nodes, decision.reason, own)
+        case _:
+            assert_never(decision)
+    return ()
 
 
 def are_known(state: SchedulerState, decisions: Sequence[Decision]) -> bool:

@@ -45,6 +45,7 @@ class SchedulerCore:
             them; those that share nodes report it all the same.
         skip_idle_passes: Leave periodic passes out that would decide nothing, as far as the policy knows
             (``policies.base.stands_until``). The driver then reports each wake-up at its very time.
+        tolerant: What the policy does wrong is left out, and said by ``policy_failure``: nothing is raised for it.
     """
 
     def __init__(
@@ -56,8 +57,11 @@ class SchedulerCore:
         remember: Remembered = frozenset(),
         prompt_starts: bool = False,
         skip_idle_passes: bool = False,
+        tolerant: bool = False,
     ) -> None:
-        self._state = SchedulerState(settings or Settings(), NodePool(nodes), prompt_starts, skips=skip_idle_passes)
+        self._state = SchedulerState(
+            settings or Settings(), NodePool(nodes), prompt_starts, skips=skip_idle_passes, tolerant=tolerant
+        )
         self._state.declare(policy)
         self._policy = policy
         self._histories = Histories(remember)
@@ -181,6 +185,11 @@ class SchedulerCore:
         """The last reports that contradicted what the core knew."""
         return tuple(self._state.anomalies)
 
+    @property
+    def policy_failure(self) -> str:
+        """What the policy did wrong in the last pass; empty: nothing."""
+        return self._state.failure
+
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at ``now`` (seconds); see ``handle_batch``."""
         return self.handle_batch((event,), now)
@@ -192,7 +201,7 @@ class SchedulerCore:
 
         Raises:
             ValueError: ``now`` lies before an earlier call's.
-            InfeasibleDecisionError: The policy decided what cannot be done.
+            InfeasibleDecisionError: The policy decided what cannot be done, and the core is not tolerant.
             InvariantError: The state contradicts itself.
         """
         if now < self._now:
@@ -230,11 +239,12 @@ class SchedulerCore:
     def _pass(self, state: SchedulerState, now: float) -> list[Effect]:
         """Let the policy decide, and carry it out."""
         view, interval_s = state.view_of_pass(), state.settings.pass_interval_s
+        state.failure = ""
         if state.bookings:
             state.idle_until_s = -math.inf
             effects = advance_reservations.decide(state, self._policy, now)
         else:
-            policy = self._policy if state.settings.user_nodes is None else limits.under(state, self._policy)
+            policy = limits.under(state, self._policy)
             decisions = policy.decide(view, now)
             idle = interval_s is not None and state.skips and orders.are_known(state, decisions)
             effects = orders.carry_out(state, decisions, now)

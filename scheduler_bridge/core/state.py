@@ -79,6 +79,8 @@ class SchedulerState:
         idle_until_s: Passes decide nothing before that time, if nothing happens.
         armed_s: The earliest wake-up that was asked for and has not come yet.
         anomalies: Reports that contradict what the core knows, the latest last; they changed nothing.
+        tolerant: What a policy does wrong is left out, and raises nothing.
+        failure: What it did wrong in the last pass.
     """
 
     settings: Settings
@@ -109,6 +111,8 @@ class SchedulerState:
     idle_until_s: float = -math.inf
     armed_s: float | None = None
     anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    tolerant: bool = False
+    failure: str = ""
     sharing: Sharing = field(init=False)
     _view: LiveView = field(init=False)
 

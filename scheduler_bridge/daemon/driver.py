@@ -89,6 +89,7 @@ class Driver:
         self._awaiting: asyncio.Task[None] | None = None
         self._closing = False
         self._broken = False
+        self._failure = ""
         self._change = asyncio.Event()
         self._tail = QueueTail()
         self._lent: dict[str, str] = {}
@@ -318,6 +319,10 @@ class Driver:
             self._broke(error)
             raise
         self._journal.timed("decision", perf_counter() - began_s)
+        if (failure := self.core.policy_failure) != self._failure:
+            self._failure = failure
+            if failure:
+                _logger.error("policy %s has failed: %s", self.core.policy.name, failure)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.next_job = self._log_state.next_job_id
         self._journal.add(draft.with_effects(effects), actions if then is None else [*actions, then], after)

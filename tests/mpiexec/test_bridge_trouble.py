@@ -34,7 +34,40 @@ from scheduler_bridge.daemon.storage.store import Store
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
+from scheduler_bridge.model import ClusterView, JobSpec
+from scheduler_bridge.policies import Policy, registry
+from scheduler_bridge.policies.backfill import InOrder
+from scheduler_bridge.policies.compose import AtMinimum, ComposedPolicy
 from scheduler_bridge.record import decode_record
+
+
+def test_a_policy_that_raises_ends_no_job_and_another_one_goes_on(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+
+    @registry.register
+    def mistaken() -> Policy:
+        """Raises while a job runs."""
+
+        def order(view: ClusterView, now: float) -> list[JobSpec]:
+            if view.running:
+                raise KeyError("my mistake")
+            return list(view.queue)
+
+        return ComposedPolicy("mistaken", order, InOrder(), AtMinimum())
+
+    async def play(daemon: Daemon) -> None:
+        first = daemon.submit(rigid(1, "/bin/sleep", "2"))
+        second = daemon.submit(rigid(1, "/bin/true"))
+        assert "policy mistaken has failed: KeyError: 'my mistake' (test_bridge_trouble.py:" in caplog.text
+        assert "policy mistaken has failed: KeyError" in daemon.explain(second).text
+        daemon.use("fcfs")
+        for job in (second, first):
+            await daemon.ended(job)
+        assert [job.state for job in daemon.record().jobs] == ["completed", "completed"]
+
+    perform(msgspec.structs.replace(config, policy="mistaken"), play)
 
 
 def test_words_that_the_system_cannot_take_are_an_end(tmp_path: Path) -> None:

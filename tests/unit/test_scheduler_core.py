@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 
 import pytest
 from support.scheduling import (
@@ -38,7 +40,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.core.tracked import TRANSITIONS, Step, TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
-from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
 # starting and ending ----------------------------------------------------------------------------------------------
 
@@ -260,6 +262,42 @@ def test_an_infeasible_decision_is_a_defect_of_the_policy(decision: Decision) ->
     policy.decisions = [decision]
     with pytest.raises(InfeasibleDecisionError, match=r"Start|Grow|Shrink"):
         core.handle(JobSubmitted(rigid(2, 3)), 1.0)
+
+
+def _raises() -> list[Decision]:
+    raise KeyError("my mistake")
+
+
+@pytest.mark.parametrize("user_nodes", [None, 4])
+@pytest.mark.parametrize(
+    ("decided", "failure"),
+    [
+        (_raises, r"KeyError: 'my mistake' \(test_scheduler_core.py:\d+\)"),
+        (lambda: sys.exit(3), "SystemExit: 3"),
+        (lambda: None, "TypeError"),
+        (lambda: [7], "is no decision|AttributeError"),
+        (lambda: [Start(9, 1, "unknown")], "there is no such job|KeyError"),
+        (lambda: [Start(2, 2.5, "half a node")], "whole numbers"),  # type: ignore[arg-type]
+        (lambda: [Start(2, 9, "too many")], "cannot be done"),
+        (lambda: [Share(2, 1, (8,), 1, 0, "unknown mate")], "there is no such job|KeyError"),
+        (lambda: [Reserve(Reservation(9, 1.0, 1, 0))], "there is no such job|KeyError"),
+    ],
+)
+def test_a_tolerant_core_goes_on_without_what_a_policy_does_wrong(
+    decided: Callable[[], list[Decision]], failure: str, user_nodes: int | None
+) -> None:
+    policy = Stub([Start(1, 2, "")])
+    core = SchedulerCore(("a", "b", "c"), policy, Settings(user_nodes=user_nodes), tolerant=True)
+    core.handle(JobSubmitted(rigid(1, 2)), 0.0)
+    assert core.handle(JobStarted(1), 0.0) == [WakeAt(100.0)]
+    policy.decide = lambda view, now: decided()  # type: ignore[method-assign]
+    assert core.handle(JobSubmitted(rigid(2, 1)), 1.0) == []
+    assert re.search(failure, core.policy_failure), core.policy_failure
+    assert core.explain(2) == f"job 2 is queued: policy stub has failed: {core.policy_failure}"
+    assert state_of(core, 1) is JobState.RUNNING
+    policy.decide = lambda view, now: [Start(2, 1, "")]  # type: ignore[method-assign]
+    assert core.handle(JobEnded(1, "completed"), 2.0) == [StartJob(2, ("a",))]
+    assert core.policy_failure == ""
 
 
 # reading ----------------------------------------------------------------------------------------------------------

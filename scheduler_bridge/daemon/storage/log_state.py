@@ -71,7 +71,7 @@ class LogState:
     def __init__(self, era: Era) -> None:
         policy = policies.get(era.policy, **era.parameters)
         settings = replace(settings_for(era.policy), cores_per_node=era.cores_per_node)
-        self.core = SchedulerCore(era.nodes, policy, settings, remember="all")
+        self.core = SchedulerCore(era.nodes, policy, settings, remember="all", tolerant=True)
         self.core.learn(era.past_use)
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at, cores_per_node=era.cores_per_node)
         self.jobs: dict[int, JobFacts] = {}

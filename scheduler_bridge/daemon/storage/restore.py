@@ -64,7 +64,13 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
             return _begin(store, config, max(first_job, last.next_job if last is not None else 1), last)
         policies.get(config.policy, **config.parameters)
         store.check()
-        restored = _go_on(store, last.number, last.era)
+        try:
+            restored = _go_on(store, last.number, last.era)
+        except policies.UnknownPolicyError as error:
+            raise DaemonError(
+                f"{store.path} has what a policy decided that is not known here: {error}",
+                "start it as before, with that policy registered, and choose another one by `malleable policy`",
+            ) from None
         restored.log_state.next_job_id = max(restored.log_state.next_job_id, first_job)
         return restored
     except StoreError as error:

@@ -20,7 +20,7 @@ class Bag(Protocol[R_contra]):
     Picklable. Only one thread uses a bag at a time. ``glb.testing.check_bag`` tries an implementation for the mistakes
     that lose or double work.
 
-    A bag may also have ``__len__`` (the number of tasks held, checked by the ledger whenever a bag travels) and
+    A bag may also have ``__len__`` (the number of tasks held, checked whenever a bag is split or travels) and
     ``partition(k) -> list`` (k bags of about the same work, for a static start; by default the bag is split in halves),
     and ``nbytes`` (its size, by which the places are chosen that leave).
 

@@ -11,14 +11,18 @@ worker ends only after it has found the pool empty under the same lock.
 
 from __future__ import annotations
 
+import reprlib
 from collections import deque
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from glb.bag import Bag, Result
-from glb.errors import LedgerError
+from glb.errors import BagError, LedgerError
 from glb.statistics import tasks_in
 
 R = TypeVar("R", bound=Result)
+
+MOST_PARTS: Final = 10_000
+"""Halves of halves are far fewer, whatever the bag holds."""
 
 
 class Pool(deque[Bag[R]]):
@@ -53,9 +57,17 @@ class Pool(deque[Bag[R]]):
         """Add all of a worker's bag but what it processes next, about ``tasks`` where bags have a length, else one.
 
         Halves of halves: each task is split off about once until it is processed, however many there are.
+
+        Raises:
+            BagError: The bag, which has no length, can be split without end; or as for ``split_half``.
         """
         while not 0 < tasks_in(own) <= tasks and (part := split_half(own)) is not None:
             self.append(part)
+            if len(self) > MOST_PARTS and not tasks_in(own):
+                raise BagError(
+                    f"a {type(own).__name__} was split {MOST_PARTS} times and can still be split; split(False) must "
+                    "move about half of the tasks, and leave none of those in place"
+                )
 
     def loot(self) -> Bag[R] | None:
         """Remove and return about half of everything: the oldest bag, or half of the only one if it can be split."""
@@ -80,8 +92,18 @@ T = TypeVar("T")
 
 
 def split_half(bag: Bag[T]) -> Bag[T] | None:
-    """Split about half of the tasks off ``bag``; None if that cannot be done."""
-    return bag.split(False) if bag.is_splittable() else None
+    """Split about half of the tasks off ``bag``; None if that cannot be done.
+
+    Raises:
+        BagError: As for ``split_off``, or what was split off has no task.
+        LedgerError: As for ``split_off``.
+    """
+    if not bag.is_splittable():
+        return None
+    part = split_off(bag, everything=False)
+    if part is not None and part.is_empty():
+        raise BagError(f"split(False) of a {type(bag).__name__} returned a bag without tasks instead of None")
+    return part
 
 
 def cut_in_pieces(bag: Bag[T], count: int) -> list[Bag[T]]:
@@ -105,15 +127,33 @@ def split_everything(bag: Bag[T]) -> Bag[T] | None:
     """Split all tasks off ``bag``, which keeps its result only; None if it has no task.
 
     Raises:
+        BagError: As for ``split_off``.
         LedgerError: The bag kept, lost or doubled tasks.
     """
-    held = tasks_in(bag)
-    everything = bag.split(True)
-    taken = 0 if everything is None else tasks_in(everything)
-    if not bag.is_empty() or taken != held:
-        left = tasks_in(bag)
-        raise LedgerError(f"split(True) of a {type(bag).__name__} with {held} tasks gave {taken} and kept {left}")
+    everything = split_off(bag, everything=True)
+    if not bag.is_empty():
+        raise LedgerError(f"split(True) of a {type(bag).__name__} left {tasks_in(bag) or 'some'} tasks behind")
     return everything
+
+
+def split_off(bag: Bag[T], *, everything: bool) -> Bag[T] | None:
+    """Call ``bag.split``, and see that no task is lost or doubled, as far as the bag says how many it holds.
+
+    Raises:
+        BagError: What it returned is no other bag.
+        LedgerError: The two bags do not hold the tasks that the one held.
+    """
+    held = tasks_in(bag)
+    part = bag.split(everything)
+    call = f"split({everything}) of a {type(bag).__name__}"
+    if part is bag:
+        raise BagError(f"{call} returned the bag itself; it must move the tasks to a new one")
+    if part is not None and not hasattr(part, "process"):
+        raise BagError(f"{call} returned {reprlib.repr(part)}; it must return a bag, or None")
+    kept, taken = tasks_in(bag), 0 if part is None else tasks_in(part)
+    if kept + taken != held:
+        raise LedgerError(f"{call} with {held} tasks gave {taken} and kept {kept}")
+    return part
 
 
 # The worker slots of a place -----------------------------------------------------------------------------------------

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Start
 from glb.core.lifelines import graph_of
 from glb.core.place import EXPECTED_CALLS, PlaceCore
+from glb.core.pool import Pool
 from glb.core.view import Phase
-from glb.errors import LedgerError
+from glb.errors import BagError, LedgerError
 from glb.statistics import tasks_in
 from glb.testing.conformance import Numbers, Total
 
@@ -442,8 +445,44 @@ def test_a_leaver_that_would_lose_tasks_says_so() -> None:
     own = KeepsSomeBack(list(range(8)))
     place.receive(own)
     place.evacuate((0, 1))
-    with pytest.raises(LedgerError, match="8 tasks gave 4 and kept 4"):
+    with pytest.raises(LedgerError, match="left 4 tasks behind"):
         place.look(0, own)
+
+
+class SplitsBadly(Numbers):
+    """Its split does what it is given."""
+
+    def __init__(self, tasks: list[int], wrong: Callable[[Numbers], Any]) -> None:
+        super().__init__(tasks)
+        self.wrong = wrong
+
+    def split(self, all: bool) -> Any:
+        return self.wrong(self)
+
+
+class SplitsBadlyUncounted(SplitsBadly):
+    """Does not say how many tasks it holds."""
+
+    __len__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "words"),
+    [
+        (SplitsBadly, lambda bag: Numbers(bag.tasks[:4]), "8 tasks gave 4 and kept 8"),
+        (SplitsBadly, lambda bag: Numbers([bag.tasks.pop(), bag.tasks.pop()][:1]), "8 tasks gave 1 and kept 6"),
+        (SplitsBadly, lambda bag: bag.tasks.clear(), "8 tasks gave 0 and kept 0"),
+        (SplitsBadly, lambda bag: bag, "SplitsBadly returned the bag itself"),
+        (SplitsBadly, lambda bag: bag.tasks[:4], r"returned \[0, 1, 2, 3\]; it must return a bag"),
+        (SplitsBadly, lambda bag: Numbers([]), "returned a bag without tasks instead of None"),
+        (SplitsBadlyUncounted, lambda bag: SplitsBadlyUncounted(bag.tasks[:4], len), "split 10000 times"),
+    ],
+)
+def test_a_split_that_loses_or_doubles_tasks_is_refused(
+    kind: type[SplitsBadly], wrong: Callable[[Numbers], Any], words: str
+) -> None:
+    with pytest.raises((BagError, LedgerError), match=words):
+        Pool[Total]().set_out(kind(list(range(8)), wrong), 1)
 
 
 def test_a_worker_with_tasks_does_not_end() -> None:

@@ -113,7 +113,7 @@ def find(
     Args:
         root: The first node.
         children: Returns the nodes below one, the most promising first, none for a leaf.
-        found: Whether a node is what is looked for.
+        found: Whether a node is what is looked for; what it returns counts as true or false.
         bound: False if neither a node nor any below it is; they are not visited then.
         config: The settings.
 
@@ -153,6 +153,7 @@ def maximize(
         None if there is no solution.
 
     Raises:
+        ValueError: ``target`` is not a number; in an ExceptionGroup, if a value or a bound is none.
         Exception: As for ``fold``.
     """
     problem = Problem(children, value, bound, operator.gt, target=target)
@@ -244,6 +245,10 @@ class Problem(Generic[N]):
     target: Any = None
     merge: Callable[[Any, Any], Any] = operator.add
     warm_up: Callable[[], object] | None = None
+
+    def __post_init__(self) -> None:
+        if self.target != self.target:  # as NaN does
+            raise ValueError(f"target is {self.target!r}, which is neither better nor worse than a node's value")
 
 
 class Search(Generic[N]):
@@ -404,20 +409,30 @@ class BestBag(Nodes[N]):
             nodes.clear()
         problem = search.problem
         children, value, bound, better = problem.children, problem.value, problem.bound, problem.better
+        decides = problem.first is False  # then what the functions return counts as true or false
         visited = 0
-        node = None
+        node = limit = None
         try:
             for visited in range(1, n + 1 if nodes else 1):  # noqa: B007 - read after the loop
                 node = nodes.pop()
                 best = search.best
-                if bound is None or best is None or better(bound(node), best):
+                if bound is None or best is None or (bound(node) if decides else better(limit := bound(node), best)):
                     worth = value(node)
-                    if worth is not None and (best is None or better(worth, best)) and search.found(worth):
+                    if decides:
+                        worth = True if worth else None
+                    if (
+                        worth is not None
+                        and (best is None or better(worth, best) or worth != worth)
+                        and search.found(worth)
+                    ):
                         self.best.value, self.best.node = worth, node
                     below = children(node)
                     if type(below) is not list:
                         below = _listed(below)
-                    nodes += below[::-1]
+                    if below:
+                        nodes += below[::-1]
+                elif limit != limit:
+                    raise ValueError(f"a node's bound is {limit!r}, which is neither better nor worse than a value")
                 if search.over:
                     nodes.clear()
                 if not nodes:

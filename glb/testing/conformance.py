@@ -285,7 +285,7 @@ def check_search(
 
     Raises:
         SearchError: The functions do not depend on their argument alone, change nodes, return nodes that cannot travel,
-            a tree without end, or a bound that is exceeded; the text says which, and at which node.
+            a tree without end, or a bound that is exceeded or NaN; the text says which, and at which node.
     """
     _SearchChecker(children, value, bound, operator.lt if minimize else operator.gt, most).check(root, merge, expected)
 
@@ -305,7 +305,12 @@ class _SearchChecker(Generic[N]):
             raise SearchError(
                 f"value({reprlib.repr(node)}) is {value!r}, which is neither better nor worse than another"
             )
-        return value, None if self.bound is None else self.bound(node), len(list(self.children(node)))
+        bound = None if self.bound is None else self.bound(node)
+        if bound != bound:
+            raise SearchError(
+                f"bound({reprlib.repr(node)}) is {bound!r}, which is neither better nor worse than a value"
+            )
+        return value, bound, len(list(self.children(node)))
 
     def below(self, node: N) -> list[N]:
         """Return the children of a node; each must still be what it was when it was yielded."""

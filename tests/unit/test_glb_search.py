@@ -19,7 +19,7 @@ import glb
 from apgas.runtime import by_value
 from apgas.testing.pytest_plugin import MakeJob
 from glb import search
-from glb.search import FoldBag, Problem, Search
+from glb.search import BestBag, FoldBag, Problem, Search
 from glb.testing import check_bag, check_search
 
 knapsack: Any = import_module("knapsack")
@@ -49,6 +49,20 @@ SOLUTIONS = [(1, 3, 5, 0, 2, 4), (2, 5, 1, 4, 0, 3), (3, 0, 4, 1, 5, 2), (4, 2, 
 
 def on_places(make_job: MakeJob, main: Callable[[], object], places: int = 3) -> None:
     make_job(main, places=places).run()
+
+
+NAN = float("nan")
+
+
+def one_below(node: int) -> list[int]:
+    return [node + 1] if node < 3 else []
+
+
+def alone(problem: Problem[Any]) -> Search[Any]:
+    """Return a search that has no other places."""
+    only: Search[Any] = Search(0, lambda _: None)
+    only.begin(problem)
+    return only
 
 
 # the skeletons -------------------------------------------------------------------------------------------------------
@@ -250,8 +264,34 @@ def test_what_cannot_travel_is_named(apgas_job: MakeJob, tmp_path: Path) -> None
 def test_values_that_cannot_be_compared_are_refused(apgas_job: MakeJob) -> None:
     def main() -> None:
         with pytest.raises(ExceptionGroup) as caught:
-            search.maximize(0, lambda node: [], lambda node: float("nan"))
+            search.maximize(0, lambda node: [], lambda node: NAN)
         assert "neither better nor worse" in str(caught.value.exceptions[0])
+
+    on_places(apgas_job, main)
+
+
+@pytest.mark.parametrize(
+    ("value", "bound"), [(lambda node: NAN if node else 1.0, None), (lambda node: 1.0, lambda node: NAN)]
+)
+def test_what_cannot_be_compared_is_refused_though_a_value_is_known(value: Any, bound: Any) -> None:
+    bag = BestBag(alone(Problem(one_below, value, bound)), [0])
+    with pytest.raises(ValueError, match="is nan, which is neither better nor worse"):
+        bag.process(9)
+
+
+@pytest.mark.parametrize("search_for", [search.maximize, search.minimize])
+def test_a_target_that_cannot_be_compared_is_refused(search_for: Any) -> None:
+    with pytest.raises(ValueError, match="target is nan"):
+        search_for(0, one_below, float, target=NAN)
+
+
+@pytest.mark.parametrize(("yes", "no"), [(-1, 0), (0.5, None), ("yes", ""), ([0], [])])
+def test_what_is_found_counts_as_true_or_false(yes: Any, no: Any, apgas_job: MakeJob) -> None:
+    def main() -> None:
+        best = search.find(0, one_below, lambda node: yes if node else no, lambda node: yes).result
+        assert (best.node, best.value) == (1, True)
+        best = search.find(0, one_below, lambda node: no, lambda node: no).result
+        assert (best.node, best.value) == (None, None)
 
     on_places(apgas_job, main)
 
@@ -351,7 +391,8 @@ class Local:
             {"minimize": True},
             r"bound\(\d\) is 1.5, but it or one below is worth [01]",
         ),
-        ((0, lambda node: [], lambda node: float("nan")), {}, "neither better nor worse"),
+        ((0, lambda node: [], lambda node: NAN), {}, "neither better nor worse"),
+        ((0, lambda node: [], float, lambda node: NAN), {}, r"bound\(0\) is nan, which is neither"),
         ((0, lambda node: [threading.Lock()] if node == 0 else []), {}, "cannot travel"),
         (
             (Local(0), lambda node: [Local(node.depth + 1)] if node.depth < 3 else [], lambda node: node.depth),
@@ -376,9 +417,8 @@ def test_the_guide_shows_what_is_said_of_a_bound_that_is_none() -> None:
 
 
 def test_the_best_node_goes_along_when_bags_are_merged() -> None:
-    alone: Search[int] = Search(0, lambda _: None)
-    alone.begin(Problem(range, lambda node: node))
-    bags = [search.BestBag(alone, [node]) for node in (3, 7)]
+    only = alone(Problem(range, lambda node: node))
+    bags = [BestBag(only, [node]) for node in (3, 7)]
     for bag in bags:
         bag.process(1)
     bags[0].merge(bags[1])

@@ -85,7 +85,7 @@ def fold(
         The outcome, with what all nodes are worth together in ``result.value``; None if no node is worth anything.
 
     Raises:
-        TypeError: A function, or a node, cannot be sent to other places.
+        TypeError: A function, or a node, cannot be sent to other places; or ``merge`` returns None.
         ExceptionGroup: Errors of the functions; a note says at which node.
         Exception: As for ``compute``.
 
@@ -187,8 +187,7 @@ class Fold(Generic[V]):
 
     def add(self, value: V | None) -> None:
         """Merge a value, unless it is None."""
-        if value is not None:
-            self.value = value if self.value is None else self._merge(self.value, value)
+        self.value = _added(self._merge, self.value, value)
 
     def merge(self, other: Self) -> None:
         """Merge the value of ``other``."""
@@ -365,11 +364,15 @@ class FoldBag(Nodes[N]):
             for visited in range(1, n + 1 if nodes else 1):  # noqa: B007 - read after the loop
                 node = nodes.pop()
                 if value is not one and (worth := value(node)) is not None:
-                    total = worth if total is None else merge(total, worth)
+                    if total is None:
+                        total = worth
+                    elif (total := merge(total, worth)) is None:
+                        raise TypeError(_NOT_MERGED)
                 below = children(node)
                 if type(below) is not list:
                     below = _listed(below)
-                nodes += below[::-1]
+                if below:
+                    nodes += below[::-1]
                 if not nodes:
                     break
         except Exception as error:
@@ -386,8 +389,7 @@ class FoldBag(Nodes[N]):
 
     def add(self, value: Any) -> None:
         """Merge what nodes were worth that were visited elsewhere."""
-        if value is not None:
-            self.total = value if self.total is None else self.search.problem.merge(self.total, value)
+        self.total = _added(self.search.problem.merge, self.total, value)
 
     def submit(self, result: Fold[Any] | Self) -> None:
         """Merge what the nodes were worth that were visited into ``result``."""
@@ -453,6 +455,17 @@ class BestBag(Nodes[N]):
         """Hand the best node over that was visited."""
         result.merge(self.best)
         self.best.value = self.best.node = None
+
+
+_NOT_MERGED: Final = "merge returned None; it must return the two values merged, also if it changes the first of them"
+
+
+def _added(merge: Callable[[V, V], V], total: V | None, value: V | None) -> V | None:
+    if total is None or value is None:
+        return value if total is None else total
+    if (merged := merge(total, value)) is None:
+        raise TypeError(_NOT_MERGED)
+    return merged
 
 
 def _listed(below: Iterable[N]) -> list[N]:

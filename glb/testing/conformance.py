@@ -285,7 +285,8 @@ def check_search(
 
     Raises:
         SearchError: The functions do not depend on their argument alone, change nodes, return nodes that cannot travel,
-            a tree without end, or a bound that is exceeded or NaN; the text says which, and at which node.
+            a tree without end, a bound that is exceeded or NaN, or no merged value; the text says which, and at which
+            node.
     """
     _SearchChecker(children, value, bound, operator.lt if minimize else operator.gt, most).check(root, merge, expected)
 
@@ -347,6 +348,10 @@ class _SearchChecker(Generic[N]):
                 raise SearchError(f"there are more than {self.most} nodes; give check_search a smaller problem")
             if value is not None and merge is not None:
                 total = value if total is None else merge(total, value)
+                if total is None:
+                    raise SearchError(
+                        f"merge returns None at the node {reprlib.repr(node)}; it must return the two values merged"
+                    )
             best.append(value)
             ahead.append((node, False))
             ahead += [(self.travelled(child), True) for child in reversed(self.below(node))]

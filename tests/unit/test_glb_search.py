@@ -296,6 +296,16 @@ def test_what_is_found_counts_as_true_or_false(yes: Any, no: Any, apgas_job: Mak
     on_places(apgas_job, main)
 
 
+def test_a_merge_that_returns_nothing_is_refused() -> None:
+    folded: Any = search.Fold(list.extend)
+    bag = FoldBag(alone(Problem(one_below, lambda node: [node], merge=list.extend)), [0])
+    folded.add([0])
+    bag.process(1)
+    for merged in (lambda: folded.add([1]), lambda: bag.add([1]), lambda: bag.process(1)):
+        with pytest.raises(TypeError, match="merge returned None"):
+            merged()
+
+
 def test_outside_of_a_program_it_is_refused() -> None:
     with pytest.raises(apgas.UsageError):
         search.fold(0, lambda node: [])
@@ -393,6 +403,7 @@ class Local:
         ),
         ((0, lambda node: [], lambda node: NAN), {}, "neither better nor worse"),
         ((0, lambda node: [], float, lambda node: NAN), {}, r"bound\(0\) is nan, which is neither"),
+        ((0, one_below, lambda node: [node]), {"merge": list.extend}, "merge returns None at the node 1"),
         ((0, lambda node: [threading.Lock()] if node == 0 else []), {}, "cannot travel"),
         (
             (Local(0), lambda node: [Local(node.depth + 1)] if node.depth < 3 else [], lambda node: node.depth),

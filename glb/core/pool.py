@@ -21,7 +21,7 @@ from glb.statistics import tasks_in
 
 R = TypeVar("R", bound=Result)
 
-MOST_PARTS: Final = 10_000
+MOST_PARTS: Final = 100_000
 """Halves of halves are far fewer, whatever the bag holds."""
 
 

@@ -178,7 +178,7 @@ class Daemon:
         """Queue a job for each number of ``array``, or one if there is none; return their ids.
 
         Raises:
-            SubmitError: It cannot run here, or the array is too long; then no job is queued.
+            SubmitError: It cannot run here, or the array is too long or has a number twice; then no job is queued.
         """
         if self._stop_requested.is_set():
             raise SubmitError("the scheduler is ending")

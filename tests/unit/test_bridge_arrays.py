@@ -91,10 +91,18 @@ def test_an_array_is_written_once_and_expanded_when_read(wishes: dict[str, Any])
 def test_those_jobs_of_an_array_that_a_user_may_have_are_considered() -> None:
     log = Log(user_jobs=3)
     (first,) = log.submissions.submit(JobRequest(name="one", user="eve", command=(sys.executable,)))
-    jobs = log.submissions.submit(JobRequest(name="many", user="eve", command=(sys.executable,)), (4, 9, 9, 16))
+    jobs = log.submissions.submit(JobRequest(name="many", user="eve", command=(sys.executable,)), (4, 9, 10, 16))
     assert [job_id for job_id, job in log.log_state.jobs.items() if job.admitted] == [first, *jobs[:2]]
     assert log.log_state.kept == set(jobs[2:])
     assert same(log.again(), log.log_state)
+
+
+def test_an_array_that_has_a_number_twice_is_refused() -> None:
+    log = Log()
+    with pytest.raises(SubmitError, match="the array has number 2 more than once") as caught:
+        log.submissions.submit(LARGE, (0, 1, 2, 3, 2))
+    assert caught.value.field == "array"
+    assert not log.rows
 
 
 def test_a_request_that_is_too_long_is_refused() -> None:

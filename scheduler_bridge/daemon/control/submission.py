@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -71,6 +72,14 @@ class Submissions:
         if self._closing:
             raise SubmitError("the scheduler is ending")
         self._check_log()
+        if len(set(array)) < len(array):
+            twice = next(number for number, often in Counter(array).items() if often > 1)
+            raise SubmitError(
+                f"the array has number {twice} more than once",
+                field="array",
+                why="its jobs are told apart by their numbers",
+                hint="give each number once, for example 0-3,5",
+            )
         # The jobs of an array ask for the same: what is right for the first one is right for all.
         first = self._log_state.next_job_id
         asked = log_entries.Requested(first, request, tuple(array))

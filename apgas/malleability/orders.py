@@ -19,6 +19,9 @@ PROTOCOL_VERSION: Final = 2
 MAX_LINE_BYTES: Final = 64 * 1024
 """Longer lines are refused, and the connection is closed: a peer that sends them is broken or hostile."""
 
+MOST_COUNT: Final = 1_000_000
+"""The most nodes that one order is about."""
+
 ENV_SCHEDULER: Final = malleability.ENV_SCHEDULER
 ENV_JOB: Final = "MALLEABLE_JOB"
 ENV_TOKEN: Final = "MALLEABLE_TOKEN"
@@ -29,7 +32,7 @@ OrderId = Annotated[int, Meta(ge=0)]
 JobId = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
 Text = Annotated[str, Meta(max_length=4000)]
-Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Count = Annotated[int, Meta(ge=1, le=MOST_COUNT)]
 CoreList = Annotated[str, Meta(max_length=core_ids.LONGEST, pattern=core_ids.FORM)]
 OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
 

@@ -798,4 +798,6 @@ def _parse_item(item: str) -> tuple[float, RecordKind, int]:
     if count == 0:
         least = "a place has at least 1 worker" if workers else "an order changes the number of places by at least 1"
         raise UsageError(f"order {item!r}: {least}")
+    if abs(count) > o.MOST_COUNT:
+        raise UsageError(f"order {item!r}: the number must not be above {o.MOST_COUNT}")
     return at_s, "workers" if workers else "grow" if count > 0 else "shrink", abs(count)

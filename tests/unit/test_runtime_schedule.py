@@ -19,7 +19,10 @@ def test_newcomers_go_round_the_hosts() -> None:
     assert [order.nodes for order in orders] == [("a", "b"), (), ("c", "a")]
 
 
-@pytest.mark.parametrize("text", ["", ",", "x", "1", "1:", "1:2", "1:+0", "-1:+1", "nan:+1", "inf:+1", "1:+1;2:-1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "x", "1", "1:", "1:2", "1:+0", "-1:+1", "nan:+1", "inf:+1", "1:+1;2:-1", "1:+1000001", "1:-99999999"],
+)
 def test_bad_orders_name_the_culprit(text: str) -> None:
     with pytest.raises(UsageError, match=r"order"):
         parse_orders(text)

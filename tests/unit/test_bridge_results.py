@@ -27,32 +27,48 @@ def link(path: Path) -> None:
     path.symlink_to(secret)
 
 
+def folder_with_a_file(path: Path) -> None:
+    path.mkdir()
+    (path / "file").touch()
+
+
 def text(words: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(words)
 
 
 @pytest.mark.parametrize(
-    ("put", "found"),
+    ("put", "found", "said"),
     [
-        (text('{"result": 5, "verified": true, "more": 1}'), {"result": 5, "verified": True}),
-        (text(f'{{"result": "{"x" * 5000}", "verified": false}}'), {"verified": False}),
-        (text("{"), None),
-        (text("[" * 100_000), None),
-        (text("7"), None),
-        (fifo, None),
-        (link, None),
-        (Path.mkdir, None),
-        (lambda _: None, None),
+        (text('{"result": 5, "verified": true, "more": 1}'), {"result": 5, "verified": True}, ""),
+        (text('{"result": 5, "verified": null}'), {"result": 5, "verified": None}, ""),
+        (text('{"result": 5, "verified": "yes"}'), {"result": 5}, "its verified is none of true, false and null"),
+        (text(f'{{"result": "{"x" * 5000}", "verified": false}}'), {"verified": False}, "it has 5030 bytes, 4096 are"),
+        (text(f'{{"result": "{"x" * 5000}", "verified": [1]}}'), {}, "its verified is none of"),
+        (text(f'{{"more": "{"x" * 2_000_000}"}}'), None, "the file has more than"),
+        (text("{"), None, "it is no JSON: "),
+        (text('{"result": NaN}'), None, "it is no JSON: "),
+        (text("[" * 100_000), None, "it is nested too deeply"),
+        (text("7"), None, "it is no JSON object"),
+        (fifo, None, "it is no regular file"),
+        (link, None, "it cannot be read: "),
+        (folder_with_a_file, None, "it cannot be read: Is a directory"),
+        (lambda _: None, None, ""),
     ],
-    ids=["result", "too large", "half", "deep", "number", "pipe", "link", "folder", "nothing"],
-)
-def test_a_file_of_a_job_is_read_with_care(tmp_path: Path, put: Callable[[Path], object], found: object) -> None:
+    ids=["result", "unknown", "yes", "too large", "too large, wrong", "huge", "half", "NaN", "deep", "number", "pipe",
+         "link", "folder", "nothing"],
+)  # fmt: skip
+def test_a_file_of_a_job_is_read_with_care(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, put: Callable[[Path], object], found: object, said: str
+) -> None:
     folder = StateFolder(tmp_path)
     try:
         put(folder.result("1.1"))
         assert result_of("1.1", folder) == found
+        told = [record.getMessage() for record in caplog.records]
+        assert len(told) == (said != "")
+        assert all(f"the result of job 1 (attempt 1) is not taken as it is: {said}" in line for line in told)
         folder.drop_result("1.1")
-        assert folder.result("1.1").is_dir() or not folder.result("1.1").exists()
+        assert not folder.result("1.1").exists()
     finally:
         folder.close()
 

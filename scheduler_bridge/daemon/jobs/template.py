@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shlex
@@ -20,6 +21,8 @@ from scheduler_bridge.daemon.config import EMULATED, DaemonConfig, DaemonError
 from scheduler_bridge.daemon.requests import ENV_INDEX, JobRequest, SubmitError, is_resilient
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.printable import lines_of
+
+_logger = logging.getLogger(__name__)
 
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LONG_PATH: Final = 200
@@ -257,20 +260,54 @@ def output_files(request: JobRequest, job_id: int, folder: StateFolder) -> tuple
 def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
     """Read what an attempt has found out, as far as the record takes it; None: it wrote nothing that can be read.
 
-    What a job has put there may be anything: a pipe must not hold the scheduler up, a link must not lead elsewhere.
+    What a job has put there may be anything: a pipe must not hold the scheduler up, a link must not lead elsewhere. The
+    log says what is not taken.
     """
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        descriptor = os.open(folder.result(key), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            document = msgspec.json.decode(file.read(_MOST_BYTES))
-        if isinstance(document, dict):
-            found: dict[str, Any] = lines_of({name: document[name] for name in _TAKEN if name in document})
-            if len(msgspec.json.encode(found)) <= _MOST_KEPT_BYTES:
-                return found
-            return {name: found[name] for name in ("verified",) if isinstance(found.get(name), bool)}
-    return None
+    found: dict[str, Any] | None = None
+    wrong = ""
+    try:
+        found = _read_result(folder.result(key))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        wrong = f"it cannot be read: {error.strerror}"
+    except RecursionError:
+        wrong = "it is nested too deeply"
+    except ValueError as error:
+        wrong = str(error)
+    if found is not None and (size := len(msgspec.json.encode(found))) > _MOST_KEPT_BYTES:
+        found = {name: found[name] for name in ("verified",) if name in found}
+        wrong = f"it has {size} bytes, {_MOST_KEPT_BYTES} are kept; only its verified is"
+    if found is not None and not isinstance(found.get("verified"), bool | None):
+        del found["verified"]
+        wrong = "its verified is none of true, false and null"
+    if wrong:
+        job, _, attempt = key.partition(".")
+        _logger.warning("the result of job %s (attempt %s) is not taken as it is: %s", job, attempt, wrong)
+    return found
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    """Return those parts of the JSON object in a file that are taken.
+
+    Raises:
+        ValueError: It is none.
+    """
+    flags = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(path, "rb", opener=lambda name, how: os.open(name, how | flags)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"the file has more than {_MOST_BYTES} bytes")
+    try:
+        document = msgspec.json.decode(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError("it is no JSON object")
+    found: dict[str, Any] = lines_of({name: document[name] for name in _TAKEN if name in document})
+    return found
 
 
 def check_outputs(request: JobRequest) -> None:

@@ -95,9 +95,11 @@ class StateFolder:
         return self.path / f"result-{key}.json"
 
     def drop_result(self, key: str) -> None:
-        """Remove that file: it is in the log, or of an attempt that is not; what is no file stays."""
-        with contextlib.suppress(OSError):
+        """Remove that file: it is in the log, or of an attempt that is not; it may be a folder."""
+        try:
             self.result(key).unlink(missing_ok=True)
+        except OSError:
+            shutil.rmtree(self.result(key), ignore_errors=True)
 
     def books(self, job_id: int) -> Path:
         """The folder where a job keeps what it goes on with if it is started again; the job makes it."""

@@ -102,11 +102,11 @@ def read_time(option: str, text: str, now: dt.datetime) -> dt.datetime:
             found = dt.datetime.combine(now.date(), time).astimezone()
             return found if found >= now else dt.datetime.combine(now.date() + dt.timedelta(days=1), time).astimezone()
         found = dt.datetime.fromisoformat(text)
+        found = found if found.tzinfo is not None else found.astimezone()
     except (OverflowError, ValueError):
         raise CliError(
             f"{option} {text}: not a time", "a time is like now, +30m, 18:00 or 2026-12-01T18:00", f"{option} 18:00"
         ) from None
-    found = found if found.tzinfo is not None else found.astimezone()
     if found < now:
         raise CliError(f"{option} {text}: that is past", f"it is {time_text(now, now)} now", "name a later time")
     return found

@@ -23,7 +23,15 @@ from scheduler_bridge.cli.common import (
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
 from scheduler_bridge.daemon import ReservationStatus, Snapshot
-from scheduler_bridge.daemon.requests import ChangeNode, LimitUsers, NodeChange, Reserve, Unreserve
+from scheduler_bridge.daemon.config import NODE_NAME
+from scheduler_bridge.daemon.requests import (
+    RESERVATION_MOST_S,
+    ChangeNode,
+    LimitUsers,
+    NodeChange,
+    Reserve,
+    Unreserve,
+)
 from scheduler_bridge.model import wording
 from scheduler_bridge.report import words
 
@@ -32,18 +40,18 @@ from scheduler_bridge.report import words
 
 def nodes(
     drain: Annotated[
-        list[str] | None, typer.Option("--drain", metavar="NODE", help="Give it no further jobs; its job goes on.")
+        list[str] | None, typer.Option("--drain", metavar="NODES", help="Give it no further jobs; its job goes on.")
     ] = None,
     resume: Annotated[
-        list[str] | None, typer.Option("--resume", metavar="NODE", help="Put it back into service.")
+        list[str] | None, typer.Option("--resume", metavar="NODES", help="Put it back into service.")
     ] = None,
-    add: Annotated[list[str] | None, typer.Option("--add", metavar="NODE", help="Put a new one into service.")] = None,
+    add: Annotated[list[str] | None, typer.Option("--add", metavar="NODES", help="Put a new one into service.")] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option("--remove", metavar="NODE", help="Let it leave the cluster, when its jobs have left it."),
+        typer.Option("--remove", metavar="NODES", help="Let it leave the cluster, when its jobs have left it."),
     ] = None,
     down: Annotated[
-        list[str] | None, typer.Option("--down", metavar="NODE", help="Take it out of service; its job is lost.")
+        list[str] | None, typer.Option("--down", metavar="NODES", help="Take it out of service; its job is lost.")
     ] = None,
     state: ReachOption = None,
     as_json: JsonOption = False,
@@ -54,9 +62,9 @@ def nodes(
     """
     wishes: dict[NodeChange, list[str] | None]
     wishes = {"add": add, "resume": resume, "drain": drain, "down": down, "remove": remove}  # done in this order
-    for to, names_of in wishes.items():
-        for name in names_of or []:
-            client(state).manage(ChangeNode(node=name, to=to))
+    changes = [ChangeNode(node=name, to=to) for to, lists in wishes.items() for name in _nodes(to, lists or [])]
+    for change in changes:
+        client(state).manage(change)
     snapshot = client(state).snapshot()
     if as_json:
         print_json(snapshot.nodes)
@@ -78,6 +86,16 @@ def nodes(
     say(f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %")
     if snapshot.loans:
         say(snapshot.loans)
+
+
+def _nodes(option: str, lists: list[str]) -> list[str]:
+    """Return the names in lists such as node1,node2."""
+    names = [name.strip() for names in lists for name in names.split(",")]
+    for name in names:
+        if not NODE_NAME.fullmatch(name):
+            why = "a node's name has 1 to 255 letters, digits, '.', '_' and '-'"
+            raise CliError(f"--{option} {name!r}: not the name of a node", why, f"for example --{option} node1,node2")
+    return names
 
 
 # ``malleable reserve``, with ``list`` and ``cancel`` -----------------------------------------------------
@@ -121,9 +139,14 @@ def make_reservation(
     lasts_s = read_duration("--for", duration)
     if lasts_s <= 0:
         raise CliError(f"--for {duration}", "a reservation lasts for some time", "for example --for 2h")
+    in_s = (begins - now).total_seconds()
+    for option, given, example, seconds in (("--start", start, "18:00", in_s), ("--for", duration, "2h", lasts_s)):
+        if seconds > RESERVATION_MOST_S:
+            why = "a reservation begins within ten years (3650 days), and lasts no longer than that"
+            raise CliError(f"{option} {given}: more than ten years", why, f"for example {option} {example}")
     kept = client(state).reserve(
         Reserve(
-            in_s=(begins - now).total_seconds(),
+            in_s=in_s,
             duration_s=lasts_s,
             nodes=nodes,
             named=_names(named),

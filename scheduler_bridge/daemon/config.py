@@ -16,7 +16,7 @@ from apgas.malleability.core_ids import listed
 
 EMULATED: Final = "fork"
 """How the launcher reaches nodes that are this machine."""
-_NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
+NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
 NodeName = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -130,7 +130,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
         if not self.nodes:
             raise DaemonError("a cluster needs at least one node", "give --nodes 4 or --node-names a,b,c")
         for name in self.nodes:
-            if not _NODE_NAME.fullmatch(name):
+            if not NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")
         if len(set(self.nodes)) != len(self.nodes):
             twice = next(name for name, count in Counter(self.nodes).items() if count > 1)

@@ -14,6 +14,8 @@ ARRAY_MOST: Final = 10_000
 """The most jobs that an array has."""
 REQUEST_MOST_BYTES: Final = 256 * 1024
 """The longest request; what is kept of a job, or of all jobs of an array together, is no longer."""
+RESERVATION_MOST_S: Final = 315_360_000
+"""Ten years: a reservation begins no later, and lasts no longer."""
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
 ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
 """The variable in which a job of an array finds its number."""
@@ -227,8 +229,8 @@ class Reserve(Request, frozen=True, tag="reserve", kw_only=True):
         jobs: Waiting jobs that belong to it.
     """
 
-    in_s: Annotated[float, Meta(ge=0, le=315_360_000)]
-    duration_s: Annotated[float, Meta(gt=0, le=315_360_000)]
+    in_s: Annotated[float, Meta(ge=0, le=RESERVATION_MOST_S)]
+    duration_s: Annotated[float, Meta(gt=0, le=RESERVATION_MOST_S)]
     nodes: NodeCount | None = None
     named: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
     name: Annotated[str, Meta(max_length=100)] = ""

@@ -146,6 +146,8 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
     config = config or Config()
     if apgas.here().id != 0:
         raise apgas.UsageError(f"glb.compute works on place 0, not on {apgas.here()}")
+    if isinstance(bag, type):
+        raise apgas.UsageError(f"glb.compute needs a bag, not the class {bag.__name__}: make one of it")
     program = _state.get()
     if not program.busy.acquire(blocking=False):
         raise apgas.UsageError("glb.compute is running already; one computation at a time")

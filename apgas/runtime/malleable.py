@@ -68,9 +68,15 @@ def define_malleable_handler(
         >>> apgas.define_malleable_handler(ReleaseNewest(), deadlines=apgas.Deadlines(pre_s=600), max_nodes=8)
     """
     if not isinstance(handler, MalleableHandler):
-        raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
+        raise UsageError(f"a MalleableHandler is needed, not {_kind(handler)}")
     bounds = Bounds(min_nodes, max_nodes)
     program().resizing.define(handler, deadlines or Deadlines(), bounds, places_per_node)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}: pass an object, {value.__name__}()"
+    return type(value).__name__
 
 
 def register_companion(companion: Companion, *, deadlines: Deadlines | None = None) -> bool:

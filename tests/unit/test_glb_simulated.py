@@ -518,3 +518,13 @@ def test_the_time_in_which_others_have_the_core_makes_no_call_long(
 
     assert apgas_job(main, places=1).run() == 3
     assert [seconds > pacing.VERY_LONG_CALL_S for seconds in took] == [True, not shared, not shared]
+
+
+def test_a_class_is_no_bag_and_no_handler(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        with pytest.raises(apgas.UsageError, match="a bag, not the class Numbers"):
+            glb.compute(Numbers, Total)  # type: ignore[arg-type]
+        with pytest.raises(apgas.UsageError, match=r"not the class ReleaseNewest: pass an object, ReleaseNewest\(\)"):
+            apgas.define_malleable_handler(ReleaseNewest)  # type: ignore[arg-type]
+
+    apgas_job(main, places=1).run()

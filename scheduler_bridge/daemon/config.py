@@ -141,7 +141,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
                 convert_setting(name, value)
             except msgspec.ValidationError as error:
                 raise DaemonError(f"{name} is {value!r}: {error}") from None
-            if name in Scheduling.__struct_fields__ and isinstance(value, float) and not math.isfinite(value):
+            if isinstance(value, float) and not math.isfinite(value):
                 raise DaemonError(f"{name} is {value}", "give a finite number of seconds")
         self.check_binding(self.cores_per_node)
 

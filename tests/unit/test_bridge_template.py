@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
+from scheduler_bridge.daemon.config import EMULATED, DaemonConfig, DaemonError
 from scheduler_bridge.daemon.jobs.template import (
     check_command,
     gate_words,
@@ -124,3 +125,10 @@ def test_on_other_hosts_a_v1_job_begins_on_its_first_node() -> None:
     words = launch_command(v1("java"), ("a", "b"), LAUNCHER, gate=gate)
     assert words[: len(LAUNCHER) + 3 + len(gate)] == (*LAUNCHER, "a", "-n", "1", *gate)
     assert words[-1] == "java"
+
+
+@pytest.mark.parametrize("name", ["resize_deadline_s", "grace_s", "cooldown_s"])
+def test_a_time_that_is_not_finite_is_refused(tmp_path: Path, name: str) -> None:
+    times: dict[str, Any] = {name: math.inf}
+    with pytest.raises(DaemonError, match=f"{name} is inf"):
+        DaemonConfig(nodes=("a",), state_dir=tmp_path, **times)

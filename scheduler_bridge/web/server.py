@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import math
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -64,6 +66,12 @@ class WebServer:
         try:
             self._port = await self._listener.start(self._config.host, self._config.port)
         except OSError as error:
+            # asyncio gives no number where an address is none of this machine.
+            if isinstance(error, socket.gaierror) or error.errno in (None, errno.EADDRNOTAVAIL):
+                raise DaemonError(
+                    f"cannot serve the page at {self._config.host}: no address of this machine has that name or number",
+                    "give another --web-host, such as 127.0.0.1, or 0.0.0.0 for all addresses",
+                ) from None
             raise DaemonError(
                 f"cannot serve the page on port {self._config.port} of {self._config.host}: {error.strerror or error}",
                 "choose another port with --web, or 0 for a free one",

@@ -274,5 +274,12 @@ def test_a_port_that_is_taken_is_reported(served: Served, cluster: Cluster) -> N
     assert "--web" in refused.value.hint
 
 
+@pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1"])
+def test_a_host_that_is_none_of_this_machine_is_reported(cluster: Cluster, host: str) -> None:
+    with pytest.raises(DaemonError, match=f"cannot serve the page at {host}: no address of this") as refused:
+        Served(cluster, WebConfig(host=host, port=0)).__enter__()
+    assert "--web-host" in refused.value.hint
+
+
 def test_the_url_of_an_ipv6_address(cluster: Cluster) -> None:
     assert WebServer(cluster, WebConfig(port=80, host="::1")).url == "http://[::1]:80/"

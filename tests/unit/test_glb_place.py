@@ -475,7 +475,7 @@ class SplitsBadlyUncounted(SplitsBadly):
         (SplitsBadly, lambda bag: bag, "SplitsBadly returned the bag itself"),
         (SplitsBadly, lambda bag: bag.tasks[:4], r"returned \[0, 1, 2, 3\]; it must return a bag"),
         (SplitsBadly, lambda bag: Numbers([]), "returned a bag without tasks instead of None"),
-        (SplitsBadlyUncounted, lambda bag: SplitsBadlyUncounted(bag.tasks[:4], len), "split 10000 times"),
+        (SplitsBadlyUncounted, lambda bag: SplitsBadlyUncounted(bag.tasks[:4], len), "split 100000 times"),
     ],
 )
 def test_a_split_that_loses_or_doubles_tasks_is_refused(

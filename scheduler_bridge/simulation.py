@@ -84,6 +84,7 @@ def simulate(
     Raises:
         ValueError: A share is out of range, there is no such policy, rule or model, or there is no job.
         TypeError: The policy is none.
+        PolicyError: (of ``scheduler_bridge.policies``) The policy raises something, or decides what cannot be done.
     """
     name, make_policy = _policy(policy)
     if rule not in RULES:
@@ -115,7 +116,8 @@ class _Deciding:
         self._decide = decide
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
-        return list(self._decide(view, now))
+        decided = cast("object", self._decide(view, now))
+        return list(decided) if isinstance(decided, Iterable) else cast("list[Decision]", decided)  # which is refused
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:  # noqa: ARG002
         return f"{self.name} has not started it"
@@ -139,12 +141,22 @@ def _policy(given: object) -> tuple[str, Callable[[], Policy]]:
         needed = [one for one in parameters if one.default is one.empty and one.kind not in _COLLECTING]
         if len(needed) >= 2:
             return _Deciding(cast("Decide", given)).name, lambda: _Deciding(cast("Decide", given))
-        if not needed and hasattr(made := given(), "decide"):
+        if not needed and hasattr(made := _made(given), "decide"):
             return cast("Policy", made).name, cast("Callable[[], Policy]", given)
     raise TypeError(
         f"{given!r} is no policy: give a name of {', '.join(policies.names())}; an object with a method "
         "decide(view, now); a function that makes one; or a function (view, now) that returns decisions"
     )
+
+
+def _made(make: Callable[[], object]) -> object:
+    try:
+        return make()
+    except (policies.PolicyError, policies.UnknownPolicyError):
+        raise
+    except Exception as error:
+        name = getattr(make, "__name__", type(make).__name__)
+        raise policies.PolicyError.raised(name, error, "when it was made") from error
 
 
 _COLLECTING: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -158,7 +158,7 @@ def _worded_by_kind(error: Exception) -> CliError:
     """Look at the errors of the parts that most commands do not load."""
     from scheduler_bridge.backends.slurm import ReadingError, SlurmError
     from scheduler_bridge.daemon import ControlError, DaemonError, SubmitError
-    from scheduler_bridge.policies import UnknownPolicyError
+    from scheduler_bridge.policies import PolicyError, UnknownPolicyError
     from scheduler_bridge.sim import UnknownModelError
     from scheduler_bridge.workloads import TraceError
 
@@ -173,6 +173,8 @@ def _worded_by_kind(error: Exception) -> CliError:
             return CliError(str(error), "this version of Slurm says it in another way", "malleable doctor", 1)
         case UnknownModelError():
             return CliError(str(error))
+        case PolicyError():
+            return CliError(str(error), hint="--debug shows the traceback", code=1)
         case UnknownPolicyError():
             return CliError(str(error), hint="malleable policies describes them")
         case _:

@@ -21,6 +21,7 @@ from scheduler_bridge.policies import (  # noqa: F401 - each registers its polic
 from scheduler_bridge.policies.base import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.registry import (
     InvalidParameterError,
+    PolicyError,
     PolicyInfo,
     UnknownPolicyError,
     describe,
@@ -35,6 +36,7 @@ __all__ = [
     "Grow",
     "InvalidParameterError",
     "Policy",
+    "PolicyError",
     "PolicyInfo",
     "Reserve",
     "Share",

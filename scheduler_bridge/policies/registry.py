@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeAlias, overload
 
 import msgspec
@@ -19,6 +22,36 @@ class UnknownPolicyError(ValueError):
 
 class InvalidParameterError(UnknownPolicyError):
     """A parameter of a policy has a value that it cannot have; the text lists what it can."""
+
+
+class PolicyError(RuntimeError):
+    """A policy, or the function that makes it, went wrong; the text says which, how, and where."""
+
+    @classmethod
+    def raised(cls, name: str, error: BaseException, when: str) -> PolicyError:
+        """What is to be said of ``error``, which a policy raised."""
+        place = place_of(error)
+        return cls(f"policy {name}{f' ({place})' if place else ''} raised {described(error)} {when}")
+
+
+def described(error: BaseException) -> str:
+    """The error with its type, as Python prints it."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+_NOT_OURS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def place_of(error: BaseException) -> str:
+    """File and line that an error comes from: the last ones of a user's, if there are any; empty: there are none.
+
+    The first frame is that of who asks.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    here = str(Path(__file__).parents[1])
+    users = [frame for frame in frames if not frame.filename.startswith((here, "<", *_NOT_OURS))]
+    found = (users or frames)[-1:]
+    return f"{found[0].filename}:{found[0].lineno}" if found else ""
 
 
 class PolicyInfo(msgspec.Struct, frozen=True):
@@ -70,7 +103,7 @@ def register(
         cooldown_s: How long it is meant to leave a job alone after a resize.
 
     Raises:
-        ValueError: The name is taken, or the function has no docstring.
+        ValueError: The name is taken, the function has no docstring, or a parameter has no default.
     """
     if factory is None:
         return partial(register, pass_interval_s=pass_interval_s, cooldown_s=cooldown_s)
@@ -80,6 +113,8 @@ def register(
     if not (description := inspect.getdoc(factory)):
         raise ValueError(f"policy {name!r} has no description")
     parameters = {key: value.default for key, value in inspect.signature(factory).parameters.items()}
+    if needed := [key for key, default in parameters.items() if default is inspect.Parameter.empty]:
+        raise ValueError(f"policy {name!r}: give its parameter {needed[0]} a default")
     found = re.search(r"^Source: (.*?)(?=^\[D\]|\n\n|\Z)", description, flags=re.MULTILINE | re.DOTALL)
     source = " ".join(found[1].split()) if found else ""
     summary = description.splitlines()[0]
@@ -98,12 +133,21 @@ def get(name: str, **parameters: object) -> Policy:
 
     Raises:
         UnknownPolicyError: No such policy or parameter.
+        PolicyError: The function that makes it raises something else, or makes none.
     """
     known = describe(name).parameters
     if unknown := sorted(set(parameters).difference(known)):
         there = ", ".join(known) or "none"
         raise UnknownPolicyError(f"policy {name!r} has no parameter {', '.join(unknown)}; its parameters: {there}")
-    return _FACTORIES[name][0](**parameters)
+    try:
+        made = _FACTORIES[name][0](**parameters)
+    except UnknownPolicyError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PolicyError.raised(name, error, "when it was made") from error
+    if not hasattr(made, "decide"):
+        raise PolicyError(f"policy {name}: its function returned {made!r}, which has no method decide")
+    return made
 
 
 def describe(name: str) -> PolicyInfo:

@@ -13,7 +13,7 @@ from msgspec import structs
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.nodes import NumberedNodes
-from scheduler_bridge.policies import Policy
+from scheduler_bridge.policies import Policy, PolicyError
 from scheduler_bridge.sim.agenda import Agenda, HeldBack, Occurrence, Submissions, taken
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
 from scheduler_bridge.sim.jobs import (
@@ -163,7 +163,7 @@ class Engine:
         self._here_s, self._here = now, self._here + 1 if now == self._here_s else 0
         if self._here >= _MAX_BATCHES:  # a policy that takes back what it did would go on for ever
             name = self._core.policy.name
-            raise RuntimeError(f"{name} does not come to an end at {now} s: {self._here} passes")
+            raise PolicyError(f"policy {name} does not come to an end at {now:g} s: {self._here} passes")
         if self._progress is not None and self._batches % _PROGRESS_BATCHES == 0:
             self._progress(self._now, self._over)
         if self._check:

@@ -12,10 +12,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import structs
 
-from scheduler_bridge.core import Remembered, Settings
+from scheduler_bridge.core import InfeasibleDecisionError, Remembered, Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.gc_tuning import rare_searches
-from scheduler_bridge.policies import Policy
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies import Decision, Policy, PolicyError
+from scheduler_bridge.policies.base import Around, stands_until
 from scheduler_bridge.sim.agenda import Submissions, taken
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.failures import FaultTolerance, node_s
@@ -115,6 +117,75 @@ def believed_rho(job: TraceJob, speedup: Speedup) -> float:
     return min(1.0, max(0.0, 1.0 - math.log(speedup(high) / speedup(low)) / math.log(high / low)))
 
 
+# Mistakes of policies ------------------------------------------------------------------------------------------------
+
+_MISTAKES: Final = (Exception, SystemExit)
+
+
+class Answerable(Around):
+    """A policy whose mistakes are told from those of the simulator: each is a ``PolicyError``.
+
+    Attributes:
+        policy: The policy.
+        now: When it was asked last (seconds).
+        decided: What it decided then.
+    """
+
+    __slots__ = ("decided", "now", "policy")
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.now = 0.0
+        self.decided: list[Decision] = []
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        """What the policy decides."""
+        self.now = now
+        try:
+            decided = self.decided = self.policy.decide(view, now)
+        except _MISTAKES as error:
+            raise self._raised(error) from error
+        return decided
+
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """What the policy says."""
+        try:
+            return stands_until(self.policy, view, now)
+        except _MISTAKES as error:
+            raise self._raised(error) from error
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        """What the policy says."""
+        try:
+            return self.policy.why_waiting(view, job, reservation)
+        except _MISTAKES as error:
+            raise self._raised(error) from error
+
+    def blamed(self, error: Exception) -> Exception:
+        """What the core's ``error`` comes from: what the policy decided, or, if that makes sense, something else."""
+        if isinstance(error, InfeasibleDecisionError):
+            return PolicyError(f"policy {_name(self.policy)} decided at {self.now:g} s what cannot be done: {error}")
+        if isinstance(error, PolicyError) or _make_sense(self.decided):
+            return error
+        return PolicyError(
+            f"policy {_name(self.policy)} decided {self.decided!r:.200} at {self.now:g} s: that is no list of decisions"
+        )
+
+    def _raised(self, error: BaseException) -> PolicyError:
+        return PolicyError.raised(_name(self.policy), error, f"at {self.now:g} s")
+
+
+def _name(policy: Policy) -> str:
+    return str(getattr(policy, "name", type(policy).__name__))
+
+
+def _make_sense(decided: object) -> bool:
+    return isinstance(decided, Sequence) and all(
+        isinstance(each, Decision) and all(isinstance(getattr(each, name, 0), int) for name in ("job_id", "nodes"))
+        for each in decided
+    )
+
+
 # Replays -------------------------------------------------------------------------------------------------------------
 
 
@@ -185,15 +256,17 @@ def replay(
 
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
+        PolicyError: The policy raises something, or decides what cannot be done.
     """
     options = options or ReplayOptions()
     size = nodes or workload.nodes
     if jobs is None:
         jobs = deque(in_order(workload.jobs))
     links = dependencies(jobs)
+    answerable = Answerable(policy)
     engine = Engine(
         size,
-        policy,
+        answerable,
         options.settings,
         observer=observer,
         remember=options.remember,
@@ -207,7 +280,12 @@ def replay(
     submitted = made if links.after else Submissions(made, prompt=not options.behaviour.start_delay_s)
     began = time.perf_counter()
     with rare_searches():
-        result = engine.run(submitted, disturbances)
+        try:
+            result = engine.run(submitted, disturbances)
+        except Exception as error:
+            if (blamed := answerable.blamed(error)) is error:
+                raise
+            raise blamed from error
         seconds = time.perf_counter() - began
         measures = measure(
             result.records.values(),

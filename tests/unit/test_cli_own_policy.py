@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
+from scheduler_bridge import policies, simulate
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.policies import registry
+from scheduler_bridge.workloads import load
 
 EXAMPLE = ROOT / "docs" / "examples" / "shortest_first.py"
 JOBS = "nodes = 1\n[[job]]\nruntime_s = 100\ncount = 3\n[[job]]\nsubmit_s = 1\nruntime_s = 10\nwalltime_s = 20\n"
@@ -67,3 +70,62 @@ def test_a_file_that_is_no_policy_is_reported(
     assert said.format(path) in capsys.readouterr().err
     assert run(["policies", "--load", str(tmp_path / "none.py")]) == 1
     assert "none.py: No such file or directory" in capsys.readouterr().err
+
+
+MISTAKEN = """
+from scheduler_bridge.policies import Start, register
+
+class Mistaken:
+    name = "mistaken"
+    def __init__(self, how): self.how = how
+    def decide(self, view, now):
+        if self.how == "exit": raise SystemExit(3)
+        return {"none": None, "words": ["x"], "many": [Start(job.job_id, 9, "so") for job in view.queue]}[self.how]
+    def why_waiting(self, view, job, reservation): return "so"
+
+@register
+def mistaken(how: str = "my mistake"):
+    '''It is mistaken.'''
+    return Mistaken(how) if how != "made not" else {}[how]
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("my mistake", "policy mistaken ({}:9) raised KeyError: 'my mistake' at 0 s"),
+        ("exit", "policy mistaken ({}:8) raised SystemExit: 3 at 0 s"),
+        ("none", "policy mistaken decided None at 0 s: that is no list of decisions"),
+        ("words", "policy mistaken decided ['x'] at 0 s: that is no list of decisions"),
+        ("many", "policy mistaken decided at 0 s what cannot be done: Start("),
+        ("made not", "policy mistaken ({}:15) raised KeyError: 'made not' when it was made"),
+    ],
+)
+def test_a_mistake_of_a_policy_is_told_from_ours(
+    how: str, said: str, tmp_path: Path, workload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MISTAKEN)
+    given = ["--workload", workload, "--load", str(path)]
+    assert run(["simulate", *given, "--policy", "mistaken", "--set", f"how={how}"]) == 1
+    assert said.format(path) in capsys.readouterr().err
+    with pytest.raises(policies.PolicyError, match=re.escape(said.format(path))) as caught:
+        simulate(load(Path(workload)), lambda: policies.get("mistaken", how=how))
+    assert caught.value.__cause__ is not None
+
+
+def test_the_function_of_a_policy_makes_one() -> None:
+    with pytest.raises(ValueError, match="policy 'needs': give its parameter how a default"):
+
+        @policies.register
+        def needs(how: str) -> policies.Policy:
+            """It needs something."""
+            return policies.get(how)
+
+    @policies.register
+    def makes_none() -> policies.Policy:
+        """It makes none."""
+        return None  # type: ignore[return-value]
+
+    with pytest.raises(policies.PolicyError, match="policy makes-none: its function returned None"):
+        policies.get("makes-none")

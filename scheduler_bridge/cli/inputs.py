@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -133,13 +134,14 @@ PICTURES: Final = (".png",)
 WORKLOADS: Final = (".swf", ".swf.gz")
 
 
-def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
+def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = (), *, inputs: Iterable[Path] = ()) -> None:
     """See that a file of this name can be written, as far as that can be said beforehand.
 
     Args:
         option: By which it was given.
         path: None: it was not.
         endings: Of which its name has one, as what is written is only read, or shown, by such a name; none: any.
+        inputs: The files that are read, none of which is overwritten.
     """
     if path is None:
         return
@@ -150,6 +152,8 @@ def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -
         raise CliError(f"{option} {path}: there is no folder {folder}", hint="make it, or write elsewhere", code=1)
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise CliError(f"{option} {path}: Permission denied", hint="write elsewhere", code=1)
+    if path.is_file() and any(each.is_file() and path.samefile(each) for each in inputs):
+        raise CliError(f"{option} {path}: this file is read", "it would be overwritten", "write to another one")
     if endings and not path.name.lower().endswith(endings) and not path.is_char_device():
         raise CliError(
             f"{option} {path}: another ending than {' or '.join(endings)}",

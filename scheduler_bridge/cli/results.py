@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -287,18 +287,18 @@ class Output:
         """Whether nodes over time are to be drawn."""
         return self.gantt is not None or self.html is not None
 
-    def check(self) -> None:
-        """See that the files can be written, as far as that can be said beforehand.
+    def check(self, inputs: Sequence[Path]) -> None:
+        """See that the files can be written, as far as that can be said beforehand, and are none of ``inputs``.
 
         Raises:
             CliError: One cannot, or what it needs is not installed.
         """
         if not self.prints:
-            expect_file("--json", self.json)
-        expect_file("--gantt", self.gantt, PICTURES)
-        expect_file("--html", self.html)
-        expect_file("--jobs", self.table, _TABLES)
-        expect_file("--swf", self.swf, WORKLOADS)
+            expect_file("--json", self.json, inputs=inputs)
+        expect_file("--gantt", self.gantt, PICTURES, inputs=inputs)
+        expect_file("--html", self.html, inputs=inputs)
+        expect_file("--jobs", self.table, _TABLES, inputs=inputs)
+        expect_file("--swf", self.swf, WORKLOADS, inputs=inputs)
         if self.table is not None and self.table.suffix == ".parquet" and not all(map(find_spec, _PARQUET_NEEDS)):
             raise CliError(
                 f"--jobs {self.table}: {' and '.join(_PARQUET_NEEDS)} are not installed",

@@ -40,7 +40,7 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
 
     Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
     """
-    output.check()
+    output.check((asked.workload, *(asked.load or ())))
     load_policies(asked.load)
     asked.check_policy()
     explained = frozenset(output.explain)

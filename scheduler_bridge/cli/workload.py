@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -227,7 +228,7 @@ def stats(
 
     Example: malleable workload stats theta.swf.gz --from 2023-08-01 --days 28 --png theta.png
     """
-    _show(trace.read(file), png, output, as_json=as_json)
+    _show(trace.read(file), png, output, [file], as_json=as_json)
 
 
 @workload.command()
@@ -248,7 +249,7 @@ def clean(
 
     cleaning = Cleaning(nodes=part.nodes, drop_shared=not keep_shared, merge_split=not keep_split)
     workload = read_clean_csv(files, cleaning, keep_cut_off=part.keep_cut_off)
-    _show(part.cut(workload), png, output, as_json=as_json)
+    _show(part.cut(workload), png, output, files, as_json=as_json)
 
 
 @workload.command()
@@ -264,7 +265,7 @@ def convert(
 
     Example: malleable workload convert theta.swf.gz --malleable 0.6 --seed 1 -o theta-60.swf
     """
-    _show(conversion.converted(trace.read(file)), png, output, as_json=as_json)
+    _show(conversion.converted(trace.read(file)), png, output, [file], as_json=as_json)
 
 
 @workload.command()
@@ -297,7 +298,7 @@ def generate(
         workload = generators.generate(name, seed, **options)
     except ValueError as error:
         raise CliError(str(error), hint="malleable workload generate lists generators and options") from None
-    _show(workload, png, output, as_json=as_json)
+    _show(workload, png, output, [], as_json=as_json)
 
 
 @workload.command("top-up")
@@ -318,7 +319,7 @@ def top_up(
         full = _generators().top_up_theta(trace.read(file), seed=seed, jobs=jobs)
     except ValueError as error:
         raise CliError(str(error), hint="see --jobs, --days and --nodes") from None
-    _show(full, png, output, as_json=as_json)
+    _show(full, png, output, [file], as_json=as_json)
 
 
 def _generators() -> ModuleType:
@@ -337,12 +338,12 @@ def _typed(text: str, value: str, default: Any) -> object:
         raise CliError(f"--set {text}: not {kind}", hint=f"for example: {default!r}") from None
 
 
-def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json: bool) -> None:
+def _show(workload: Workload, png: Path | None, output: Path | None, inputs: Sequence[Path], *, as_json: bool) -> None:
     from scheduler_bridge.workloads import write_swf
     from scheduler_bridge.workloads.workload import describe_workload
 
-    expect_file("--output", output, WORKLOADS)
-    expect_file("--png", png, PICTURES)
+    expect_file("--output", output, WORKLOADS, inputs=inputs)
+    expect_file("--png", png, PICTURES, inputs=inputs)
     numbers = describe_workload(workload)
     if output is not None:
         write_swf(workload, output)

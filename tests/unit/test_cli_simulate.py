@@ -489,3 +489,16 @@ def test_figures_for_programs_load_no_tables(tmp_path: Path) -> None:
     code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 0\nimport sys"
     code += "; assert 'rich' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["workload convert {} -o {}", "workload stats {} -o {}", "simulate --workload {} --policy easy --swf {}"],
+)
+def test_what_is_read_is_not_overwritten(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = swf(tmp_path)
+    before, link = path.read_text(), tmp_path / "link.swf"
+    link.symlink_to(path)
+    assert run(command.format(path, link).split()) == 2
+    assert f"{link}: this file is read" in capsys.readouterr().err
+    assert path.read_text() == before

@@ -394,7 +394,12 @@ class Setup:
 
 
 def fault_lines(measures: Measures) -> Iterator[str]:
-    """What failures and checkpoints cost; nothing where there were none."""
+    """What failures and checkpoints cost, and which jobs never ended; nothing where there were none."""
+    if measures.unfinished:
+        yield (
+            f"WARNING: never ended: {words.plural(measures.unfinished, 'job')}; the means are without them, and look "
+            "better for it"
+        )
     if (faults := measures.faults) is None:
         return
     yield (

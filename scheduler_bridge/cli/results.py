@@ -134,8 +134,8 @@ def _further_lines(measures: Measures, done: Replay) -> Iterator[str]:
     from scheduler_bridge.simulation import fault_lines
 
     yield from fault_lines(measures)
-    if measures.refused or measures.unfinished:
-        yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"
+    if measures.refused:
+        yield f"refused: {words.plural(measures.refused, 'job')}"
     jobs = len(done.result.records)  # also those that the figures leave out
     yield f"simulated in {done.seconds:.2f} s: {jobs / max(done.seconds, 1e-9):,.0f} jobs/s"
 

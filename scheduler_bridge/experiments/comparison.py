@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,8 +37,9 @@ _QUANTILES: Final = tuple(range(0, 101, 5))
 _BUSY: Final = tuple(f"busy_{step:02}" for step in range(_STEPS))
 _SLOWDOWN: Final = tuple(f"slowdown_p{percent}" for percent in _QUANTILES)
 COLUMNS: Final = (
-    "jobs", "killed", "unfinished", "wait_s", "wait_p95_s", "turnaround_s", "slowdown", "utilization", "makespan_s",
-    "resizes", "rigid_turnaround_s", "malleable_turnaround_s", "fairness", "energy_kwh", *_SLOWDOWN, *_BUSY,
+    "jobs", "killed", "unfinished", "refused", "wait_s", "wait_p95_s", "turnaround_s", "slowdown", "utilization",
+    "makespan_s", "resizes", "rigid_turnaround_s", "malleable_turnaround_s", "fairness", "energy_kwh",
+    *_SLOWDOWN, *_BUSY,
 )  # fmt: skip
 """Of a row: means over the jobs; utilization, and that in each sixtieth of the makespan (``busy_00`` on), in percent;
 ``resizes`` of a job; slowdowns are bounded ones, their mean and quantiles."""
@@ -52,7 +53,8 @@ def figures_of(done: Replay, nodes: int) -> Figures:
     return {
         "jobs": every.jobs,
         "killed": every.killed,
-        "unfinished": measures.unfinished + measures.refused,
+        "unfinished": measures.unfinished,
+        "refused": measures.refused,
         "wait_s": every.mean_wait_s,
         "wait_p95_s": float(np.percentile(times.wait_s, 95)) if every.jobs else None,
         "turnaround_s": every.mean_turnaround_s,
@@ -136,7 +138,7 @@ class Comparison:
             "comparison",
             f"{', '.join(self.policies)} on {self.workload}",
             _verdict(self, results),
-            (*_remarks(self), *self.notes),
+            (*_warnings(self, results), *_remarks(self), *self.notes),
             (_table(self, results),),
             {"comparison": picture},
             passed=True,
@@ -201,6 +203,10 @@ class Results(Means):
         """The mean of the differences of ``policy`` to ``base``, seed by seed."""
         ours, theirs = self.values(share, policy, column), self.values(share, base, column)
         return Estimate.of([value - theirs[seed] for seed, value in ours.items() if seed in theirs])
+
+    def unfinished(self, share: int, policy: str) -> int:
+        """How many jobs never ended, with the seed that has most of them."""
+        return int(max(self.values(share, policy, "unfinished").values(), default=0))
 
     def averaged(self, share: int, policy: str, columns: Sequence[str]) -> list[float]:
         """The means over seeds of several columns; empty: some have none."""
@@ -278,22 +284,35 @@ def _remarks(asked: Comparison) -> tuple[str, ...]:
     return tuple(remarks)
 
 
+def _warnings(asked: Comparison, results: Results) -> Iterator[str]:
+    for share in asked.seeds:
+        for policy in asked.policies:
+            if jobs := results.unfinished(share, policy):
+                yield (
+                    f"WARNING: never ended, {share} % malleable, {policy}: {words.plural(jobs, 'job')}; the means are "
+                    "without them, and look better for it."
+                )
+
+
 def _verdict(asked: Comparison, results: Results) -> str:
     base = asked.policies[0]
     found = []
     for share in asked.seeds:
         means = {policy: results.mean(share, policy, "turnaround_s") for policy in asked.policies}
-        known = {policy: mean.mean for policy, mean in means.items() if mean is not None}
-        if base not in known:
+        known = {
+            policy: mean.mean for policy, mean in means.items()
+            if mean is not None and not results.unfinished(share, policy)
+        }  # fmt: skip
+        if not known:
             continue
         best = min(known, key=known.__getitem__)
         apart = results.difference(share, best, base, "turnaround_s")
         text = f"{share} % malleable: {best}"
-        if best != base and apart is not None and known[base]:
+        if best != base and apart is not None and known.get(base):
             sure = "" if apart.reach is None or apart.mean + apart.reach < 0 else ", which may be chance"
             text += f", {-100 * apart.mean / known[base]:.0f} % less than {base}{sure}"
         found.append(text)
-    return f"Lowest mean turnaround: {'; '.join(found)}." if found else "No job has ended."
+    return f"Lowest mean turnaround: {'; '.join(found)}." if found else "Under no policy did all jobs end."
 
 
 # The figure: a row of panels for each share ---------------------------------------------------------------------------
@@ -336,7 +355,7 @@ def _picture(asked: Comparison, results: Results) -> Picture:
             plain(axes)
             axes.tick_params(labelsize=8.5)
     for panels in grid.T[:2]:  # which share an axis
-        panels[0].set_xlim(0, 1.22 * max(float(axes.dataLim.x1) for axes in panels) or 1.0)
+        panels[0].set_xlim(0, 1.22 * max(0.0, *(float(axes.dataLim.x1) for axes in panels)) or 1.0)
     titles = ("mean wait", "mean turnaround", "nodes busy, %", "jobs with at most this slowdown, %")
     for axes, title in zip(grid[0], titles, strict=True):
         axes.set_title(title, fontsize=10, loc="left")

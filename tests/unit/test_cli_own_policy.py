@@ -80,7 +80,8 @@ class Mistaken:
     def __init__(self, how): self.how = how
     def decide(self, view, now):
         if self.how == "exit": raise SystemExit(3)
-        return {"none": None, "words": ["x"], "many": [Start(job.job_id, 9, "so") for job in view.queue]}[self.how]
+        many = [Start(job.job_id, 9, "so") for job in view.queue]
+        return {"idle": [], "none": None, "words": ["x"], "many": many}[self.how]
     def why_waiting(self, view, job, reservation): return "so"
 
 @register
@@ -93,12 +94,12 @@ def mistaken(how: str = "my mistake"):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("my mistake", "policy mistaken ({}:9) raised KeyError: 'my mistake' at 0 s"),
+        ("my mistake", "policy mistaken ({}:10) raised KeyError: 'my mistake' at 0 s"),
         ("exit", "policy mistaken ({}:8) raised SystemExit: 3 at 0 s"),
         ("none", "policy mistaken decided None at 0 s: that is no list of decisions"),
         ("words", "policy mistaken decided ['x'] at 0 s: that is no list of decisions"),
         ("many", "policy mistaken decided at 0 s what cannot be done: Start("),
-        ("made not", "policy mistaken ({}:15) raised KeyError: 'made not' when it was made"),
+        ("made not", "policy mistaken ({}:16) raised KeyError: 'made not' when it was made"),
     ],
 )
 def test_a_mistake_of_a_policy_is_told_from_ours(
@@ -112,6 +113,14 @@ def test_a_mistake_of_a_policy_is_told_from_ours(
     with pytest.raises(policies.PolicyError, match=re.escape(said.format(path))) as caught:
         simulate(load(Path(workload)), lambda: policies.get("mistaken", how=how))
     assert caught.value.__cause__ is not None
+
+
+def test_jobs_that_never_end_are_warned_of(tmp_path: Path, workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MISTAKEN)
+    options = ["--load", str(path), "--policy", "mistaken", "--set", "how=idle"]
+    assert run(["simulate", "--workload", workload, *options]) == 0
+    assert "\nWARNING: never ended: 4 jobs; " in capsys.readouterr().out
 
 
 def test_the_function_of_a_policy_makes_one() -> None:

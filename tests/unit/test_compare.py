@@ -158,7 +158,7 @@ def test_a_file_is_no_folder(trace: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def row(share: int, policy: str, seed: int, **figures: float | None) -> Row:
-    found: dict[str, float | None] = dict.fromkeys(comparison.COLUMNS, 1.0)
+    found: dict[str, float | None] = {**dict.fromkeys(comparison.COLUMNS, 1.0), "unfinished": 0.0}
     return Row(Cell("w", policy, share, seed), {**found, **figures})
 
 
@@ -195,6 +195,16 @@ def test_a_verdict_says_what_may_be_chance() -> None:
     asked = Comparison("w", "w", ("a", "b"), {0: (1, 2, 3)})
     assert asked.report([*rows, *sure]).verdict == "Lowest mean turnaround: 0 % malleable: b, 20 % less than a."
     assert asked.report([*rows, *luck]).verdict.endswith("15 % less than a, which may be chance.")
+
+
+def test_a_policy_that_leaves_jobs_waiting_is_not_the_best() -> None:
+    rows = [row(0, "a", 1, turnaround_s=100.0), row(0, "b", 1, turnaround_s=1.0, unfinished=7.0)]
+    asked = Comparison("w", "w", ("a", "b"), {0: (1,)})
+    found = asked.report(rows)
+    assert found.verdict == "Lowest mean turnaround: 0 % malleable: a."
+    assert found.remarks[0].startswith("WARNING: never ended, 0 % malleable, b: 7 jobs; ")
+    none = [row(0, name, 1, turnaround_s=None, unfinished=9.0) for name in ("a", "b")]
+    assert asked.report(none).verdict == "Under no policy did all jobs end."
 
 
 def test_steps_of_use_have_the_mean_of_all() -> None:

@@ -24,11 +24,17 @@ def one_of(option: str, given: str, noun: str, *known: _Name) -> _Name:
     raise CliError(f"{option} {given}: no such {noun}", f"there are {' and '.join(known)}")
 
 
+_LARGEST: Final = 1e15
+"""Of squares of larger times, sums are not finite."""
+
+
 def expect_finite(*given: tuple[str, float | None]) -> None:
-    """See that the values of options are finite, where they are given."""
+    """See that the values of options are finite, and what they lead to, where they are given."""
     for option, value in given:
         if value is not None and not math.isfinite(value):
             raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
+        if value is not None and abs(value) > _LARGEST:
+            raise CliError(f"{option} {value:g}: too large", hint=f"give at most {_LARGEST:g}")
 
 
 _NUMBER: Final = re.compile(r"\d{1,18}")

@@ -14,7 +14,7 @@ import typer
 
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, Commands, JsonOption, print_json, print_rich, say
-from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, expect_finite
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
@@ -94,8 +94,12 @@ class WindowOptions:
         """The jobs from the beginning on that is asked for, for as many days as are asked for.
 
         Raises:
-            CliError: The beginning is neither a date nor seconds, or no job is left.
+            CliError: The machine is too large, the beginning is neither a date nor seconds, or no job is left.
         """
+        from scheduler_bridge.workloads.swf import MAX_NODES
+
+        if self.nodes is not None and self.nodes > MAX_NODES:
+            raise CliError(f"--nodes {self.nodes}: too many", hint=f"give at most {MAX_NODES:,}")
         if self.begin is None and self.days is None:
             return workload
         from_s = workload.jobs[0].submit_s if self.begin is None else _seconds(self.begin, workload.start_unix_s)
@@ -160,8 +164,9 @@ class Conversion:
         """Make a share of the rigid jobs malleable, then a share of the malleable ones evolving.
 
         Raises:
-            CliError: There is no such rule, or no malleable job.
+            CliError: There is no such rule, a share is none, or there is no malleable job.
         """
+        expect_finite(("--malleable", self.malleable), ("--evolving", self.evolving))
         from scheduler_bridge.workloads import RULES, convert, make_evolving
 
         if self.rule not in RULES:

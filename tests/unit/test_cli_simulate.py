@@ -502,3 +502,20 @@ def test_what_is_read_is_not_overwritten(command: str, tmp_path: Path, capsys: p
     assert run(command.format(path, link).split()) == 2
     assert f"{link}: this file is read" in capsys.readouterr().err
     assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--malleable nan", "--malleable nan: not finite"),
+        ("--malleable 1 --evolving nan", "--evolving nan: not finite"),
+        ("--tick 1e300", "--tick 1e+300: too large"),
+        ("--mtbf 1 --repair 1e300", "--repair 1e+300: too large"),
+        ("--nodes 999999999999", "--nodes 999999999999: too many"),
+    ],
+)
+def test_numbers_that_lead_nowhere_are_refused(
+    options: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "--workload", str(swf(tmp_path)), "--policy", "easy", *options.split()]) == 2
+    assert capsys.readouterr().err.startswith(said)

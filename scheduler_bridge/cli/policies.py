@@ -45,7 +45,7 @@ def load_policies(files: list[Path] | None) -> None:
         sys.path.insert(0, str(file.absolute().parent))
         try:
             exec(code, vars(module))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
             where = f"{file}:{lines[-1]}" if lines else str(file)
             raise CliError(f"{where}: {type(error).__name__}: {error}", "the file could not be executed") from error

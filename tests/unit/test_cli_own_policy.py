@@ -58,6 +58,7 @@ def test_it_is_described(capsys: pytest.CaptureFixture[str]) -> None:
         ("x = 1\n", "--load {}: it registers no policy"),
         ("x = 1\ny = (\n", "{}:2: "),
         ("x = 1\nraise KeyError('why')\n", "{}:2: KeyError: 'why'"),
+        ("import sys\nsys.exit(3)\n", "{}:2: SystemExit: 3"),
         (EXAMPLE.read_text(encoding="utf-8").replace("shortest_first(", "easy("), "policy 'easy' is registered twice"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import sysconfig
 import traceback
@@ -161,10 +162,17 @@ def describe(name: str) -> PolicyInfo:
     return _FACTORIES[name][1]
 
 
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError(text)
+    return number
+
+
 _FROM_TEXT: Final[dict[type, Callable[[str], object]]] = {
     bool: lambda text: {"true": True, "false": False}[text.lower()],
     int: int,
-    float: float,
+    float: _number,
     str: str,
 }
 

@@ -37,6 +37,7 @@ def test_parameters_are_read_as_their_defaults_are() -> None:
         (["ratio"], "'ratio' is no parameter of mebf as NAME=VALUE; its parameters: expand, plus"),
         (["size=3"], "'size=3' is no parameter"),
         (["ratio=half"], "'ratio=half': ratio takes a value like 0.5"),
+        (["ratio=nan"], "'ratio=nan': ratio takes a value like 0.5"),
     ):
         with pytest.raises(policies.InvalidParameterError, match=story):
             policies.parse("mebf", words)

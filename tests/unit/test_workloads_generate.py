@@ -47,6 +47,9 @@ def test_unknown_generators_and_options_are_refused() -> None:
         generate("theta", 1)
     with pytest.raises(ValueError, match="lublin has no option 'size'"):
         generate("lublin", 1, size=3)
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=f"lublin: load is {value}, must be finite"):
+            generate("lublin", 1, load=value)
     with pytest.raises(ValueError, match="at least 1 job"):
         generate("lublin", 1, jobs=0)
     with pytest.raises(ValueError, match="scenario is 'XX'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -79,4 +80,7 @@ def generate(name: str, seed: int, **options: Any) -> Workload:
     recipe = RECIPES[name]
     if unknown := sorted(set(options) - set(recipe.options)):
         raise ValueError(f"{name} has no option {unknown[0]!r}: it has {', '.join(recipe.options)}")
+    for option, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name}: {option} is {value}, must be finite")
     return recipe.make(**{**recipe.options, **options}, seed=seed)

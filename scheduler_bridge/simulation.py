@@ -83,7 +83,7 @@ def simulate(
 
     Raises:
         ValueError: A share is out of range, there is no such policy, rule or model, or there is no job.
-        TypeError: The policy is none.
+        TypeError: The policy is none, or the cost.
         PolicyError: (of ``scheduler_bridge.policies``) The policy raises something, or decides what cannot be done.
     """
     name, make_policy = _policy(policy)
@@ -97,6 +97,8 @@ def simulate(
     how = options or ReplayOptions(settings=replace(meant, walltime="scaled"))
     if cost is not None:
         model = parse_cost(cost) if isinstance(cost, str) else cost
+        if model is not None and not callable(model):
+            raise TypeError(f"cost is {model!r}: give a name like 'constant:5', or a model, which is a function")
         how = replace(how, behaviour=replace(how.behaviour, cost=model))
     if warmup_s is not None:
         how = replace(how, warmup_s=warmup_s)

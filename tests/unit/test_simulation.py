@@ -161,6 +161,7 @@ def test_options_hold_unless_an_argument_says_else(drawn: Workload) -> None:
         ("easy", {"malleable": 2}, "proportion is 2"),
         ("easy", {"rule": "none"}, "rule is 'none': there are amdahl"),
         ("easy", {"cost": "free"}, "free"),
+        ("easy", {"cost": 5}, "cost is 5: give a name like"),
     ],
 )
 def test_bad_arguments_are_named(policy: Any, options: dict[str, Any], says: str, drawn: Workload) -> None:

@@ -46,7 +46,7 @@ from scheduler_bridge.daemon.requests import (
     SubmitError,
     Submitted,
 )
-from scheduler_bridge.policies import UnknownPolicyError
+from scheduler_bridge.policies import PolicyError, UnknownPolicyError
 from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
@@ -321,7 +321,7 @@ class ControlServer:
                     return Done(text="the scheduler ends, its jobs go on")
                 case _:
                     return Done(text=self._scheduler.manage(request))
-        except UnknownPolicyError as error:
+        except (PolicyError, UnknownPolicyError) as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
         except KeyError as error:
             return Failure(reason=f"there is no job {error.args[0]}", hint="malleable queue lists the jobs")

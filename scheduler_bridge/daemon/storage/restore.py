@@ -66,9 +66,9 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         store.check()
         try:
             restored = _go_on(store, last.number, last.era)
-        except policies.UnknownPolicyError as error:
+        except (policies.PolicyError, policies.UnknownPolicyError) as error:
             raise DaemonError(
-                f"{store.path} has what a policy decided that is not known here: {error}",
+                f"{store.path} has what a policy decided that is not to be had here: {error}",
                 "start it as before, with that policy registered, and choose another one by `malleable policy`",
             ) from None
         restored.log_state.next_job_id = max(restored.log_state.next_job_id, first_job)

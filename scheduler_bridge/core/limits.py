@@ -16,20 +16,18 @@ from __future__ import annotations
 
 import math
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from msgspec import structs
 
-from scheduler_bridge.core.events import InfeasibleDecisionError
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
-from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
+from scheduler_bridge.policies import Decision, Grow, Policy, PolicyError, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
+from scheduler_bridge.policies.mistakes import MISTAKES, makes_sense
 
 
 def under(state: SchedulerState, policy: Policy) -> Policy:
@@ -68,53 +66,36 @@ class Tolerated(Around):
     policy: Policy
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
-        """Decide, or nothing if that fails, or is about jobs that there are not."""
+        """Decide, or nothing if that fails, or makes no sense."""
         try:
-            decisions = [*self.policy.decide(view, now)]
-            for decision in decisions:
-                self._check(decision)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - code of anybody
-            self.state.failure = _said(error)
+            decided = self.policy.decide(view, now)
+        except MISTAKES as error:
+            self.state.failure = str(PolicyError.raised(self.name, error))
             return []
-        return decisions
+        if not makes_sense(decided) or not all(map(self._knows, decided)):
+            self.state.failure = str(PolicyError.nonsense(self.name, decided))
+            return []
+        return decided
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """What has failed, or else what the policy says."""
-        if self.state.failure:
-            return f"policy {self.name} has failed: {self.state.failure}"
         try:
-            return str(self.policy.why_waiting(view, job, reservation))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - likewise
-            return f"policy {self.name} cannot say: {_said(error)}"
+            return self.state.failure or str(self.policy.why_waiting(view, job, reservation))
+        except MISTAKES as error:
+            return str(PolicyError.raised(self.name, error))
 
-    def _check(self, decision: Decision) -> None:
-        sizes: tuple[int, ...] = ()
+    def _knows(self, decision: Decision) -> bool:
+        """Whether it is about jobs that can be decided about."""
         match decision:
             case Stand():
-                known = True
+                return True
             case Reserve():
-                known = decision.reservation.job_id in self.state.queue
-            case Share():
-                sizes = (decision.nodes, decision.cores, decision.free_nodes)
-                known = decision.job_id in self.state.queue and all(
-                    mate in self.state.active for mate in decision.mates
-                )
-            case Start():
-                known, sizes = decision.job_id in self.state.queue, (decision.nodes,)
+                return decision.reservation.job_id in self.state.queue
             case Grow() | Shrink():
-                known, sizes = decision.job_id in self.state.active, (decision.nodes,)
+                return decision.job_id in self.state.active
             case _:
-                raise InfeasibleDecisionError(f"{decision!r} is no decision")
-        if not known:
-            raise InfeasibleDecisionError(f"{decision}: there is no such job to decide about")
-        if not all(isinstance(size, int) for size in sizes):
-            raise InfeasibleDecisionError(f"{decision}: there are whole numbers of nodes only")
-
-
-def _said(error: BaseException) -> str:
-    """An error with the place in the policy where it was raised."""
-    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-    return f"{type(error).__name__}: {error} ({Path(frame.f_code.co_filename).name}:{line})"
+                mates = decision.mates if isinstance(decision, Share) else ()
+                return decision.job_id in self.state.queue and self.state.active.keys() >= set(mates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
         except InfeasibleDecisionError as error:
             if not state.tolerant:
                 raise
-            state.failure = f"it decided what cannot be done: {error}"
+            state.failure = f"the policy decided what cannot be done: {error}"
     return effects
 
 

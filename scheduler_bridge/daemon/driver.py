@@ -322,7 +322,7 @@ class Driver:
         if (failure := self.core.policy_failure) != self._failure:
             self._failure = failure
             if failure:
-                _logger.error("policy %s has failed: %s", self.core.policy.name, failure)
+                _logger.error("%s", failure)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.next_job = self._log_state.next_job_id
         self._journal.add(draft.with_effects(effects), actions if then is None else [*actions, then], after)

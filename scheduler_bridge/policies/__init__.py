@@ -19,9 +19,9 @@ from scheduler_bridge.policies import (  # noqa: F401 - each registers its polic
     sd_policy,
 )
 from scheduler_bridge.policies.base import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
+from scheduler_bridge.policies.mistakes import PolicyError
 from scheduler_bridge.policies.registry import (
     InvalidParameterError,
-    PolicyError,
     PolicyInfo,
     UnknownPolicyError,
     describe,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeAlias, overload
 
 import msgspec
 
 from scheduler_bridge.policies.base import Policy
+from scheduler_bridge.policies.mistakes import MISTAKES, PolicyError
 
 
 class UnknownPolicyError(ValueError):
@@ -23,36 +21,6 @@ class UnknownPolicyError(ValueError):
 
 class InvalidParameterError(UnknownPolicyError):
     """A parameter of a policy has a value that it cannot have; the text lists what it can."""
-
-
-class PolicyError(RuntimeError):
-    """A policy, or the function that makes it, went wrong; the text says which, how, and where."""
-
-    @classmethod
-    def raised(cls, name: str, error: BaseException, when: str) -> PolicyError:
-        """What is to be said of ``error``, which a policy raised."""
-        place = place_of(error)
-        return cls(f"policy {name}{f' ({place})' if place else ''} raised {described(error)} {when}")
-
-
-def described(error: BaseException) -> str:
-    """The error with its type, as Python prints it."""
-    return "".join(traceback.format_exception_only(error)).strip()
-
-
-_NOT_OURS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-
-
-def place_of(error: BaseException) -> str:
-    """File and line that an error comes from: the last ones of a user's, if there are any; empty: there are none.
-
-    The first frame is that of who asks.
-    """
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    here = str(Path(__file__).parents[1])
-    users = [frame for frame in frames if not frame.filename.startswith((here, "<", *_NOT_OURS))]
-    found = (users or frames)[-1:]
-    return f"{found[0].filename}:{found[0].lineno}" if found else ""
 
 
 class PolicyInfo(msgspec.Struct, frozen=True):
@@ -144,7 +112,7 @@ def get(name: str, **parameters: object) -> Policy:
         made = _FACTORIES[name][0](**parameters)
     except UnknownPolicyError:
         raise
-    except (Exception, SystemExit) as error:
+    except MISTAKES as error:
         raise PolicyError.raised(name, error, "when it was made") from error
     if not hasattr(made, "decide"):
         raise PolicyError(f"policy {name}: its function returned {made!r}, which has no method decide")

@@ -132,7 +132,7 @@ def time_ticks(axes: Axes, until_s: float) -> None:
 
 
 def beside(axes: Axes, text: str, at: tuple[float, float], by_pt: tuple[float, float], **how: Any) -> None:
-    """Write a small text so many points beside a place; ``how``: as for an annotation of matplotlib."""
+    """Write a small text beside a place, at a distance in points; ``how``: as for an annotation of matplotlib."""
     how = {"fontsize": 8, "annotation_clip": False, **how}
     axes.annotate(text, at, by_pt, textcoords="offset points", **how)
 

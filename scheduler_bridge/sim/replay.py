@@ -18,6 +18,7 @@ from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Policy, PolicyError
 from scheduler_bridge.policies.base import Around, stands_until
+from scheduler_bridge.policies.mistakes import MISTAKES, makes_sense
 from scheduler_bridge.sim.agenda import Submissions, taken
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.failures import FaultTolerance, node_s
@@ -119,11 +120,9 @@ def believed_rho(job: TraceJob, speedup: Speedup) -> float:
 
 # Mistakes of policies ------------------------------------------------------------------------------------------------
 
-_MISTAKES: Final = (Exception, SystemExit)
-
 
 class Answerable(Around):
-    """A policy whose mistakes are told from those of the simulator: each is a ``PolicyError``.
+    """A policy whose mistakes are not taken for those of the simulator: each is a ``PolicyError``.
 
     Attributes:
         policy: The policy.
@@ -143,7 +142,7 @@ class Answerable(Around):
         self.now = now
         try:
             decided = self.decided = self.policy.decide(view, now)
-        except _MISTAKES as error:
+        except MISTAKES as error:
             raise self._raised(error) from error
         return decided
 
@@ -151,25 +150,23 @@ class Answerable(Around):
         """What the policy says."""
         try:
             return stands_until(self.policy, view, now)
-        except _MISTAKES as error:
+        except MISTAKES as error:
             raise self._raised(error) from error
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """What the policy says."""
         try:
             return self.policy.why_waiting(view, job, reservation)
-        except _MISTAKES as error:
+        except MISTAKES as error:
             raise self._raised(error) from error
 
     def blamed(self, error: Exception) -> Exception:
         """What the core's ``error`` comes from: what the policy decided, or, if that makes sense, something else."""
         if isinstance(error, InfeasibleDecisionError):
             return PolicyError(f"policy {_name(self.policy)} decided at {self.now:g} s what cannot be done: {error}")
-        if isinstance(error, PolicyError) or _make_sense(self.decided):
+        if isinstance(error, PolicyError) or makes_sense(self.decided):
             return error
-        return PolicyError(
-            f"policy {_name(self.policy)} decided {self.decided!r:.200} at {self.now:g} s: that is no list of decisions"
-        )
+        return PolicyError.nonsense(_name(self.policy), self.decided, f"at {self.now:g} s")
 
     def _raised(self, error: BaseException) -> PolicyError:
         return PolicyError.raised(_name(self.policy), error, f"at {self.now:g} s")
@@ -177,13 +174,6 @@ class Answerable(Around):
 
 def _name(policy: Policy) -> str:
     return str(getattr(policy, "name", type(policy).__name__))
-
-
-def _make_sense(decided: object) -> bool:
-    return isinstance(decided, Sequence) and all(
-        isinstance(each, Decision) and all(isinstance(getattr(each, name, 0), int) for name in ("job_id", "nodes"))
-        for each in decided
-    )
 
 
 # Replays -------------------------------------------------------------------------------------------------------------

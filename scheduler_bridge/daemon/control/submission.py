@@ -77,7 +77,7 @@ class Submissions:
             raise SubmitError(
                 f"the array has number {twice} more than once",
                 field="array",
-                why="its jobs are told apart by their numbers",
+                why="its jobs differ by their numbers alone",
                 hint="give each number once, for example 0-3,5",
             )
         # The jobs of an array ask for the same: what is right for the first one is right for all.

@@ -42,7 +42,7 @@ def cells(seeds: Iterable[int]) -> list[Cell]:
 
 
 def simulated(cell: Cell, jobs: int = PENALTY_JOBS) -> Figures:
-    """Simulate a cell with so many jobs; its trace is a scenario."""
+    """Simulate a cell with a number of jobs; its trace is a scenario."""
     workload = penalty(seed=cell.seed, scenario=cell.trace, jobs=jobs)
     done = replay(workload, POLICIES[cell.policy](), options=ReplayOptions(settings=Settings()))
     return figures_of(done.result.records.values())

@@ -5,11 +5,13 @@ Every check tries the real thing, in a process of its own where it could hang, a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -73,13 +75,28 @@ def run_probe(command: list[str], deadline_s: float = DEADLINE_S) -> Done:
     source = str(Path(__file__).parents[1])  # a checkout that is not installed can be examined too
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
     try:
-        done = environment.completed(command, deadline_s, env)
+        process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
     except OSError as error:
         return Done("", f"{command[0]}: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return Done("", f"no answer within {deadline_s:.0f} s")
-    reason = _last_line(done.stderr) or _last_line(done.stdout) or f"exit code {done.returncode}"
-    return Done(done.stdout.strip(), reason if done.returncode else "")
+    with process:
+        try:
+            out, err = process.communicate(timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):  # ended just now
+                os.killpg(process.pid, signal.SIGKILL)
+            return Done("", f"no answer within {deadline_s:.0f} s")
+    if process.returncode:
+        return Done(out.strip(), _last_line(err) or _last_line(out) or f"exit code {process.returncode}")
+    return Done(out.strip(), "")
 
 
 def version_of(distribution: str) -> str:

@@ -15,7 +15,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from types import MappingProxyType
@@ -26,7 +26,6 @@ from apgas.runtime import at_once
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from subprocess import CompletedProcess
 
 
 LauncherKind = Literal["launch", "hydra", "openmpi", "pmix", "slurm", "none"]
@@ -790,30 +789,6 @@ class Dependents(Processes):
             silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
             with suppress(OSError):  # no shell: MPI's abort is all there is
                 os.posix_spawn("/bin/sh", words, os.environ, file_actions=silent, setsid=True)
-
-
-def completed(
-    command: Sequence[str], deadline_s: float, environ: Mapping[str, str] | None = None
-) -> CompletedProcess[str]:
-    """Run a command to its end or its deadline, at which everything that it has started is killed.
-
-    Raises:
-        OSError: It cannot be run.
-        TimeoutExpired: It did not end in time.
-    """
-    import subprocess  # a place does without
-
-    with subprocess.Popen(
-        command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, errors="replace", start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            out, err = process.communicate(timeout=deadline_s)
-        except BaseException:
-            with suppress(ProcessLookupError):  # ended just now
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 # What a place has started and not ended ------------------------------------------------------------------------------

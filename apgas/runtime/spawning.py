@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice, pairwise
@@ -426,6 +427,7 @@ def _answers(identity: Identity, added: Iterable[PlaceInfo]) -> Iterator[bytes]:
 DEADLINE_S: Final = 10.0
 """How long a host may take to answer."""
 
+_READ_S: Final = 0.2
 _REMOTE_SHELLS: Final = ("ssh", "rsh")
 _LOOK: Final = """
 import os, sys
@@ -522,23 +524,54 @@ def probe(by: Launcher, hosts: Iterable[str], deadline_s: float = DEADLINE_S) ->
     """
     package = str(Path(__file__).parents[2])
     program = _LOOK.format(source=package, folder=str(Path.cwd()), proxy=by.proxy)
-    commands = {host: by.command(host, [sys.executable, "-c", program]) for host in hosts}
-    looks = {host: command for host, command in commands.items() if command is not None}
-    with ThreadPoolExecutor(max(1, len(looks))) as pool:
-        complaints = list(pool.map(lambda host: _complaint(host, looks[host], deadline_s), looks))
-    if any(complaints):
-        raise ApgasError("; ".join(filter(None, complaints)))
-
-
-def _complaint(host: str, command: Sequence[str], deadline_s: float) -> str:
-    """Look at a host; empty: all is well there."""
+    looks: dict[str, subprocess.Popen[str]] = {}
     try:
-        done = environment.completed(command, deadline_s)
+        for host in dict.fromkeys(hosts):
+            command = by.command(host, [sys.executable, "-c", program])
+            if command is not None:
+                looks[host] = _start(command)
+        until = time.monotonic() + deadline_s
+        complaints = [_complaint(host, probe, until) for host, probe in looks.items()]
+    finally:
+        for probe in looks.values():
+            _end(probe)
+    wrong = [complaint for complaint in complaints if complaint]
+    if wrong:
+        raise ApgasError("; ".join(wrong))
+
+
+def _start(command: list[str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
     except OSError as error:
         raise ApgasError(f"the launcher {command[0]} cannot be run: {error.strerror}") from error
+
+
+def _complaint(host: str, probe: subprocess.Popen[str], until: float) -> str:
+    """Wait for a probe; empty: all is well there."""
+    try:
+        # one that has answered, while another one was waited for, still has to be read
+        _, words = probe.communicate(timeout=max(_READ_S, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         return f"host {host} did not answer in time"
-    if done.returncode == 0:
+    if probe.returncode == 0:
         return ""
-    lines = done.stderr.strip().splitlines()
-    return f"no place can start on host {host}: {lines[-1] if lines else f'exit code {done.returncode}'}"
+    lines = words.strip().splitlines()
+    return f"no place can start on host {host}: {lines[-1] if lines else f'exit code {probe.returncode}'}"
+
+
+def _end(probe: subprocess.Popen[str]) -> None:
+    if probe.poll() is None:
+        with suppress(ProcessLookupError):  # ended just now
+            os.killpg(probe.pid, signal.SIGKILL)
+        probe.wait()
+    if probe.stderr is not None:
+        probe.stderr.close()

@@ -138,7 +138,7 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
 
     Raises:
         UsageError: Not on place 0, during another computation, or the program has registered a handler of its own.
-        ExceptionGroup: Errors of ``process``; no worker runs any more.
+        ExceptionGroup: Errors of ``process`` and ``split`` (``BagError``, ``LedgerError``); no worker runs any more.
         DeadPlaceError: A place of a resilient job died without ``Config.backup_s``, and its part of the result with it,
             as a note says; what else went wrong is its cause.
         LedgerError: Bags or tasks were lost or doubled between places.

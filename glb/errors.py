@@ -16,7 +16,7 @@ class BagError(GlbError):
 
 
 class LedgerError(GlbError):
-    """Bags or tasks were lost or doubled between places: the result must not be used. The text names the counts."""
+    """Bags or tasks were lost or doubled: the result must not be used. The text names the counts."""
 
 
 class GraphError(GlbError):

@@ -61,7 +61,6 @@ class PlaceRunner(Generic[R]):
         self.here = apgas.here()
         self.setup = setup
         self._changed = threading.Condition(threading.Lock())
-        self._number = setup.number
         self._places = {place.id: place for place in members}
         self.core: PlaceCore[R] = PlaceCore(
             self.here.id,
@@ -178,7 +177,7 @@ class PlaceRunner(Generic[R]):
     def abort(self, reason: str = "") -> None:
         """Give the computation up, here and, through place 0, everywhere."""
         self.take(lambda core: core.abort())
-        apgas.immediate(apgas.place(0), messages.failed, self._number, reason)
+        apgas.immediate(apgas.place(0), messages.failed, self.setup.number, reason)
 
     def load(self) -> tuple[Load, Statistics]:
         """Return how much there is to do, and what was counted so far."""
@@ -283,13 +282,13 @@ class PlaceRunner(Generic[R]):
                 case Save(backup):
                     self._save(backup)
                 case Start(slot, part):
-                    apgas.async_(messages.work, self._number, slot, part)
+                    apgas.async_(messages.work, self.setup.number, slot, part)
                 case Attend():
-                    apgas.async_(messages.attend, self._number)
+                    apgas.async_(messages.attend, self.setup.number)
                 case Request() | Refuse():
                     self._say(effect)
                 case Forward(to, _, int(ident)):
-                    apgas.async_at(apgas.place(0), messages.redirect, self._number, ident, to)
+                    apgas.async_at(apgas.place(0), messages.redirect, self.setup.number, ident, to)
                 case Forward(to, passing):
                     self._forward(to, passing)
                 case Ended():
@@ -304,9 +303,9 @@ class PlaceRunner(Generic[R]):
         match message:
             case Request():
                 apgas.trace_instant("asks", "glb", place=message.to)
-                apgas.immediate(to, messages.requested, self._number, self.here, message.nonce)
+                apgas.immediate(to, messages.requested, self.setup.number, self.here, message.nonce)
             case Refuse():
-                apgas.immediate(to, messages.refused, self._number, message.nonce)
+                apgas.immediate(to, messages.refused, self.setup.number, message.nonce)
 
     def _give(self, give: Give[R], own: Bag[R] | None) -> int:
         """Give a bag away; if its taker is gone it goes back into ``own``, or to place 0 (evacuation, or no ``own``).
@@ -316,7 +315,7 @@ class PlaceRunner(Generic[R]):
         """
         size_bytes = sum(map(len, serialization.dumps(give.bag)))
         try:
-            apgas.async_at(self._places[give.to], messages.receive, self._number, give.bag, give.nonce)
+            apgas.async_at(self._places[give.to], messages.receive, self.setup.number, give.bag, give.nonce)
         except apgas.PlaceGoneError:
             if own is None or give.why == "evacuation":
                 self._forward(0, give.bag)
@@ -331,9 +330,9 @@ class PlaceRunner(Generic[R]):
     def _forward(self, to: int, bag: Bag[R]) -> None:
         """Pass a bag on; to place 0 if ``to`` is gone."""
         try:
-            apgas.async_at(self._places[to], messages.receive, self._number, bag, None)
+            apgas.async_at(self._places[to], messages.receive, self.setup.number, bag, None)
         except apgas.PlaceGoneError:
-            apgas.async_at(apgas.place(0), messages.receive, self._number, bag, None)
+            apgas.async_at(apgas.place(0), messages.receive, self.setup.number, bag, None)
 
     # backups --------------------------------------------------------------------------------------------------------
 
@@ -343,9 +342,9 @@ class PlaceRunner(Generic[R]):
         for gift in backup.gifts:
             apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=gift.bag.size_bytes)
         if self.here.id == 0:
-            messages.keep(self._number, backup)
+            messages.keep(self.setup.number, backup)
         else:
-            apgas.async_at(apgas.place(0), messages.keep, self._number, backup)
+            apgas.async_at(apgas.place(0), messages.keep, self.setup.number, backup)
         sending_s, now = time.thread_time() - began_s, time.monotonic()
         with self._changed:
             if not backup.gifts:  # with gifts it is made in any case; to take it takes as long as to send it
@@ -360,7 +359,7 @@ class PlaceRunner(Generic[R]):
             self._report_at = now + REPORT_EVERY_S
             own.held = size_of(bag)
             tasks = sum(slot.tasks for slot in self._slots)
-            apgas.immediate(apgas.place(0), messages.progressed, self._number, self.here.id, tasks)
+            apgas.immediate(apgas.place(0), messages.progressed, self.setup.number, self.here.id, tasks)
             if self.setup.survives:
                 waited_s = own.waited_s()
                 with self._changed:

@@ -153,7 +153,7 @@ def maximize(
         None if there is no solution.
 
     Raises:
-        ValueError: ``target`` is not a number; in an ExceptionGroup, if a value or a bound is none.
+        ValueError: ``target`` is NaN; in an ExceptionGroup, if a value or a bound is found to be.
         Exception: As for ``fold``.
     """
     problem = Problem(children, value, bound, operator.gt, target=target)

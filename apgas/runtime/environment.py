@@ -140,7 +140,7 @@ def at_start() -> dict[str, str]:
 
 
 def take_over(changed: Mapping[str, str | None]) -> None:
-    """(newcomer) Changes the environment as the program has changed that of place 0."""
+    """Change the environment: variables by name, None for those that are to go."""
     for name, value in changed.items():
         if value is None:
             os.environ.pop(name, None)

@@ -53,16 +53,24 @@ _events_of: WeakKeyDictionary[object, list[Event]] = WeakKeyDictionary()
 """The events since the last ``take``, by place: of one, or of several where a process simulates places."""
 
 
-def _is_traced() -> bool:
-    return _on and (this_thread.driver or _no_place) in _events_of
+def _events() -> list[Event] | None:
+    """Those of this place; None: it is not traced."""
+    return _events_of.get(this_thread.driver or _no_place) if _on else None
 
 
-def _note(name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments, row: str | None = None) -> None:
-    """Note an event, in the row of the thread that calls unless ``row`` names another; nothing without a timeline."""
-    if _is_traced():
+def _note(
+    events: list[Event] | None,
+    name: str,
+    category: str,
+    began_ns: int,
+    ended_ns: int,
+    arguments: Arguments,
+    row: str | None = None,
+) -> None:
+    """Note an event, in the row of the thread that calls unless ``row`` names another."""
+    if events is not None:
         thread = row or threading.current_thread().name
-        event = Event(name, category, thread, began_ns, ended_ns, dict(arguments))
-        _events_of[this_thread.driver or _no_place].append(event)
+        events.append(Event(name, category, thread, began_ns, ended_ns, dict(arguments)))
 
 
 def enable() -> int:
@@ -80,11 +88,10 @@ def on() -> bool:
 
 def take() -> list[Event]:
     """The events of this place since the last call."""
-    if not _is_traced():
-        return []
-    place = this_thread.driver or _no_place
-    events, _events_of[place] = _events_of[place], []
-    return events
+    events = _events() or []
+    taken = events[:]
+    del events[: len(taken)]  # others may be noted just now
+    return taken
 
 
 def take_all(below: Sequence[Place]) -> list[tuple[int, list[Event]]]:
@@ -109,7 +116,7 @@ def instant(name: str, category: str, **arguments: int | float | str) -> None:
         >>> apgas.trace_instant("checkpoint", "program", step=3)
     """
     if _on:
-        _note(name, category, time.monotonic_ns(), 0, arguments)
+        _note(_events(), name, category, time.monotonic_ns(), 0, arguments)
 
 
 def span(name: str, category: str, **arguments: int | float | str) -> AbstractContextManager[None]:
@@ -127,7 +134,8 @@ def span(name: str, category: str, **arguments: int | float | str) -> AbstractCo
         >>> with apgas.trace_span("sort", "program", rows=3):
         ...     rows = sorted([3, 1, 2])
     """
-    return _timed(name, category, arguments) if _is_traced() else nullcontext()
+    events = _events()
+    return nullcontext() if events is None else _timed(events, name, category, arguments)
 
 
 def between(
@@ -153,16 +161,16 @@ def between(
     """
     if _on:
         # an event that ends at 0 would be an instant
-        _note(name, category, round(began_s * 1e9), max(1, round(ended_s * 1e9)), arguments, row)
+        _note(_events(), name, category, round(began_s * 1e9), max(1, round(ended_s * 1e9)), arguments, row)
 
 
 @contextmanager
-def _timed(name: str, category: str, arguments: Arguments) -> Iterator[None]:
+def _timed(events: list[Event], name: str, category: str, arguments: Arguments) -> Iterator[None]:
     began_ns = time.monotonic_ns()
     try:
         yield
     finally:
-        _note(name, category, began_ns, time.monotonic_ns(), arguments)
+        _note(events, name, category, began_ns, time.monotonic_ns(), arguments)
 
 
 class Timeline:

@@ -215,7 +215,8 @@ class PlaceCore(Generic[R]):
                 looks before and after each long call.
 
         Raises:
-            LedgerError: The bag lost or doubled tasks while it was handed out.
+            BagError: Its ``split`` did not return another bag.
+            LedgerError: It lost or doubled tasks.
         """
         self._slots.back(slot)
         self._expected = max(0, self._expected - 1)
@@ -267,6 +268,7 @@ class PlaceCore(Generic[R]):
         """Let the attendant share out what was set out, while workers are away; ``Ended`` ends it.
 
         Raises:
+            BagError: The ``split`` of a bag did not return another bag.
             LedgerError: A bag lost or doubled tasks while it was handed out.
         """
         effects: list[Effect[R]] = []

@@ -15,8 +15,8 @@ import cloudpickle
 
 from glb.bag import Bag, Result
 from glb.core.lifelines import Graph
-from glb.core.pool import cut_in_pieces
-from glb.errors import BagError, GraphError, SearchError
+from glb.core.pool import cut_in_pieces, split_off
+from glb.errors import BagError, GraphError, LedgerError, SearchError
 from glb.statistics import tasks_in
 
 N = TypeVar("N")
@@ -108,13 +108,11 @@ class _Checker(Generic[R]):
             raise BagError(f"{otherwise}: {reprlib.repr(value)} instead of {reprlib.repr(self.expected)}")
 
     def split(self, bag: Bag[R], everything: bool) -> Bag[R] | None:
-        held = tasks_in(bag)
         splittable = bag.is_splittable()
-        part = bag.split(everything)
-        if part is bag:
-            raise BagError(f"split({everything}) returned the bag itself instead of a new one")
-        if part is not None and tasks_in(bag) + tasks_in(part) != held:
-            raise BagError(f"split made {tasks_in(bag)} + {tasks_in(part)} tasks out of {held}")
+        try:
+            part = split_off(bag, everything=everything)
+        except LedgerError as error:
+            raise BagError(str(error)) from error
         if part is not None and part.is_empty():
             raise BagError("split returned a bag without tasks instead of None")
         if not everything and (part is not None) != splittable:

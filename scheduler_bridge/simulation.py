@@ -20,6 +20,7 @@ from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.core.events import Effect, Event, WakeUp
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Policy
+from scheduler_bridge.policies.mistakes import MISTAKES
 from scheduler_bridge.record import Recorder, RunRecord
 from scheduler_bridge.report import words
 from scheduler_bridge.sim import COLUMNS, Cost, Replay, ReplayOptions, job_rows, node_names, parse_cost, replay
@@ -130,6 +131,7 @@ def _policy(given: object) -> tuple[str, Callable[[], Policy]]:
 
     Raises:
         UnknownPolicyError: No policy has that name.
+        PolicyError: What makes it raises something.
         TypeError: It is none.
     """
     if isinstance(given, str):
@@ -156,7 +158,7 @@ def _made(make: Callable[[], object]) -> object:
         return make()
     except (policies.PolicyError, policies.UnknownPolicyError):
         raise
-    except Exception as error:
+    except MISTAKES as error:
         name = getattr(make, "__name__", type(make).__name__)
         raise policies.PolicyError.raised(name, error, "when it was made") from error
 

@@ -291,13 +291,18 @@ class _Pass:
             ours = ~barred(state, self.now + _time_s(state, spec, lent.nodes))
             state.pool.confine(ours, first=barred(state, math.inf))
             effects += orders.carry_out(state, [lent], self.now)
+            if lent.job_id in state.queue:  # it could not be done, and would be decided again
+                self._promise(math.inf)
+                return effects
 
     def _lent(self, outside: _Outside, decisions: Iterable[Decision]) -> Start | None:
         """The first promise, if it can be kept at once with nodes that are kept for later."""
-        first = next((found.reservation for found in decisions if isinstance(found, Reserve)), None)
+        starts = [found for found in decisions if isinstance(found, Start | Share)]
+        started = {found.job_id for found in starts}
+        promises = [found.reservation for found in decisions if isinstance(found, Reserve)]
+        first = next((promise for promise in promises if promise.job_id not in started), None)
         if first is None or not outside.barred:
             return None
-        starts = [found for found in decisions if isinstance(found, Start | Share)]
         free = outside.view.free_nodes - sum([f.nodes if isinstance(f, Start) else f.free_nodes for f in starts])
         state, job = self.state, self.state.queue[first.job_id]
         spec, room = job.spec, limits.left(state, job)

@@ -41,7 +41,7 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
         nodes += len(mate.allocation)
     if nodes != decision.nodes or not job.spec.min_nodes <= nodes <= job.spec.max_nodes:
         return f"the mates and the free nodes are {nodes}"
-    if decision.free_nodes > state.pool.free:
+    if not 0 <= decision.free_nodes <= state.pool.free:
         return f"{state.pool.free} nodes are free"
     return ""
 

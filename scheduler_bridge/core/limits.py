@@ -32,9 +32,9 @@ from scheduler_bridge.policies.mistakes import MISTAKES, makes_sense
 
 def under(state: SchedulerState, policy: Policy) -> Policy:
     """What decides: the policy itself, or within the limit if there is one, and without its mistakes if those count."""
-    if state.settings.user_nodes is not None:
-        policy = Limited(state, policy, state.settings.user_nodes)
-    return Tolerated(state, policy) if state.tolerant else policy
+    if state.tolerant:
+        policy = Tolerated(state, policy)
+    return policy if state.settings.user_nodes is None else Limited(state, policy, state.settings.user_nodes)
 
 
 def used(state: SchedulerState) -> Counter[str]:
@@ -69,11 +69,11 @@ class Tolerated(Around):
         """Decide, or nothing if that fails, or makes no sense."""
         try:
             decided = self.policy.decide(view, now)
+            if not makes_sense(decided) or not all(map(self._knows, decided)):
+                raise PolicyError.nonsense(self.name, decided)
         except MISTAKES as error:
-            self.state.failure = str(PolicyError.raised(self.name, error))
-            return []
-        if not makes_sense(decided) or not all(map(self._knows, decided)):
-            self.state.failure = str(PolicyError.nonsense(self.name, decided))
+            said = error if isinstance(error, PolicyError) else PolicyError.raised(self.name, error)
+            self.state.failure = str(said)
             return []
         return decided
 

@@ -312,7 +312,10 @@ def _verdict(asked: Comparison, results: Results) -> str:
             sure = "" if apart.reach is None or apart.mean + apart.reach < 0 else ", which may be chance"
             text += f", {-100 * apart.mean / known[base]:.0f} % less than {base}{sure}"
         found.append(text)
-    return f"Lowest mean turnaround: {'; '.join(found)}." if found else "Under no policy did all jobs end."
+    if found:
+        return f"Lowest mean turnaround: {'; '.join(found)}."
+    unfinished = any(results.unfinished(share, policy) for share in asked.seeds for policy in asked.policies)
+    return "Under no policy did all jobs end." if unfinished else "No job has ended."
 
 
 # The figure: a row of panels for each share ---------------------------------------------------------------------------

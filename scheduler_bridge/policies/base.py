@@ -59,8 +59,8 @@ class Around:
 
     @property
     def name(self) -> str:
-        """The policy's."""
-        return self.policy.name
+        """The policy's; that of its type, if it has none."""
+        return str(getattr(self.policy, "name", type(self.policy).__name__))
 
     @property
     def jobs_per_node(self) -> int:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.model import Because, Reservation
 from scheduler_bridge.policies.base import Decision
 
 MISTAKES: Final = (Exception, SystemExit)
 """What a policy may raise; only Ctrl-C is not its own."""
 _NOT_OURS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-_NUMBERS: Final = ("job_id", "nodes", "cores", "free_nodes")
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    **dict.fromkeys(("job_id", "nodes", "cores", "free_nodes", "spare_nodes"), int),
+    "start_s": (int, float),
+    "mates": tuple,
+    "reservation": Reservation,
+    "reason": (str, Because),
+}
+"""Of the fields of all decisions."""
 
 
 class PolicyError(RuntimeError):
@@ -29,15 +37,30 @@ class PolicyError(RuntimeError):
     @classmethod
     def nonsense(cls, name: str, decided: object, when: str = "") -> PolicyError:
         """What is to be said of what a policy returned that does not make sense."""
-        return cls(f"policy {name} decided {decided!r:.200}{when and f' {when}'}: that is no list of decisions about known jobs")
+        what = f"{decided!r:.200} {when}".rstrip()
+        return cls(f"policy {name} decided {what}: that is no list of decisions about known jobs")
 
 
 def makes_sense(decided: object) -> bool:
-    """Whether what a policy returned is a list of decisions, with whole numbers of jobs, nodes and cores."""
-    return isinstance(decided, Sequence) and all(
-        isinstance(each, Decision) and all(isinstance(getattr(each, name, 0), int) for name in _NUMBERS)
-        for each in decided
-    )
+    """Whether what a policy returned is a list of decisions, of which each field is what its type says."""
+    return isinstance(decided, Sequence) and all(isinstance(each, Decision) and _is_sound(each) for each in decided)
+
+
+def _is_sound(part: Decision | Reservation) -> bool:
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if not isinstance(value, _TYPES[name]):
+            return False
+        match value:
+            case Reservation() if not _is_sound(value):
+                return False
+            case tuple() if not all(isinstance(mate, int) for mate in value):
+                return False
+            case Because():
+                str(value)  # or its gaps are not filled, which raises
+            case _:
+                pass
+    return True
 
 
 def _place_of(error: BaseException) -> str:

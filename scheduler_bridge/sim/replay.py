@@ -163,17 +163,13 @@ class Answerable(Around):
     def blamed(self, error: Exception) -> Exception:
         """What the core's ``error`` comes from: what the policy decided, or, if that makes sense, something else."""
         if isinstance(error, InfeasibleDecisionError):
-            return PolicyError(f"policy {_name(self.policy)} decided at {self.now:g} s what cannot be done: {error}")
+            return PolicyError(f"policy {self.name} decided at {self.now:g} s what cannot be done: {error}")
         if isinstance(error, PolicyError) or makes_sense(self.decided):
             return error
-        return PolicyError.nonsense(_name(self.policy), self.decided, f"at {self.now:g} s")
+        return PolicyError.nonsense(self.name, self.decided, f"at {self.now:g} s")
 
     def _raised(self, error: BaseException) -> PolicyError:
-        return PolicyError.raised(_name(self.policy), error, f"at {self.now:g} s")
-
-
-def _name(policy: Policy) -> str:
-    return str(getattr(policy, "name", type(policy).__name__))
+        return PolicyError.raised(self.name, error, f"at {self.now:g} s")
 
 
 # Replays -------------------------------------------------------------------------------------------------------------

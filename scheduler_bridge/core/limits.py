@@ -67,6 +67,9 @@ class Tolerated(Around):
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """Decide, or nothing if that fails, or makes no sense."""
+        if self.state.script:
+            return list(self.state.script.popleft())
+        decided: list[Decision] = []
         try:
             decided = self.policy.decide(view, now)
             if not makes_sense(decided) or not all(map(self._knows, decided)):
@@ -74,7 +77,8 @@ class Tolerated(Around):
         except MISTAKES as error:
             said = error if isinstance(error, PolicyError) else PolicyError.raised(self.name, error)
             self.state.failure = str(said)
-            return []
+            decided = []
+        self.state.answers.append(decided)
         return decided
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:

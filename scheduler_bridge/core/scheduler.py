@@ -25,7 +25,7 @@ from scheduler_bridge.core.snapshot import ReservationStatus, Snapshot
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder
 from scheduler_bridge.model import AdvanceReservation, Allocation
-from scheduler_bridge.policies import Policy
+from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import stands_until
 
 
@@ -190,6 +190,16 @@ class SchedulerCore:
         """What the policy did wrong in the last pass; empty: nothing."""
         return self._state.failure
 
+    @property
+    def answers_in_failure(self) -> list[Sequence[Decision]]:
+        """What the policy decided in the last batch, pass by pass, if it did something wrong in it; else nothing."""
+        return list(self._state.answers) if self._state.failure else []
+
+    def repeat(self, failure: str, answers: Iterable[Sequence[Decision]]) -> None:
+        """Take these answers of a policy that failed in the next batch: it may have been repaired since."""
+        self._state.failure = failure
+        self._state.script.extend(answers)
+
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at ``now`` (seconds); see ``handle_batch``."""
         return self.handle_batch((event,), now)
@@ -210,6 +220,7 @@ class SchedulerCore:
         state = self._state
         state.touched.clear()
         state.over.clear()
+        state.answers.clear()
         effects: list[Effect] = []
         pass_s = math.inf if state.next_pass_s is None else due_pass_s(state, now)
         batch = list(events)
@@ -239,7 +250,8 @@ class SchedulerCore:
     def _pass(self, state: SchedulerState, now: float) -> list[Effect]:
         """Let the policy decide, and carry it out."""
         view, interval_s = state.view_of_pass(), state.settings.pass_interval_s
-        state.failure = ""
+        if not state.script:
+            state.failure = ""
         if state.bookings:
             state.idle_until_s = -math.inf
             effects = advance_reservations.decide(state, self._policy, now)
@@ -250,6 +262,8 @@ class SchedulerCore:
             effects = orders.carry_out(state, decisions, now)
             if interval_s is not None:
                 state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
+        if state.failure:
+            state.changed = True  # what comes next need not be about jobs: a restart, after the policy's repair
         if state.evolving_requests:
             effects += handlers.grant_evolving_requests(state, now)
         if state.pool.lent:

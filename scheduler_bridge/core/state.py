@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.tracked import JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.core.view import LiveView
 from scheduler_bridge.model import AdvanceReservation, JobSpec, Reason, Reservation
-from scheduler_bridge.policies import Policy
+from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
 _STEP_OF: Final = {"grow": Step.GROW, "shrink": Step.SHRINK, "workers": Step.ADJUST}
@@ -81,6 +81,8 @@ class SchedulerState:
         anomalies: Reports that contradict what the core knows, the latest last; they changed nothing.
         tolerant: What a policy does wrong is left out, and raises nothing.
         failure: What it did wrong in the last pass.
+        answers: What the policy decided in the last batch, pass by pass, if the state is tolerant.
+        script: Answers that are taken instead of the policy's in the next batch.
     """
 
     settings: Settings
@@ -113,6 +115,8 @@ class SchedulerState:
     anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     tolerant: bool = False
     failure: str = ""
+    answers: list[Sequence[Decision]] = field(default_factory=list)
+    script: deque[Sequence[Decision]] = field(default_factory=deque)
     sharing: Sharing = field(init=False)
     _view: LiveView = field(init=False)
 

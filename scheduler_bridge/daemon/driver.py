@@ -89,7 +89,7 @@ class Driver:
         self._awaiting: asyncio.Task[None] | None = None
         self._closing = False
         self._broken = False
-        self._failure = ""
+        self._failing = False
         self._change = asyncio.Event()
         self._tail = QueueTail()
         self._lent: dict[str, str] = {}
@@ -319,13 +319,17 @@ class Driver:
             self._broke(error)
             raise
         self._journal.timed("decision", perf_counter() - began_s)
-        if (failure := self.core.policy_failure) != self._failure:
-            self._failure = failure
-            if failure:
-                _logger.error("%s", failure)
+        failure = self.core.policy_failure
+        if failure and not self._failing:  # it may be another one with each event
+            _logger.error("%s", failure)
+        self._failing = bool(failure)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.next_job = self._log_state.next_job_id
-        self._journal.add(draft.with_effects(effects), actions if then is None else [*actions, then], after)
+        self._journal.add(
+            draft.with_effects(effects, self._log_state.policy_failed()),
+            actions if then is None else [*actions, then],
+            after,
+        )
         self._freeze()
         self._change.set()
         self._change = asyncio.Event()

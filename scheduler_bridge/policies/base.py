@@ -80,7 +80,7 @@ class Around:
 # Decisions. Sizes are numbers of nodes; the scheduler core chooses which nodes ----------------------------------------
 
 
-class Start(msgspec.Struct, frozen=True, gc=False):
+class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start a waiting job on ``nodes`` nodes."""
 
     job_id: int
@@ -88,7 +88,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     reason: Reason
 
 
-class Grow(msgspec.Struct, frozen=True):
+class Grow(msgspec.Struct, frozen=True, tag=True):
     """Give ``nodes`` free nodes to a running malleable job."""
 
     job_id: int
@@ -96,7 +96,7 @@ class Grow(msgspec.Struct, frozen=True):
     reason: Reason
 
 
-class Shrink(msgspec.Struct, frozen=True):
+class Shrink(msgspec.Struct, frozen=True, tag=True):
     """Take ``nodes`` nodes from a running malleable job."""
 
     job_id: int
@@ -104,7 +104,7 @@ class Shrink(msgspec.Struct, frozen=True):
     reason: Reason
 
 
-class Share(msgspec.Struct, frozen=True):
+class Share(msgspec.Struct, frozen=True, tag=True):
     """Start a waiting job on all nodes of running ones, the mates, which give it ``cores`` of each.
 
     Attributes:
@@ -124,13 +124,13 @@ class Share(msgspec.Struct, frozen=True):
     reason: Reason
 
 
-class Reserve(msgspec.Struct, frozen=True, gc=False):
+class Reserve(msgspec.Struct, frozen=True, tag=True, gc=False):
     """No job may start in a way that delays this reservation; it holds until the next pass, or longer: ``Stand``."""
 
     reservation: Reservation
 
 
-class Stand(msgspec.Struct, frozen=True, gc=False):
+class Stand(msgspec.Struct, frozen=True, tag=True, gc=False):
     """What the last pass promised stands, but for the jobs that start or get another reservation: comes first."""
 
 

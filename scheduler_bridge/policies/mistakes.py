@@ -22,6 +22,8 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "reason": (str, Because),
 }
 """Of the fields of all decisions."""
+_MOST_BITS: Final = 63
+"""What the log of a live scheduler takes."""
 
 
 class PolicyError(RuntimeError):
@@ -53,6 +55,8 @@ def _is_sound(part: Decision | Reservation) -> bool:
             return False
         match value:
             case Reservation() if not _is_sound(value):
+                return False
+            case int() if isinstance(value, bool) or value.bit_length() > _MOST_BITS:
                 return False
             case tuple() if not all(isinstance(mate, int) for mate in value):
                 return False

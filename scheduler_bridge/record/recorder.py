@@ -114,10 +114,10 @@ class Recorder:
         for effect in effects:
             self._effect(effect, now - self._origin_s)
 
-    def note_measured(self, job_id: int, order: int, seconds: float, phases: Mapping[str, float]) -> None:
-        """Add what the job measured of an order: ``seconds`` in all and per phase."""
+    def note_measured(self, job_id: int, order: int, seconds: float | None, phases: Mapping[str, float]) -> None:
+        """Add what the job measured of an order, if anything: ``seconds`` in all and per phase."""
         resize = self._resize(job_id, order)
-        if resize is not None:
+        if resize is not None and seconds is not None:
             resize.seconds = seconds
             resize.phases = dict(phases)
 

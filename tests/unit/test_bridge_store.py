@@ -133,7 +133,7 @@ def test_a_log_that_this_version_decides_otherwise_is_refused(config: DaemonConf
     store = Store(config.state_dir)
     store.append(1, 1, [encode(ENTRY, [])])
     store.close()
-    with pytest.raises(DaemonError, match=r"row 1 of .* is decided otherwise by this version"):
+    with pytest.raises(DaemonError, match=r"row 1 of .* is decided otherwise by this policy"):
         again(config)
 
 

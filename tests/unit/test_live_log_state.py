@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
+from numpy import float64
 
-from scheduler_bridge.core import events
+from scheduler_bridge import policies
+from scheduler_bridge.core import Settings, events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.requests import JobRequest
-from scheduler_bridge.daemon.storage.log_entries import AnyFact, Configured, Entry, Held, Policy, Requested
+from scheduler_bridge.daemon.storage.log_entries import (
+    AnyFact,
+    Configured,
+    Entry,
+    Held,
+    Policy,
+    Requested,
+    Row,
+    decode,
+    draft,
+)
 from scheduler_bridge.daemon.storage.log_state import DivergedError, LogState, configured, spec_of
 from scheduler_bridge.daemon.storage.store import Era
-from scheduler_bridge.model import AdvanceReservation
+from scheduler_bridge.model import AdvanceReservation, Because, ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies import Decision, Reserve, Start, registry
 from scheduler_bridge.record import use_by_user
 
 ERA = Era(
@@ -23,9 +38,9 @@ ERA = Era(
 )  # fmt: skip
 
 
-def submitted(number: int, walltime_s: float, at_s: float) -> Entry:
+def submitted(number: int, walltime_s: float, at_s: float, name: str = "job") -> Entry:
     request = JobRequest(
-        name="job", command=("x",), job_class="malleable", nodes=1, min_nodes=1, max_nodes=1, walltime_s=walltime_s
+        name=name, command=("x",), job_class="malleable", nodes=1, min_nodes=1, max_nodes=1, walltime_s=walltime_s
     )
     spec = spec_of(number, request, at_s)
     return Entry(at_s, (ev.JobSubmitted(spec),), (Requested(number, request),))
@@ -60,6 +75,79 @@ def test_a_log_leads_to_the_same_effects() -> None:
 def test_a_log_with_other_effects_is_refused() -> None:
     with pytest.raises(DivergedError):
         replayed({"core_ids": (0b0110,)})
+
+
+@dataclass
+class Repairable:
+    """A policy that is mistaken until somebody repairs its file."""
+
+    repaired: bool
+    name: str = "repairable"
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        queue = [spec for spec in view.queue if self.repaired or spec.name == "job"][: view.free_nodes]
+        if not self.repaired and any(spec.name == "raises" for spec in view.queue):
+            raise KeyError("my mistake")
+        starts: list[Decision] = [Start(spec.job_id, spec.nodes, Because("it {}", ("fits",))) for spec in queue]
+        if not self.repaired and any(spec.name == "too many" for spec in view.queue):
+            never = Reservation(view.queue[-1].job_id, float64(math.inf), 1, 0)
+            return [*starts, Start(view.queue[-1].job_id, 9, "too many"), Reserve(never)]
+        return starts
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        return "no"
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+@pytest.mark.parametrize("how", ["raises", "too many"])
+def test_a_log_with_what_a_policy_did_wrong_is_read_again_after_its_repair(
+    how: str, reserved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The passes that failed stay as they were; a scheduler that reads them decides as the repaired policy does."""
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+    repaired = False
+
+    @policies.register
+    def repairable() -> policies.Policy:
+        """It is mistaken until it is repaired."""
+        return Repairable(repaired)
+
+    era = msgspec.structs.replace(ERA, nodes=("a", "b"), policy="repairable", parameters={})
+    live, rows = LogState(era), list[Row]()
+    booked = ev.ReservationMade(AdvanceReservation("later", 500.0, 1000.0, 1))
+    entries = [Entry(0.0, (booked,))] if reserved else []
+    entries += [submitted(1, 100.0, 1.0), submitted(2, 100.0, 2.0, how), submitted(3, 100.0, 3.0)]
+    entries += [Entry(4.0, (ev.JobStarted(1),)), Entry(5.0, (ev.JobEnded(1, "completed"),))]
+    for entry in entries:
+        effects = live.take(entry)
+        rows.append(draft(entry).with_effects(effects, live.policy_failed()))
+    assert live.core.policy_failure
+    assert any("policy_failed" in row.facts for row in rows)
+
+    repaired = True
+    again = LogState(era)
+    for row in rows:
+        again.replay(*decode(row))
+    assert again.core.policy_failure == live.core.policy_failure
+    assert again.core.explain(2) == live.core.explain(2)
+    decided = again.take(Entry(6.0, (ev.WakeUp(),)))
+    assert ev.StartJob in map(type, decided)
+    assert again.core.policy_failure == ""
+    assert again.policy_failed() is None
+
+
+def test_the_record_is_of_what_was_logged_whatever_a_policy_decides_by_now() -> None:
+    then, now = easy("a"), easy("a")
+    now.core.use(Repairable(repaired=False), Settings())  # which starts jobs of other names alone
+    entries = (
+        submitted(1, 10.0, 0.0, "x"),
+        Entry(1.0, (ev.JobStarted(1),)),
+        Entry(5.0, (ev.JobEnded(1, "completed"),)),
+    )
+    for entry in entries:
+        now.take(entry, then.take(entry))
+    assert now.record().jobs == then.record().jobs
+    assert now.record().jobs[0].state == "completed"
 
 
 def pauses(log_state: LogState) -> tuple[float | None, float]:

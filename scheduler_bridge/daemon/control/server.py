@@ -321,11 +321,11 @@ class ControlServer:
                     return Done(text="the scheduler ends, its jobs go on")
                 case _:
                     return Done(text=self._scheduler.manage(request))
-        except (PolicyError, UnknownPolicyError) as error:
+        except UnknownPolicyError as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
         except KeyError as error:
             return Failure(reason=f"there is no job {error.args[0]}", hint="malleable queue lists the jobs")
-        except (ValueError, TypeError) as error:
+        except (PolicyError, ValueError, TypeError) as error:
             return Failure(reason=str(error))
 
 

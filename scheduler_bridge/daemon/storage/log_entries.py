@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +12,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Effect
 from scheduler_bridge.daemon.config import Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest
+from scheduler_bridge.policies import Decision, Reserve, Stand
 from scheduler_bridge.record.model import ResizeOutcome
 
 
@@ -133,14 +134,48 @@ class Configured(Deciding, Scheduling, frozen=True, tag="configured"):
     """A restarted scheduler was given other settings than the one before; a new one, if not those of its era."""
 
 
+class PolicyFailed(Deciding, frozen=True, tag="policy_failed"):
+    """The policy did something wrong; what it answered is kept, for one that was repaired would answer otherwise.
+
+    Attributes:
+        failure: What it did wrong.
+        answers: Its answers in the passes of the entry, as MessagePack: JSON has no times that are infinite.
+    """
+
+    failure: str
+    answers: bytes
+
+    @classmethod
+    def of(cls, failure: str, answers: Iterable[Sequence[Decision]]) -> PolicyFailed:
+        """Return what is kept of these answers."""
+        # a float of a policy may be one of NumPy
+        plain = [[_in_words(found) for found in answer] for answer in answers]
+        return cls(failure, msgspec.msgpack.encode(plain, enc_hook=float))
+
+    def decisions(self) -> list[list[Decision]]:
+        """The answers; a ``BadEntryError`` if they are none."""
+        try:
+            return _ANSWERS.decode(self.answers)
+        except msgspec.DecodeError as error:
+            raise BadEntryError(f"answers of a policy: {error}") from None
+
+
+def _in_words(decision: Decision) -> Decision:
+    """The decision with its reason as text."""
+    if isinstance(decision, Reserve | Stand):
+        return decision
+    return msgspec.structs.replace(decision, reason=str(decision.reason))
+
+
 OfAJob: TypeAlias = Held | Prioritised | Answered | Reported | Abandoned | Loss
 """What says how a job stands that has not ended."""
-AnyFact: TypeAlias = Requested | OfAJob | GoesOn | Ailing | Noted | Result | Policy | Configured
+AnyFact: TypeAlias = Requested | OfAJob | GoesOn | Ailing | Noted | Result | Policy | Configured | PolicyFailed
 
 _MOST_CHARACTERS: Final = 200_000_000
 """Of events and facts: the database takes rows of 1,000,000,000 bytes, and the effects come to it."""
 _EVENTS: Final = msgspec.json.Decoder(list[ev.Event])
 _EFFECTS: Final = msgspec.json.Decoder(list[Effect])
+_ANSWERS: Final = msgspec.msgpack.Decoder(list[list[Decision]])
 _FACTS: Final = msgspec.json.Decoder(list[AnyFact])
 
 
@@ -166,9 +201,10 @@ class Row:
     facts: str
     effects: str = "[]"
 
-    def with_effects(self, effects: Sequence[Effect]) -> Row:
-        """Return it with its effects."""
-        return Row(self.at_s, self.events, self.facts, _encoded(effects))
+    def with_effects(self, effects: Sequence[Effect], failed: PolicyFailed | None = None) -> Row:
+        """Return it with its effects, and with what the policy did wrong."""
+        facts = self.facts if failed is None else _encoded([*_FACTS.decode(self.facts), failed])
+        return Row(self.at_s, self.events, facts, _encoded(effects))
 
 
 class TooLongError(ValueError):

@@ -34,7 +34,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord, record_of
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/15"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/16"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
@@ -94,8 +94,10 @@ class LogState:
         self.policy = log_entries.Policy(era.policy, era.parameters)
         self.configured = log_entries.Configured(era.nodes, era.policy, era.parameters)
 
-    def take(self, entry: Entry) -> list[ev.Effect]:
+    def take(self, entry: Entry, logged: Sequence[ev.Effect] | None = None) -> list[ev.Effect]:
         """Take in what happened; return what the core wants done.
+
+        The record is of what was ``logged``, if that is given: the policy may decide otherwise than it did.
 
         Raises:
             Exception: The core or a policy contradicts itself; the entry must not be kept.
@@ -105,7 +107,7 @@ class LogState:
             if isinstance(fact, log_entries.Deciding):
                 self._know(fact, entry.at_s)
         happened = (*self._submitted(entry.facts), *entry.events)
-        effects = self._handle(happened, entry.at_s) if happened else []
+        effects = self._handle(happened, entry.at_s, logged) if happened else []
         for fact in entry.facts:
             if not isinstance(fact, log_entries.Deciding):
                 self._know(fact, entry.at_s)
@@ -120,6 +122,11 @@ class LogState:
         effects = self.take(entry)
         if effects != logged:
             raise DivergedError(f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}")
+
+    def policy_failed(self) -> log_entries.PolicyFailed | None:
+        """What the policy did wrong in the last entry; None: nothing."""
+        answers = self.core.answers_in_failure
+        return log_entries.PolicyFailed.of(self.core.policy_failure, answers) if answers else None
 
     def held(self) -> list[Held]:
         """Return the jobs that hold nodes."""
@@ -201,7 +208,7 @@ class LogState:
                 for job_id in range(fact.job_id, fact.job_id + fact.admitted):
                     yield ev.JobSubmitted(self.jobs[job_id].spec)
 
-    def _handle(self, happened: Sequence[ev.Event], at_s: float) -> list[ev.Effect]:
+    def _handle(self, happened: Sequence[ev.Event], at_s: float, logged: Sequence[ev.Effect] | None) -> list[ev.Effect]:
         held, size = self.core.held_nodes, self.core.size
         effects = self.core.handle_batch(happened, at_s)
         self.busy_node_s += held * (at_s - self.at_s)
@@ -210,7 +217,8 @@ class LogState:
         ordered = sorted(happened, key=ev.batch_rank)
         for number, event in enumerate(ordered, start=1):
             # The effects belong to the last one, for decisions are made once per instant.
-            self._observe(at_s, event, effects if number == len(ordered) else [])
+            done = effects if logged is None else logged
+            self._observe(at_s, event, done if number == len(ordered) else [])
         submitted = {event.job.job_id for event in happened if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
             if isinstance(effect, ev.StartJob):
@@ -329,14 +337,15 @@ class LogState:
                 self.ailing[fact.node] = fact.reason
                 if fact.attempt:
                     self.occupied[fact.node] = fact.attempt
+            case log_entries.PolicyFailed():
+                self.core.repeat(fact.failure, fact.decisions())
             case log_entries.Noted():
                 self.recorder.note(fact.text)
             case log_entries.Result():
                 self.recorder.note_result(fact.job_id, fact.result)
             case log_entries.Reported():
                 self.recorder.note_outcome(fact.job_id, fact.order, fact.outcome, fact.reason)
-                if fact.seconds is not None:
-                    self.recorder.note_measured(fact.job_id, fact.order, fact.seconds, fact.phases)
+                self.recorder.note_measured(fact.job_id, fact.order, fact.seconds, fact.phases)
                 self._learn(fact)
             case _:
                 self._learn(fact)

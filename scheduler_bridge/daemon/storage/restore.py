@@ -69,7 +69,7 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         except (policies.PolicyError, policies.UnknownPolicyError) as error:
             raise DaemonError(
                 f"{store.path} has what a policy decided that is not to be had here: {error}",
-                "start it as before, with that policy registered, and choose another one by `malleable policy`",
+                "start it as before, with that policy registered; `malleable shutdown` ends the log that needs it",
             ) from None
         restored.log_state.next_job_id = max(restored.log_state.next_job_id, first_job)
         return restored
@@ -107,8 +107,8 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
             ) from None
         except DivergedError as error:
             raise DaemonError(
-                f"row {seq} of {store.path} is decided otherwise by this version: {error}",
-                "end the scheduler with the version that started it (malleable serve, then malleable shutdown)",
+                f"row {seq} of {store.path} is decided otherwise by this policy, or by this version: {error}",
+                "with both as they were, end the scheduler that goes on (malleable serve, then malleable shutdown)",
             ) from None
         rows += 1
     if rows or log_state.jobs:
@@ -158,10 +158,9 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
     log_state = LogState(era)
     for seq, row in store.rows(number):
         try:
-            entry, _ = decode(row)
+            log_state.take(*decode(row))
         except BadEntryError as error:
             raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
-        log_state.take(entry)
     return log_state.record()
 
 

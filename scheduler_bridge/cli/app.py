@@ -176,7 +176,7 @@ def _worded_by_kind(error: Exception) -> CliError:
         case PolicyError():
             return CliError(str(error), hint="--debug shows the traceback", code=1)
         case UnknownPolicyError():
-            return CliError(str(error), hint="malleable policies describes them")
+            return CliError(str(error), hint="malleable policies describes them; --load FILE.py knows others")
         case _:
             return CliError(
                 f"{type(error).__name__}: {error}", "this should not happen", "repeat it with --debug and report it", 1

@@ -23,6 +23,7 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import WindowOption, csv_of, drawn_of, read_window
 from scheduler_bridge.daemon import ControlClient, ControlError, read_run, read_runs, runs
 from scheduler_bridge.daemon.storage.state import HISTORY
@@ -51,6 +52,7 @@ def report(
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="With --users: print CSV.")] = False,
     run: Annotated[int | None, typer.Option("--run", min=1, help="A run as malleable history lists it.")] = None,
+    load: LoadOption = None,
     state: StateOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -64,6 +66,7 @@ def report(
     if times is not None and html is None and png is None:
         raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --png FILE.png or --html FILE")
     folder = state_folder(state)
+    load_policies(load)
     if csv and not users:
         raise CliError("--csv without --users", "only use by users is CSV", "malleable report --users --csv")
     if speedup is not None and swf is None:

@@ -49,6 +49,7 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, line_of, read_toml
+from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.core import COMPILED
 from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
@@ -101,6 +102,7 @@ class SchedulingOptions:
     parameters: Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")] = (
         field(default_factory=list)
     )
+    load: LoadOption = None
     user_nodes: Annotated[int | None, options.count("--user-nodes", "Nodes of one user's jobs together, at most.")] = (
         None
     )
@@ -173,6 +175,7 @@ def serve(
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
     file = read_config(config) if config is not None else ServeFile()
+    load_policies(scheduling.load)
     placed_on = _hosts(nodes, file)
     harvest = None
     if nodes.harvest or nodes.harvest_qos:

@@ -17,9 +17,12 @@ from pathlib import Path
 
 import pytest
 from support import PATIENCE_S
+from support.orders import wait_for
 from support.processes import carrying
 
 from scheduler_bridge.cli.app import run
+from scheduler_bridge.daemon import ControlClient
+from scheduler_bridge.policies import registry
 from scheduler_bridge.record import decode_record
 
 COMMANDS = ["serve", "submit", "queue", "explain", "nodes", "cancel", "resize", "report", "policies", "doctor"]
@@ -373,3 +376,56 @@ def test_a_scheduler_may_open_as_many_files_as_the_system_allows(state: Path) ->
         assert resource.prlimit(serving.process.pid, resource.RLIMIT_NOFILE) == (before[1], before[1])
     finally:
         serving.end()
+
+
+OWN_POLICY = """
+from scheduler_bridge import policies
+from scheduler_bridge.policies import Start
+
+class Mine:
+    name = "mine"
+
+    def decide(self, view, now):
+        mistake = [0][sum(job.name == "odd" for job in view.queue)]
+        return [Start(job.job_id, 1, "fits") for job in view.queue if view.free_nodes]
+
+    def why_waiting(self, view, job, reservation):
+        return "no node is free"
+
+@policies.register
+def mine() -> policies.Policy:
+    '''One job at a time.'''
+    return Mine()
+"""
+
+
+def test_an_own_policy_is_repaired_while_a_job_runs(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, go_on = tmp_path / "mine.py", tmp_path / "go_on"
+    file.write_text(OWN_POLICY)
+    options = ("--nodes", "2", "--load", str(file), "--policy", "mine")
+    submit = ("submit", "--nodes", "1", "--walltime", "300")
+    first = Serving(state, *options)
+    assert run([*submit, "--", "sh", "-c", f"until [ -e {go_on} ]; do sleep 0.1; done"]) == 0
+    assert run([*submit, "--name", "odd", "--", "true"]) == 0
+    assert run(["explain", "2"]) == 0
+    assert f"policy mine ({file}:9) raised IndexError: list index out of range" in capsys.readouterr().out
+    first.process.kill()
+    first.process.communicate()
+    file.write_text(OWN_POLICY.replace("mistake =", "repaired = 0  #"))
+    second = Serving(state, *options)
+    try:
+        scheduler = ControlClient(state, PATIENCE_S)
+        wait_for(lambda: scheduler.record().jobs[1].state == "completed")
+        go_on.touch()
+        wait_for(lambda: scheduler.record().jobs[0].state == "completed")
+        assert second.end()[0] == 0
+        assert run(["report"]) == 2
+        assert "no policy 'mine'" in capsys.readouterr().err
+        monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+        assert run(["report", "--load", str(file), "--json"]) == 0
+        assert [job["state"] for job in json.loads(capsys.readouterr().out)["jobs"]] == ["completed", "completed"]
+    finally:
+        first.kill()
+        second.kill()

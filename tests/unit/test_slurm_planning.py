@@ -8,8 +8,8 @@ import pytest
 
 from scheduler_bridge.backends.slurm import holdings
 from scheduler_bridge.backends.slurm.harvest import Harvest
-from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError, Limits
-from scheduler_bridge.backends.slurm.reading import JobInfo
+from scheduler_bridge.backends.slurm.holdings import Holdings, Limits
+from scheduler_bridge.backends.slurm.reading import JobInfo, SlurmError
 
 NEW = Limits((24, 11, 5), "auth/slurm", expansion=True, once=False, json=True)
 OLD = replace(NEW, version=(22, 5, 8), once=True)
@@ -56,18 +56,18 @@ def test_nodes_of_the_job_itself_go_back_by_naming_those_that_stay() -> None:
 
 
 def test_the_batch_host_and_foreign_nodes_are_never_given_back() -> None:
-    with pytest.raises(HoldingsError, match="a cannot be given back: the script of job 7 runs there"):
+    with pytest.raises(SlurmError, match="a cannot be given back: the script of job 7 runs there"):
         JOB.giving_back(["b", "a"], NEW)
-    with pytest.raises(HoldingsError, match="z is not a node of job 7"):
+    with pytest.raises(SlurmError, match="z is not a node of job 7"):
         JOB.giving_back(["z"], NEW)
 
 
 def test_an_old_slurm_resizes_a_job_once() -> None:
     assert JOB.giving_back(["c"], OLD)
     once = JOB.without(["c"]).lent("d", 8)
-    with pytest.raises(HoldingsError, match=r"22\.05 without slurmdbd.* only once"):
+    with pytest.raises(SlurmError, match=r"22\.05 without slurmdbd.* only once"):
         once.giving_back(["b"], OLD)
-    with pytest.raises(HoldingsError, match="only once"):
+    with pytest.raises(SlurmError, match="only once"):
         once.check_release(2, OLD)
     once.check_release(1, OLD)
     once.check_release(2, NEW)

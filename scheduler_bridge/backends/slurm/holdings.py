@@ -11,10 +11,6 @@ from scheduler_bridge.backends.slurm.lease import WITNESS
 from scheduler_bridge.backends.slurm.reading import JobInfo, SlurmError
 
 
-class HoldingsError(SlurmError):
-    """The nodes cannot be given back so; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """The nodes of one job.
@@ -47,13 +43,13 @@ class Holdings:
         """Return the job that ``node`` belongs to.
 
         Raises:
-            HoldingsError: It is not one of ours.
+            SlurmError: It is not one of ours.
         """
         if node in self.companions:
             return self.companions[node]
         if node in self.own:
             return self.job
-        raise HoldingsError(f"{node} is not a node of job {self.job} ({', '.join(self.nodes)})")
+        raise SlurmError(f"{node} is not a node of job {self.job} ({', '.join(self.nodes)})")
 
     def lent(self, node: str, companion: int) -> Holdings:
         """A companion job has brought ``node``."""
@@ -78,12 +74,12 @@ class Holdings:
         """Return the companion jobs that end and the commands that give ``nodes`` back, once nothing runs there.
 
         Raises:
-            HoldingsError: One of them has to stay, or is none of ours.
+            SlurmError: One of them has to stay, or is none of ours.
         """
         gone = tuple(dict.fromkeys(nodes))
         owners = {node: self.owner(node) for node in gone}
         if self.batch_host in owners:
-            raise HoldingsError(f"{self.batch_host} cannot be given back: the script of job {self.job} runs there")
+            raise SlurmError(f"{self.batch_host} cannot be given back: the script of job {self.job} runs there")
         ending = tuple(job for job in dict.fromkeys(owners.values()) if job != self.job)
         if self.job not in owners.values():
             return ending, ()
@@ -91,14 +87,14 @@ class Holdings:
         return ending, (keep(self.job, tuple(node for node in self.own if node not in gone)),)
 
     def check_release(self, count: int, limits: Limits) -> None:
-        """See that the ``count`` nodes that came last can be given back, lent ones first; else a ``HoldingsError``."""
+        """See that the ``count`` nodes that came last can be given back, lent ones first; else a ``SlurmError``."""
         if count > len(self.companions):
             self._check_once(limits)
 
     def _check_once(self, limits: Limits) -> None:
         if limits.once and self.resized:
             year, month, _ = limits.version
-            raise HoldingsError(
+            raise SlurmError(
                 f"this Slurm ({year}.{month:02d} without slurmdbd) gives nodes of job {self.job} back only once, "
                 "and not after an expansion"
             )

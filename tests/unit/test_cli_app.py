@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,14 @@ def test_what_concerns_no_command_loads_none(words: list[str]) -> None:
     ours = [name for name in loaded if name.split(".")[0] in ("apgas", "glb", "benchmarks", "scheduler_bridge")]
     assert "scheduler_bridge.cli.app" in ours
     assert len(ours) <= MOST_MODULES, ours
+
+
+def test_an_experiment_loads_no_other_one(tmp_path: Path) -> None:
+    words = ["experiment", "mebf", "--places", "1", "--report-only", "--out", str(tmp_path)]
+    code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 2\nimport sys"
+    code += "; print(*{name.split('.')[2] for name in sys.modules if name.count('.') == 3 and '.experiments.' in name})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout.split() == ["mebf"], done.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)

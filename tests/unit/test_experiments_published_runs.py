@@ -14,7 +14,6 @@ from support.outlines import fetches
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.experiments.published_runs.cells import (
     NODES,
-    BadReferenceError,
     Batch,
     Costs,
     RunKey,
@@ -33,6 +32,7 @@ from scheduler_bridge.experiments.published_runs.study import CLAIMS, judged
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.jobs import Sizes
+from scheduler_bridge.workloads import TraceError
 
 SCALING = {("UTS", "18"): {1: 190.0, 2: 100.0, 4: 60.0}}
 COSTS = Costs(release_s=2.0, ready_s=6.0, grow_s=5.0, shrink_s=10.0)
@@ -156,12 +156,12 @@ def test_measured_runs_know_no_utilization_where_jobs_were_resized() -> None:
 
 
 def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadReferenceError, match=r"jobs.csv: not there"):
+    with pytest.raises(TraceError, match=r"jobs.csv: not there"):
         read_reference(tmp_path)
     folder = tmp_path / "reference/real-runs-32-nodes"
     folder.mkdir(parents=True)
     (folder / "jobs.csv").write_text("strategy,malleable_percent\nFCFS,0\n")
-    with pytest.raises(BadReferenceError, match=r"jobs.csv: KeyError"):
+    with pytest.raises(TraceError, match=r"jobs.csv: KeyError"):
         read_reference(tmp_path)
 
 
@@ -222,7 +222,7 @@ def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert run(["experiment", "nothing"]) == 2
     assert "unknown experiment" in capsys.readouterr().err
     assert run(["experiment", "real-runs-simulated", "--data", str(tmp_path)]) == 2
-    assert "not there" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("jobs.csv: not there\nthe published data have this file\ngive --data DIR\n")
     assert run(["experiment"]) == 0
     assert "real-runs-simulated" in capsys.readouterr().out
 

@@ -12,7 +12,6 @@ from typing import ClassVar
 import pytest
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
-from scheduler_bridge.experiments.published_runs.cells import BadReferenceError
 from scheduler_bridge.experiments.real_runs import campaign as campaigns
 from scheduler_bridge.experiments.real_runs import findings
 from scheduler_bridge.experiments.real_runs.campaign import (
@@ -32,6 +31,7 @@ from scheduler_bridge.experiments.real_runs.findings import costs_table
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
 from scheduler_bridge.experiments.real_runs.study import Asked, conclude
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
+from scheduler_bridge.workloads import TraceError
 from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
 from scheduler_bridge.workloads.workload import TraceJob
 
@@ -124,7 +124,7 @@ def test_the_papers_own_batches_are_what_it_published(data_folder: Path) -> None
 
 
 def test_without_the_data_there_are_no_published_batches() -> None:
-    with pytest.raises(BadReferenceError, match="not given"):
+    with pytest.raises(TraceError, match="not given"):
         _ = Asked(scale="small", published=True).campaign
 
 

@@ -18,7 +18,7 @@ from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.sim import Dynamics, Engine, SimRecord, Simulated
 from scheduler_bridge.sim.jobs import Sizes
-from scheduler_bridge.workloads import TraceJob
+from scheduler_bridge.workloads import TraceError, TraceJob
 
 # Reads what the 2024 paper published of its real runs: every job, the strong scaling, the means of its figures -------
 #
@@ -33,14 +33,11 @@ WALLTIME_S: Final = 800.0
 SHARES: Final = (0, 20, 40, 60, 80, 100)
 FOLDER: Final = "reference/real-runs-32-nodes"
 JOBS, SCALING, UTILIZATION = FILES = "jobs.csv", "strong_scaling.csv", "AverageNodeUtilization.csv"
+_RULE: Final = ("the published data have this file", "give --data DIR")
 
 T = TypeVar("T")
 Scaling: TypeAlias = dict[tuple[str, str], dict[int, float]]
 """Median runtime in seconds by nodes, for each program and input."""
-
-
-class BadReferenceError(ValueError):
-    """The published data are not there, or not as they should be; the text names the file."""
 
 
 class RunKey(NamedTuple):
@@ -114,7 +111,7 @@ def read_reference(data: Path) -> Reference:
         data: The folder with ``reference/real-runs-32-nodes``.
 
     Raises:
-        BadReferenceError: A file is missing or not as it should be.
+        TraceError: A file is missing or not as it should be.
     """
     folder = data / FOLDER
     runs: dict[RunKey, dict[int, SimRecord]] = {}
@@ -145,9 +142,9 @@ def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:
         with path.open(encoding="utf-8", newline="") as file:
             return [read(row) for row in csv.DictReader(file)]
     except FileNotFoundError:
-        raise BadReferenceError(f"{path}: not there") from None
+        raise TraceError(f"{path}: not there", *_RULE) from None
     except (KeyError, TypeError, ValueError) as error:
-        raise BadReferenceError(f"{path}: {type(error).__name__}: {error}") from None
+        raise TraceError(f"{path}: {type(error).__name__}: {error}", *_RULE) from None
 
 
 def _job(row: dict[str, str]) -> SimRecord:

@@ -56,7 +56,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
         progress: Called with what is being simulated.
 
     Raises:
-        BadReferenceError: The published data are not there.
+        TraceError: The published data are not there.
     """
     reference = read_reference(data)
     if scale == "small":

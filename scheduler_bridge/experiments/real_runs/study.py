@@ -12,7 +12,7 @@ from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.published_runs.cells import COMPAT, BadReferenceError, Reference, read_reference
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import Mean, judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.campaign import (
@@ -33,6 +33,7 @@ from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
 from scheduler_bridge.record import RunRecord, busy_node_s
 from scheduler_bridge.report import words
+from scheduler_bridge.workloads import TraceError
 
 NAME: Final = "real-runs"
 _OWN_BATCHES: Final = "The batches are the paper's own: the same jobs of the same sizes, submitted at the same times."
@@ -55,7 +56,7 @@ class Asked:
         site: Where the nodes are.
 
     Raises:
-        BadReferenceError: ``data`` holds no results of the paper, or its own batches are asked for without it.
+        TraceError: ``data`` holds no results of the paper, or its own batches are asked for without it.
     """
 
     scale: Scale
@@ -79,7 +80,7 @@ class Asked:
         campaign = CAMPAIGNS[self.scale]
         if self.published:
             if self.reference is None:
-                raise BadReferenceError("the published batches are in the reference data, which is not given")
+                raise TraceError("the published batches are in the reference data, which is not given")
             campaign = campaign.as_published(self.reference)
         if self.second_s is not None:
             campaign = replace(campaign, time=self.second_s)
@@ -104,7 +105,7 @@ def run(
         again: Which runs are done again although they are there.
 
     Raises:
-        BadReferenceError: There are no results of the paper where they should be.
+        TraceError: There are no results of the paper where they should be.
         CalibrationError: A benchmark does not run.
         DaemonError: The scheduler cannot start, or another experiment runs in the folder.
         OSError: A record cannot be written.
@@ -129,7 +130,7 @@ def report(folder: Path, asked: Asked) -> StudyReport:
         asked: Which.
 
     Raises:
-        BadReferenceError: There are no results of the paper where they should be.
+        TraceError: There are no results of the paper where they should be.
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
     campaign = asked.campaign

@@ -25,7 +25,7 @@ def one_of(option: str, given: str, noun: str, *known: _Name) -> _Name:
 
 
 _LARGEST: Final = 1e15
-"""Of squares of larger times, sums are not finite."""
+"""From about 9e15 on, floating-point numbers do not tell one second from the next."""
 
 
 def expect_finite(*given: tuple[str, float | None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import Mock
 
 from scheduler_bridge.core.events import Outcome
@@ -18,8 +18,8 @@ from scheduler_bridge.daemon.admission import (
     hopeless,
 )
 from scheduler_bridge.daemon.config import Limits
-from scheduler_bridge.daemon.control.submission import Submissions
-from scheduler_bridge.daemon.requests import HeldBy
+from scheduler_bridge.daemon.control.submission import _CHANGES, Submissions
+from scheduler_bridge.daemon.requests import HeldBy, NodeChange
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import Era
 
@@ -92,3 +92,7 @@ def test_priority_counts_and_then_age() -> None:
     assert ahead_of(job(9), jobs, jobs) == 4
     assert ahead_of(job(9, priority=-1), jobs, jobs) is None
     assert ahead_of(jobs[2], [1, 3, 2, 4], jobs) == 3
+
+
+def test_there_is_an_event_for_each_change_of_a_node() -> None:
+    assert set(_CHANGES) == set(get_args(NodeChange))

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, assert_never
 
 import msgspec
 
@@ -87,8 +87,13 @@ def permitted(request: requests.AnyRequest, caller: Caller, known: Known) -> req
             if isinstance(request, requests.Prioritise):
                 _check_priority(request.priority)
             return _as_user(request, standing) if isinstance(request, requests.Hold) else request
-        case _:
+        case (
+            requests.Use() | requests.ChangeNode() | requests.LimitUsers() | requests.Reserve() | requests.Unreserve()
+            | requests.GetRecord() | requests.Shutdown()
+        ):  # fmt: skip
             raise NotPermittedError(f"{caller.name} is no operator of this scheduler", "ask one")
+        case _:
+            assert_never(request)
 
 
 def _by_operator(request: requests.AnyRequest, caller: Caller, known: Known) -> requests.AnyRequest:

@@ -160,9 +160,9 @@ class Planned:
     def digest(self) -> str:
         """A short name of the jobs and of all options that results depend on."""
         asked = self.asked
-        options = (asked.rule, asked.evolving, asked.shake_s, asked.warmup_h, asked.system, asked.failing)
+        chosen = (asked.rule, asked.evolving, asked.shake_s, asked.warmup_h, asked.system, asked.failing)
         found = hashlib.sha256(msgspec.json.encode((asked.trace.nodes, self.workload.nodes, self.workload.jobs)))
-        found.update(repr(options).encode())
+        found.update(repr(chosen).encode())
         for file in asked.load or ():
             found.update(file.read_bytes())
         return found.hexdigest()[:8]

@@ -97,8 +97,8 @@ class SubmitOptions:
         Raises:
             CliError: A variable has no value, or what are to be jobs are no numbers.
         """
-        options = asdict(self).items()
-        values = {name: value for name, value in options if value is not None and value is not False and value != []}
+        said = asdict(self).items()
+        values = {name: value for name, value in said if value is not None and value is not False and value != []}
         if "environment" in values:
             values["environment"] = _variables(values["environment"])
         for name in ("after_ok", "after_any"):

@@ -207,14 +207,14 @@ def serve(
         asyncio.run(_serve(settings, page, lines, place))
 
 
-def _settings(file: ServeFile, options: dict[str, Any]) -> dict[str, Any]:
+def _settings(file: ServeFile, given: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of the daemon, by its names for it; options go before the configuration."""
-    known = {name: value for name, value in options.items() if name in _SETTINGS.values()}
+    known = {name: value for name, value in given.items() if name in _SETTINGS.values()}
     asked = {name: value for name, value in known.items() if value is not None and value is not False}
     chosen = {"policy": "malleable", **file.settings, **asked}
-    same_policy = options["policy"] in (None, file.settings.get("policy"))
+    same_policy = given["policy"] in (None, file.settings.get("policy"))
     of_file = file.settings.get("parameters", {}) if same_policy else {}
-    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], options["parameters"])}
+    chosen["parameters"] = {**of_file, **policies.parse(chosen["policy"], given["parameters"])}
     chosen["doors"] = tuple(chosen.get("doors", ()))
     return chosen
 

@@ -292,15 +292,15 @@ def generate(
     if name is None:
         _list(generators.RECIPES, as_json=as_json)
         return
-    options: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in option or []:
         key, equals, value = text.partition("=")
         known = generators.RECIPES[name].options if name in generators.RECIPES else {}
         if not equals:
             raise CliError(f"--set {text}: no value", "options are set as NAME=VALUE", "for example: --set jobs=100")
-        options[key] = _typed(text, value, known.get(key, ""))
+        settings[key] = _typed(text, value, known.get(key, ""))
     try:
-        workload = generators.generate(name, seed, **options)
+        workload = generators.generate(name, seed, **settings)
     except ValueError as error:
         raise CliError(str(error), hint="malleable workload generate lists generators and options") from None
     _show(workload, png, output, [], as_json=as_json)

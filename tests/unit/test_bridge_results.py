@@ -43,7 +43,16 @@ def text(words: str) -> Callable[[Path], object]:
         (text('{"result": 5, "verified": null}'), {"result": 5, "verified": None}, ""),
         (text('{"result": 5, "verified": "yes"}'), {"result": 5}, "its verified is none of true, false and null"),
         (text(f'{{"result": "{"x" * 5000}", "verified": false}}'), {"verified": False}, "it has 5030 bytes, 4096 are"),
-        (text(f'{{"result": "{"x" * 5000}", "verified": [1]}}'), {}, "its verified is none of"),
+        (
+            text(f'{{"result": "{"x" * 5000}", "verified": [1]}}'),
+            {},
+            "its verified is none of true, false and null; it has 5013 bytes, 4096 are kept: all but",
+        ),
+        (
+            text(f'{{"result": 5, "verified": "{"x" * 5000}"}}'),
+            {"result": 5},
+            "its verified is none of true, false and null",
+        ),
         (text(f'{{"more": "{"x" * 2_000_000}"}}'), None, "the file has more than"),
         (text("{"), None, "it is no JSON: "),
         (text('{"result": NaN}'), None, "it is no JSON: "),
@@ -54,8 +63,8 @@ def text(words: str) -> Callable[[Path], object]:
         (folder_with_a_file, None, "it cannot be read: Is a directory"),
         (lambda _: None, None, ""),
     ],
-    ids=["result", "unknown", "yes", "too large", "too large, wrong", "huge", "half", "NaN", "deep", "number", "pipe",
-         "link", "folder", "nothing"],
+    ids=["result", "unknown", "yes", "too large", "too large, wrong", "wrong alone is too large", "huge", "half", "NaN",
+         "deep", "number", "pipe", "link", "folder", "nothing"],
 )  # fmt: skip
 def test_a_file_of_a_job_is_read_with_care(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, put: Callable[[Path], object], found: object, said: str

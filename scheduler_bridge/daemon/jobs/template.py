@@ -264,26 +264,26 @@ def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
     log says what is not taken.
     """
     found: dict[str, Any] | None = None
-    wrong = ""
+    wrong: list[str] = []
     try:
         found = _read_result(folder.result(key))
     except FileNotFoundError:
         return None
     except OSError as error:
-        wrong = f"it cannot be read: {error.strerror}"
+        wrong.append(f"it cannot be read: {error.strerror}")
     except RecursionError:
-        wrong = "it is nested too deeply"
+        wrong.append("it is nested too deeply")
     except ValueError as error:
-        wrong = str(error)
-    if found is not None and (size := len(msgspec.json.encode(found))) > _MOST_KEPT_BYTES:
-        found = {name: found[name] for name in ("verified",) if name in found}
-        wrong = f"it has {size} bytes, {_MOST_KEPT_BYTES} are kept; only its verified is"
+        wrong.append(str(error))
     if found is not None and not isinstance(found.get("verified"), bool | None):
         del found["verified"]
-        wrong = "its verified is none of true, false and null"
+        wrong.append("its verified is none of true, false and null")
+    if found is not None and (size := len(msgspec.json.encode(found))) > _MOST_KEPT_BYTES:
+        found = {name: found[name] for name in ("verified",) if name in found}
+        wrong.append(f"it has {size} bytes, {_MOST_KEPT_BYTES} are kept: all but its verified is left out")
     if wrong:
-        job, _, attempt = key.partition(".")
-        _logger.warning("the result of job %s (attempt %s) is not taken as it is: %s", job, attempt, wrong)
+        what = "the result of job {} (attempt {})".format(*key.split("."))
+        _logger.warning("%s is not taken as it is: %s", what, "; ".join(wrong))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import socket
@@ -11,7 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Final, TypeAlias
 
+from scheduler_bridge.daemon.config import DaemonError
+
 _logger = logging.getLogger(__name__)
+_NOT_HERE: Final = (None, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""Errors where an address is none of this machine; asyncio gives some no number."""
 
 Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
@@ -31,16 +36,27 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = Counted(_logger)
 
-    async def start(self, host: str, port: int, limit: int = 64 * 1024, *, serving: bool = True) -> int:
-        """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes; or from ``serve`` on.
+    async def start(
+        self, address: tuple[str, int], what: str, hints: tuple[str, str], limit: int = 2**16, *, serving: bool = True
+    ) -> int:
+        """Listen on a host's port (0: a free one), for lines of at most ``limit`` bytes; or from ``serve`` on.
+
+        ``what`` is done there, and ``hints`` help where there is no such host, or no such port is to be had.
 
         Returns:
             The port.
 
         Raises:
-            OSError: The address is not to be had.
+            DaemonError: The address is not to be had.
         """
-        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit, start_serving=serving)
+        host, port = address
+        try:
+            self._server = await asyncio.start_server(self._accepted, host, port, limit=limit, start_serving=serving)
+        except (OSError, ValueError) as error:
+            if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
+                why = f"cannot {what} at {host}: no address of this machine has that name or number"
+                raise DaemonError(why, hints[0]) from None
+            raise DaemonError(f"cannot {what} on port {port} of {host}: {error.strerror}", hints[1]) from None
         return int(self._server.sockets[0].getsockname()[1])
 
     async def start_unix(self, bound: socket.socket, limit: int) -> None:

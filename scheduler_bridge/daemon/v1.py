@@ -68,13 +68,9 @@ class AdminServer:
         config = self._config
         if not config.scripts.is_dir():
             raise DaemonError(f"{config.scripts} is not a folder", "name the folder of the job scripts: --v1-scripts")
-        try:
-            self.port = await self._listener.start(config.host, config.port, config.line_bytes)
-        except OSError as error:
-            raise DaemonError(
-                f"cannot take v1's lines on port {config.port} of {config.host}: {error.strerror or error}",
-                "choose another port with --v1-admin",
-            ) from None
+        hints = "give another host in [v1] of the configuration, or none", "choose another port with --v1-admin"
+        address = (config.host, config.port)
+        self.port = await self._listener.start(address, "take v1's lines", hints, config.line_bytes)
         return self
 
     async def __aexit__(self, *_: object) -> None:

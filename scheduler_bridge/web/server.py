@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import math
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -19,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from scheduler_bridge.daemon import DaemonError, Snapshot
+from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.daemon.listener import Listener
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.looks import JOB_COLORS, Look
@@ -63,19 +61,11 @@ class WebServer:
         return f"http://{host}:{self._port}/"
 
     async def __aenter__(self) -> Self:
-        try:
-            self._port = await self._listener.start(self._config.host, self._config.port)
-        except OSError as error:
-            # asyncio gives no number where an address is none of this machine.
-            if isinstance(error, socket.gaierror) or error.errno in (None, errno.EADDRNOTAVAIL):
-                raise DaemonError(
-                    f"cannot serve the page at {self._config.host}: no address of this machine has that name or number",
-                    "give another --web-host, such as 127.0.0.1, or 0.0.0.0 for all addresses",
-                ) from None
-            raise DaemonError(
-                f"cannot serve the page on port {self._config.port} of {self._config.host}: {error.strerror or error}",
-                "choose another port with --web, or 0 for a free one",
-            ) from None
+        hints = (
+            "give another --web-host, such as 127.0.0.1, or 0.0.0.0 for all addresses",
+            "choose another port with --web, or 0 for a free one",
+        )
+        self._port = await self._listener.start((self._config.host, self._config.port), "serve the page", hints)
         return self
 
     async def __aexit__(

@@ -169,3 +169,29 @@ def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
                 await AdminServer(daemon, AdminConfig(port=0, scripts=tmp_path / "nothing")).__aenter__()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid", "x" * 300])
+def test_a_host_that_is_not_here_is_reported_and_a_port_that_is_not_to_be_had(tmp_path: Path, host: str) -> None:
+    async def play() -> None:
+        async with Daemon(DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state")) as daemon:
+            with pytest.raises(DaemonError, match=f"lines at {host}: no address of this machine has that") as refused:
+                await AdminServer(daemon, AdminConfig(port=0, scripts=tmp_path, host=host)).__aenter__()
+            assert refused.value.hint == "give another host in [v1] of the configuration, or none"
+            taken = int(daemon.endpoint.rpartition(":")[2])
+            with pytest.raises(DaemonError, match=f"lines on port {taken} of 127.0.0.1: ") as refused:
+                await AdminServer(daemon, AdminConfig(port=taken, scripts=tmp_path)).__aenter__()
+            assert refused.value.hint == "choose another port with --v1-admin"
+
+    asyncio.run(play())
+
+
+def test_a_host_for_jobs_that_is_not_here_is_reported(tmp_path: Path) -> None:
+    async def play() -> None:
+        with pytest.raises(
+            DaemonError, match=r"jobs at 203\.0\.113\.7: no address of this machine has that"
+        ) as refused:
+            await Daemon(DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state", host="203.0.113.7")).__aenter__()
+        assert refused.value.hint == 'name another one in the configuration: host = "127.0.0.1"'
+
+    asyncio.run(play())

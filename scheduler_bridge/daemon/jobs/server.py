@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import keep_alive
-from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.config import DaemonError, Limits
 from scheduler_bridge.daemon.jobs.session import (
     Action,
     Attach,
@@ -49,13 +50,17 @@ class JobServer:
 
     async def start(self, host: str, port: int = 0) -> None:
         """Have ``port`` of ``host`` (0: a free one); ``endpoint`` says where. Jobs can connect after ``serve``."""
+        hints = 'name another one in the configuration: host = "127.0.0.1"', ""
+        listen = partial(
+            self._listener.start, what="listen for jobs", hints=hints, limit=wire.MAX_LINE_BYTES, serving=False
+        )
         try:
-            port = await self._listener.start(host, port, wire.MAX_LINE_BYTES, serving=False)
-        except OSError as error:
+            port = await listen((host, port))
+        except DaemonError as error:
             if port == 0:
                 raise
-            _logger.error("port %d is taken, jobs that knew it do not come back: %s", port, error.strerror)
-            port = await self._listener.start(host, 0, wire.MAX_LINE_BYTES, serving=False)
+            _logger.error("jobs that knew port %d do not come back: %s", port, error)
+            port = await listen((host, 0))
         self.endpoint = f"{host}:{port}"
 
     async def serve(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Final
@@ -187,19 +187,29 @@ def watch_queue(client: ControlClient, choose: Callable[[JobStatus], bool]) -> N
         ControlError: There is no scheduler at the beginning.
     """
     console = Terminal()
-    snapshot = client.snapshot()
-    if not console.is_terminal:
-        _print_changes(client, snapshot)
-        return
-    with Live(console=console, auto_refresh=False, screen=True) as live:
-        while True:
-            live.update(picture(snapshot, choose, console.width, console.height), refresh=True)
-            time.sleep(INTERVAL_S)
-            try:
-                snapshot = client.snapshot()
-            except ControlError as error:
-                gone = Text(f"{error}; waiting for it to come back (Ctrl-C ends this)", style="bold red")
-                live.update(gone, refresh=True)
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            for now in _looks(client):
+                seen = Text(now, "bold red") if isinstance(now, str) else picture(now, choose, *console.size)
+                live.update(seen, refresh=True)
+    before, printed = None, [""]
+    for now in _looks(client):
+        lines = changes(before, now) if isinstance(now, Snapshot) else [now]
+        for line in lines if lines != printed else ():  # that it is gone is said once
+            print_rich(Text(line))
+        before, printed = (now if isinstance(now, Snapshot) else before), lines
+
+
+def _looks(client: ControlClient) -> Iterator[Snapshot | str]:
+    """Yield what the scheduler says again and again, or that it is gone; the first time it has to be there."""
+    now: Snapshot | str = client.snapshot()
+    while True:
+        yield now
+        time.sleep(INTERVAL_S)
+        try:
+            now = client.snapshot()
+        except ControlError as error:
+            now = f"{error}; waiting for it to come back (Ctrl-C ends this)"
 
 
 def picture(snapshot: Snapshot, choose: Callable[[JobStatus], bool], width: int, height: int) -> RenderableType:
@@ -251,13 +261,3 @@ def changes(before: Snapshot | None, after: Snapshot) -> list[str]:
 def _said(job: JobStatus) -> str:
     state = job.state if job.resizing is None else f"{job.state} ({job.resizing})"
     return f"{state} on {words.plural(len(job.nodes), 'node')}" if job.nodes else state
-
-
-def _print_changes(client: ControlClient, snapshot: Snapshot) -> None:
-    before = None
-    while True:
-        for line in changes(before, snapshot):
-            print_rich(Text(line))
-        before = snapshot
-        time.sleep(INTERVAL_S)
-        snapshot = client.snapshot()

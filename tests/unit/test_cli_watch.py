@@ -142,6 +142,19 @@ def test_it_waits_for_a_scheduler_that_is_gone(terminal: Callable[[bool], io.Str
     watched(Client(cluster.snapshot(), ControlError("no scheduler serves here"), Cluster().snapshot()))
     text = file.getvalue()
     assert text.index("grower") < text.index("no scheduler serves here") < text.index("no job waits or runs")
+    assert text.rindex("grower") < text.index("no scheduler serves here"), "what it said last is not shown once more"
+
+
+def test_off_a_terminal_it_waits_as_well(
+    terminal: Callable[[bool], io.StringIO], capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(False)
+    cluster = busy()
+    first, gone = cluster.snapshot(), ControlError("no scheduler serves here")
+    cluster.end(2)
+    watched(Client(first, gone, gone, cluster.snapshot(), gone))
+    said = "no scheduler serves here; waiting for it to come back (Ctrl-C ends this)"
+    assert capsys.readouterr().out.splitlines()[2:] == [said, "20.0 s: job 2 grower: completed", said]
 
 
 def test_off_a_terminal_there_are_plain_lines(

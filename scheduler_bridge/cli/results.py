@@ -235,11 +235,13 @@ def drawn_of(record: RunRecord, asked: tuple[float, float] | None) -> Drawn:
     """What is drawn of a record.
 
     Raises:
-        CliError: The part that is asked for is none of the run.
+        CliError: The run has no job, or the part that is asked for is none of it.
     """
     from scheduler_bridge.report.overview import Course, cut, is_large, lives_of
     from scheduler_bridge.report.page import Drawn
 
+    if all(job.state == "refused" for job in record.jobs):
+        raise CliError("nothing to draw: no job was taken", hint="malleable history lists the runs and their jobs")
     if asked is None and not is_large(len(record.jobs), len(record.nodes)):
         return Drawn(record)
     course = Course.of(record.policy, len(record.nodes), lives_of(record), until_s=record.end_s, notes=record.notes)

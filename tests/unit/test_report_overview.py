@@ -251,6 +251,14 @@ def test_small_runs_are_drawn_job_by_job_unless_a_part_is_asked_for(tmp_path: Pa
         results.drawn_of(record, (1e6, 2e6))
 
 
+@pytest.mark.parametrize("asked", [None, (0.0, 60.0)])
+def test_of_a_run_without_jobs_nothing_is_drawn(asked: tuple[float, float] | None) -> None:
+    refused = JobRecord(1, "job", "u", "rigid", 9, 9, 9, 1e4, 0.0, state="refused")
+    for record in (RunRecord("avg", ["n0"]), RunRecord("avg", ["n0"], jobs=[refused])):
+        with pytest.raises(CliError, match="nothing to draw: no job was taken"):
+            results.drawn_of(record, asked)
+
+
 @pytest.mark.parametrize("text", ["24h", "2h:1h", "a:b", "1h:1h", ":"])
 def test_a_part_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(CliError, match="--window"):

@@ -331,6 +331,24 @@ def test_a_daemon_that_refuses_a_log_leaves_all_that_could_be_salvaged(tmp_path:
     assert salvage(folder)[2:] == salvage(tmp_path / "other")[2:]
 
 
+@pytest.mark.parametrize("empty", [True, False], ids=["empty", "gone"])
+def test_of_a_database_that_is_lost_the_write_ahead_log_is_left_and_salvaged(tmp_path: Path, empty: bool) -> None:
+    image, folder = images(tmp_path)[0], tmp_path / "lost"
+    shutil.copytree(image, folder)
+    (folder / DATABASE).unlink()
+    if empty:
+        (folder / DATABASE).touch()
+    before = contents(folder)
+    for look in (restore.read_run, restore.runs, state):
+        with pytest.raises(DaemonError):
+            look(folder)
+        assert contents(folder) == before
+    rows = state(image)[1] - 1
+    assert salvage(folder)[2] == f"all {rows} rows are kept"
+    assert state(folder) == state(image)
+    assert contents(folder / "damaged-1").items() >= (before.items() - {(DATABASE, b"")})
+
+
 def deadly(step: int, folder: Path) -> int:
     """Salvage in a process that is killed before its ``step``-th call that is about a file; return its status."""
     if child := os.fork():

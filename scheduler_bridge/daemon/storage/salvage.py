@@ -109,7 +109,9 @@ def _rebuild(old: Path, new: Path) -> list[str]:
         mark = read_mark(old)
     except DamagedError:
         mark = None
-    name = f"{(old / DATABASE).as_uri()}?mode=ro" if (old / DATABASE).exists() else ":memory:"
+    if not (old / DATABASE).exists() or not (old / DATABASE).stat().st_size:
+        (old / DATABASE).write_bytes(bytes(4096))  # a page; of an empty one SQLite would remove the write-ahead log
+    name = f"{(old / DATABASE).as_uri()}?mode=ro"
     with contextlib.closing(Store(new)) as sound, contextlib.closing(sqlite3.connect(name, uri=True)) as base:
         base.text_factory = lambda text: text.decode(errors="replace")
         eras = [

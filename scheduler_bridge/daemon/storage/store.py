@@ -165,7 +165,8 @@ class Store:
         made = self._on_disk and self.path.exists() and self.path.stat().st_size > 0
         # a log has no journal: it was left while the database was made
         self._writes = not read_only and not (made and not Path(f"{self.path}-journal").exists())
-        if self._writes and self._on_disk and (self.mark is not None or Path(f"{self.path}-wal").exists()):
+        lacks = self._on_disk and (self._writes or not made)  # SQLite would remove the write-ahead log of an empty one
+        if lacks and (self.mark is not None or Path(f"{self.path}-wal").exists()):
             raise DamagedError(f"{self.path} is missing or empty, but rows were written")
         try:
             self._base = self._open(self.path, read_only=not self._writes)

@@ -79,7 +79,7 @@ class Notes:
         status, _, reason = self._read("end").partition(" ")
         if not status:
             return None
-        return Ending(None if status == "-" else int(status), reason)
+        return Ending(int(status) if status.removeprefix("-").isdecimal() else None, reason)
 
     def retire(self) -> None:
         """Remove all but the claim, which keeps late runners off; to be forgotten when there can be none any more."""

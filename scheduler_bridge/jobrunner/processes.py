@@ -33,7 +33,7 @@ def identity(pid: int) -> str:
 
 def open_process(who: str) -> int | None:
     """Return a handle (pidfd) of the process with this identity, to be closed; None if it is gone, or there is none."""
-    if not who:
+    if not lives(who):
         return None
     pid = int(who.partition(".")[0])
     try:
@@ -59,8 +59,9 @@ def children(who: str) -> list[str]:
 
 
 def lives(who: str) -> bool:
-    """Whether the process with this identity runs."""
-    return bool(who) and identity(int(who.partition(".")[0])) == who
+    """Whether the process with this identity runs; a text that is none, as in a damaged note, is no process's."""
+    pid = who.partition(".")[0]
+    return pid.isdecimal() and identity(int(pid)) == who
 
 
 def send(who: str, number: signal.Signals) -> bool:

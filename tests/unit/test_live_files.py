@@ -19,6 +19,7 @@ from scheduler_bridge.daemon.storage.chain import MARK
 from scheduler_bridge.daemon.storage.log_entries import Row
 from scheduler_bridge.daemon.storage.state import LOCK, SECRET, StateFolder
 from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
 
@@ -159,6 +160,27 @@ def test_an_attempt_is_claimed_once(tmp_path: Path) -> None:
     assert Notes(tmp_path, "1.2").claim("second")
     notes.retire()
     assert not notes.claim("second"), "a claim outlasts the end of the attempt"
+
+
+@pytest.mark.parametrize("text", ["x", " ", "-1.1.z", "self.1.z", f"{10**30}.1.z", "1 2 3"])
+def test_a_note_that_is_damaged_is_about_no_process(tmp_path: Path, text: str) -> None:
+    folder = StateFolder(tmp_path)
+    notes = folder.notes("1.1")
+    assert notes.claim(text)
+    assert processes.open_process(notes.claimed) is None
+    assert folder.processes_of("1.1") == []
+    folder.end_stranger("1.1")
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("0 ", 0), ("-9 killed", -9), ("- no", None), ("x y", None), ("1.5 ", None)]
+)
+def test_a_note_of_the_end_has_a_status_or_none(tmp_path: Path, text: str, status: int | None) -> None:
+    (tmp_path / "1.1.end").symlink_to(text)
+    ended = Notes(tmp_path, "1.1").ended
+    assert ended is not None
+    assert ended.status == status
 
 
 def test_an_era_without_any_job_has_ended_too(tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ def test_running_and_waiting_jobs_survive_the_scheduler(cluster: Cluster, tmp_pa
     waiting = cluster.client.submit(writes(tmp_path / "out", nodes=3))
     first.kill()
     first.wait()
-    with pytest.raises(ControlError, match="no scheduler serves"):
+    with pytest.raises(ControlError, match="no scheduler serves") as caught:
         cluster.client.snapshot()
+    assert "start it again with the nodes it had" in caught.value.hint, "jobs on nodes that are gone would end"
     second = cluster.serve()
     snapshot = cluster.client.snapshot()
     assert [job.state for job in snapshot.jobs] == ["running", "waiting"]

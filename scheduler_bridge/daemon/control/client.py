@@ -16,7 +16,7 @@ from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.config import HintedError
 from scheduler_bridge.daemon.control.access import Door, peer_of
 from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
-from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, LOCK
+from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, ENDPOINT, LOCK
 from scheduler_bridge.record import RunRecord, decode_record
 
 _LOOK_AGAIN_S = 0.02
@@ -135,11 +135,11 @@ class ControlClient:
                 with connection.makefile("rb") as lines:
                     line = lines.readline()
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-            option = "--door" if isinstance(self._where, Door) else "--state"
-            raise ControlError(
-                f"no scheduler serves {self._where}",
-                f"start one with: malleable serve --nodes 4 {option} {self._where}",
-            ) from None
+            where, option = self._where, "--door" if isinstance(self._where, Door) else "--state"
+            hint = f"start one with: malleable serve --nodes 4 {option} {where}"
+            if isinstance(where, Path) and (where / ENDPOINT).exists():  # jobs on nodes that are not given would end
+                hint = f"its run goes on: start it again with the nodes it had: malleable serve --state {where} ..."
+            raise ControlError(f"no scheduler serves {where}", hint) from None
         except OSError as error:
             raise ControlError(f"the scheduler at {self._where} does not answer: {error}") from None
         if not line:

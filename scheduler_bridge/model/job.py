@@ -103,29 +103,8 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
 # Files of jobs (TOML) -------------------------------------------------------------------------------------------------
 
 JOB_FILE_KEYS: Final = (
-    "name",
-    "class",
-    "nodes",
-    "min_nodes",
-    "max_nodes",
-    "walltime_s",
-    "command",
-    "cwd",
-    "env",
-    "launch",
-    "hold",
-    "priority",
-    "after_ok",
-    "after_any",
-    "requeue",
-    "resilient",
-    "output",
-    "errors",
-    "array",
-    "user",
-    "grace_s",
-    "protocol",
-    "rho",
-    "reservation",
-)
+    "name", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "command", "cwd", "env", "launch", "hold",
+    "priority", "after_ok", "after_any", "requeue", "resilient", "output", "errors", "array", "user", "grace_s",
+    "protocol", "rho", "reservation",
+)  # fmt: skip
 """What ``malleable submit`` takes; a simulation needs some of them only, and reads others besides."""

@@ -382,6 +382,7 @@ class Daemon:
             return
         await asyncio.sleep(_LAST_WORD_S)
         await self.durable()
+        await self._serving().removed()
         if self._store is not None:
             self._store.settle()
         self._folder.leave()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
 
@@ -87,6 +88,7 @@ class Driver:
         self._doomed: dict[int, str] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._awaiting: asyncio.Task[None] | None = None
+        self._removals: set[asyncio.Future[None]] = set()
         self._closing = False
         self._broken = False
         self._failing = False
@@ -217,6 +219,12 @@ class Driver:
             timer.cancel()
         self.job_orders.close()
         await self._journal.close()
+        await self.removed()
+
+    async def removed(self) -> None:
+        """Wait until what ended jobs left is removed."""
+        while self._removals:
+            await asyncio.wait(self._removals)
 
     # the life before --------------------------------------------------------------------------------------------------
 
@@ -426,12 +434,23 @@ class Driver:
 
         def logged() -> None:
             self.executor.retire(key)
-            self._folder.drop_result(key)
-            if not goes_on or job_id not in self._log_state.jobs:
-                self._folder.drop_books(job_id)
+            self._remove(self._folder.result(key), partial(self._folder.drop_result, key))
+            if job_id not in self._log_state.jobs:
+                self._remove(self._folder.books(job_id), partial(self._folder.drop_books, job_id))
+            elif not goes_on:
+                self._folder.drop_books(job_id)  # at once, for the next attempt writes to this folder
 
         self.handle(event, facts=facts, after=logged)
         _logger.info("%s", self.core.explain(job_id))
+
+    def _remove(self, path: Path, drop: Callable[[], None]) -> None:
+        """Remove what a job left: a folder in a thread, for a job may put any number of files into it."""
+        if not path.is_dir():
+            drop()
+            return
+        removal = self._loop.run_in_executor(None, drop)
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
 
     def _up(self, job_id: int) -> None:
         self.executor.note_segments(job_id)

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from dataclasses import replace
@@ -210,6 +212,43 @@ def test_a_history_that_cannot_be_written_is_named(config: DaemonConfig) -> None
         perform(config, play)
     assert_nothing_left(config)
     assert not (config.state_dir / f".history.json.{os.getpid()}").is_symlink()
+
+
+def test_what_a_job_left_is_removed_while_the_scheduler_goes_on_and_before_it_ends(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder where a result should be may hold any number of files; so may what a job goes on with."""
+    happened: list[str] = []
+    to_go_on, remove, close = threading.Event(), shutil.rmtree, StateFolder.close
+    script = "mkdir $MALLEABLE_RESULT $0 && touch $MALLEABLE_RESULT/file $0/file"
+    left = [config.state_dir / "result-1.1.json", config.state_dir / "books-1"]
+
+    def slow(path: Path, *, ignore_errors: bool = False) -> None:
+        if path in left:
+            to_go_on.wait(20.0)
+            happened.append(path.name)
+        remove(path, ignore_errors=ignore_errors)
+
+    def closed(folder: StateFolder) -> None:
+        happened.append("closed")
+        close(folder)
+
+    async def play(daemon: Daemon) -> None:
+        request = rigid(1, "/bin/sh", "-c", script, str(left[1]))
+        job = daemon.submit(msgspec.structs.replace(request, launch="direct"))
+        assert (await daemon.ended(job)).job(job).state == "completed"
+        await daemon.durable()
+        assert all(path.is_dir() for path in left)
+        assert daemon._driver is not None
+        assert len(daemon._driver._removals) == 2
+        asyncio.get_running_loop().call_later(0.2, to_go_on.set)
+
+    monkeypatch.setattr(shutil, "rmtree", slow)
+    monkeypatch.setattr(StateFolder, "close", closed)
+    perform(config, play)
+    assert sorted(happened[:2]) == ["books-1", "result-1.1.json"]
+    assert happened[2:] == ["closed"]
+    assert not any(path.exists() for path in left)
 
 
 def test_a_second_daemon_is_refused(config: DaemonConfig) -> None:

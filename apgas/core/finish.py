@@ -260,15 +260,17 @@ class FinishTable:
         Raises:
             InvariantError: The counts contradict each other.
         """
-        if self.live != sum(share.live for share in self._shares.values()):
-            raise InvariantError(f"place {self.here}: live {self.live} is not the sum of {self._shares}")
+        live = 0
         for finish, share in self._shares.items():
+            live += share.live
             if share.live <= 0:
                 raise InvariantError(f"place {self.here}: {finish} keeps a quiet share {share}")
             if finish.home == self.here and not self.is_open(finish):
                 raise InvariantError(f"place {self.here}: {finish} has fired with {share.live} alive")
+        if self.live != live:
+            raise InvariantError(f"place {self.here}: live {self.live} is not the sum of {self._shares}")
         for finish, balance in self._homed.items():
-            waits = finish.dense and self._arrivals.overdue
+            waits = not balance.open and finish.dense and self._arrivals.overdue
             if not (balance.open or waits) or 0 in balance.open.values():
                 raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")
 

@@ -118,9 +118,9 @@ class Membership:
             raise InvariantError(f"epoch {self.epoch} without place 0: {sorted(self.members)} less {self.leaving}")
         if not self.leaving <= self.members.keys():
             raise InvariantError(f"{sorted(self.leaving - self.members.keys())} leave and are no members")
-        if any(place != info.place for place, info in self.members.items()):
+        if list(self.members) != [info.place for info in self.members.values()]:
             raise InvariantError(f"members are known by wrong ids: {self.members}")
-        if self._staying_ids not in (None, sorted(self.members.keys() - self.leaving)):
+        if self._staying_ids is not None and self._staying_ids != sorted(self.members.keys() - self.leaving):
             raise InvariantError(f"{self._staying_ids} are said to stay, but not {sorted(self.leaving)}")
         if max(self.members) >= self.next_place:
             raise InvariantError(f"next id {self.next_place} is that of a member: {sorted(self.members)}")

@@ -273,7 +273,7 @@ class OrderMachine:
             raise InvariantError(f"orders wait for nothing: {list(self._waiting)} in {step}, enabled {self.enabled}")
         if len(self._waiting) > self.MAX_WAITING:
             raise InvariantError(f"{len(self._waiting)} orders wait, {self.MAX_WAITING} may")
-        if any(token >= self._token for token in self._abandoned):
+        if self._abandoned and max(self._abandoned) >= self._token:
             raise InvariantError(f"calls {sorted(self._abandoned)} were abandoned, {self._token} is the present one")
         if current is not None:
             self._validate_current(current)
@@ -282,9 +282,8 @@ class OrderMachine:
         kind, step = current.order.kind, self.step
         if step is Step.PRE and not self.enabled:
             raise InvariantError(f"order {current.order} is in its first step without a handler")
-        if kind != {Step.SPAWN: "grow", Step.DRAIN: "shrink", Step.UNDO: "shrink", Step.RELEASE: "shrink"}.get(
-            step, kind
-        ):
+        shrinks = step in (Step.DRAIN, Step.UNDO, Step.RELEASE)
+        if kind != ("grow" if step is Step.SPAWN else "shrink" if shrinks else kind):
             raise InvariantError(f"a {kind} cannot be in step {step}")
         if step in (Step.DRAIN, Step.RELEASE) and not 0 < len(current.pending) <= len(current.places):
             raise InvariantError(f"{step} waits for {current.pending} of {current.places}")

@@ -317,9 +317,9 @@ class PlaceCore:
         self._leaving.validate(self.here, leaves=None if self.over else leaves)
         if leaves and self._relay.held:
             raise InvariantError(f"place {self.here} is to leave and holds {self._relay.held}")
-        if any(call >= self._next_call for call in self.calls):
+        if self.calls and max(self.calls) >= self._next_call:
             raise InvariantError(f"place {self.here} waits for calls that it never made: {sorted(self.calls)}")
-        if any(message.epoch <= self.epoch for _, message, _ in self._held):
+        if self._held and any(message.epoch <= self.epoch for _, message, _ in self._held):
             raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
 
     def _require_uncancelled(self, finish: m.FinishId) -> None:

@@ -13,7 +13,7 @@ from apgas.core.place import PlaceCore
 from apgas.errors import CancelledError, PlaceGoneError
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Activity:
     """One activity and what it still has to do.
 

@@ -19,6 +19,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from random import Random
 from typing import assert_never
@@ -614,6 +615,8 @@ class Control:
             self.keeper.join(place)
         self.collected = False
         self.result = Total()
+        self._pickled: bytes | None = None
+        """``result``, unless it has changed since with a backup; without any there are no books."""
         self.statistics = Statistics()
         self.leaving: set[int] = set()
         self.called_back: set[int] = set()
@@ -681,11 +684,14 @@ class Control:
         results, gifts = self.keeper.take(backup)
         for result in results:
             self.result.merge(result)
+            self._pickled = None
         return gifts
 
     def books(self) -> Books:
         """Return the books as they are."""
-        return Books(self.keeper.open, self.keeper.tasks.total() + self._job.begun, pickle.dumps(self.result))
+        if self._pickled is None:
+            self._pickled = pickle.dumps(self.result)
+        return Books(self.keeper.open, self.keeper.tasks.total() + self._job.begun, self._pickled)
 
     def collect_backups(self) -> None:
         """All hand in the rest."""
@@ -864,6 +870,10 @@ class Checks:
     def __init__(self, job: Simulation) -> None:
         self._job = job
         self._chances: dict[tuple[int, int, int], int] = {}
+        # every place sees the same graph on the same members, and these are asked for again and again
+        graph = job.scenario.lifelines
+        self._buddies = cache(lambda place, members: View(place, members, graph).buddies)
+        self._thieves = cache(lambda place, members: View(place, members, graph).thieves)
 
     # when a worker takes its turn -----------------------------------------------------------------------------------
 
@@ -874,10 +884,10 @@ class Checks:
 
     def looked(self, worker: Worker, core: PlaceCore[Total]) -> None:
         """A worker has attended to its place, and stays."""
-        known = {(worker.place, thief, nonce) for thief, nonce in core.thieves.random.items()}
         for key in [key for key in self._chances if key[0] == worker.place]:
             self._chances[key] -= 1
-            if key not in known:
+            _, thief, nonce = key
+            if core.thieves.random.get(thief) != nonce:
                 del self._chances[key]
             elif self._chances[key] <= 0:
                 raise self._job.wrong(f"place {key[1]} has no answer though all workers of place {key[0]} have looked")
@@ -914,7 +924,7 @@ class Checks:
         if core.me not in self._job.control.members:
             return
         away = self._job.lost | self._job.gone | self._job.control.leaving
-        for place in View(core.me, core.members, self._job.scenario.lifelines).thieves:
+        for place in self._thieves(core.me, core.members):
             thief = self._job.cores.get(place)
             if thief is None or thief.alive or place in away or thief.members is not core.members:
                 continue
@@ -949,33 +959,37 @@ class Checks:
 
     def validate(self) -> None:
         """Look at all places."""
-        slots = Counter((worker.place, worker.slot) for worker in self._job.workers if not worker.todo)
-        if slots and max(slots.values()) > 1:
-            raise self._job.wrong(f"two workers in one slot: {[slot for slot, held in slots.items() if held > 1]}")
-        for place, core in self._job.cores.items():
-            if place in self._job.lost or place in self._job.gone:
+        job = self._job
+        slots = [(worker.place, worker.slot) for worker in job.workers if not worker.todo]
+        if len(set(slots)) < len(slots):
+            raise job.wrong(f"two workers in one slot: {[slot for slot, held in Counter(slots).items() if held > 1]}")
+        members = frozenset(job.control.members)
+        for place, core in job.cores.items():
+            if place in job.lost or place in job.gone:
                 continue
-            if core.shared and not core.alive:
-                raise self._job.wrong(f"place {place} holds a bag, but has no worker")
-            if core.thieves.random and not core.alive:
-                raise self._job.wrong(f"place {place} owes answers, but has no worker to give them")
-            if core.thieves.random and place in self._job.cold:
-                raise self._job.wrong(f"place {place} lets random thieves wait until it is warm")
-            if place in self._job.control.members and self._job.lost.isdisjoint(core.members):
+            if core._pool and not core.alive:
+                raise job.wrong(f"place {place} holds a bag, but has no worker")
+            if core.thieves._random and not core.alive:
+                raise job.wrong(f"place {place} owes answers, but has no worker to give them")
+            if core.thieves._random and place in job.cold:
+                raise job.wrong(f"place {place} lets random thieves wait until it is warm")
+            if place in members and not (job.lost and job.lost.intersection(core.members)):
                 self._validate_thief(place, core)
 
     def _validate_thief(self, place: int, core: PlaceCore[Total]) -> None:
         """A waiting place is known to each buddy, a stealing one to its victim, or a message is under way."""
-        waiting = [Request(buddy, None) for buddy in core._view.buddies] if core.phase is Phase.WAITING else []
-        stealing = [core._thief.asked] if core.phase is Phase.STEALING and core._thief.asked is not None else []
-        if core.phase is Phase.STEALING and not stealing:
-            raise self._job.wrong(f"place {place} is STEALING without a victim")
-        for request in waiting + stealing:
+        cores, phase = self._job.cores, core.phase
+        unknown: list[Request] = []
+        if phase is Phase.WAITING:
+            buddies = self._buddies(place, core.members)
+            unknown += [Request(buddy, None) for buddy in buddies if place not in cores[buddy].thieves._lifeline]
+        elif phase is Phase.STEALING:
+            if (asked := core._thief.asked) is None:
+                raise self._job.wrong(f"place {place} is STEALING without a victim")
+            unknown += [asked] if cores[asked.to].thieves.random.get(place) != asked.nonce else []
+        for request in unknown:
             other = request.to
-            thieves = self._job.cores[other].thieves
-            nonce = request.nonce
-            known = place in thieves.lifeline if nonce is None else thieves.random.get(place) == nonce
-            if not (known or request in self._between(place, other) or self._answered(request, other, place)):
+            if request not in self._between(place, other) and not self._answered(request, other, place):
                 raise self._job.wrong(f"place {place} waits for place {other}, which does not know it")
 
     def _answered(self, request: Request, sender: int, to: int) -> bool:
@@ -988,14 +1002,7 @@ class Checks:
         """Return what is under way, or about to be sent, from ``sender`` to ``to``, which is not gone."""
         if to in self._job.gone:
             return []
-        # a gift goes over place 0, where its origin is not known any more
-        gifts = [each.gift for each in self._job.network.between(0, to) if isinstance(each, Sent)]
-        backups = self._job.control.keeper.early
-        backups += [each.backup for each in self._job.network.between(sender, 0) if isinstance(each, Saved)]
-        backups += [each.backup for worker in self._job.at[sender] for each in worker.todo if isinstance(each, Save)]
-        gifts += [gift for backup in backups for gift in backup.gifts if gift.to == to]
-        return [
-            *map(Sent, gifts),
+        between: list[Wire | Effect[Total]] = [
             *self._job.network.between(sender, to),
             *(
                 effect
@@ -1004,6 +1011,15 @@ class Checks:
                 if isinstance(effect, Request | Refuse | Give) and effect.to == to
             ),
         ]
+        if self._job.survives:
+            # a gift goes over place 0, where its origin is not known any more
+            between += [each for each in self._job.network.between(0, to) if isinstance(each, Sent)]
+            todo = [each for worker in self._job.at[sender] for each in worker.todo]
+            backups = self._job.control.keeper.early
+            backups += [each.backup for each in self._job.network.between(sender, 0) if isinstance(each, Saved)]
+            backups += [each.backup for each in todo if isinstance(each, Save)]
+            between += [Sent(gift) for backup in backups for gift in backup.gifts if gift.to == to]
+        return between
 
     # at the end -----------------------------------------------------------------------------------------------------
 

@@ -210,7 +210,8 @@ class RandomRegular:
             return []
         found: dict[int, None] = {}
         for ring in range(self.out):
-            keys = [_mix(_mix(_mix(self.seed) + ring) + turn) for turn in range(_ROUNDS)]
+            base = _mix(_mix(self.seed) + ring)
+            keys = [_mix(base + turn) for turn in range(_ROUNDS)]
             label = (_walk(position, count, keys) + step) % count
             found[_walk(label, count, keys[::-1], back=True)] = None
         return list(found)

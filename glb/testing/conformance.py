@@ -522,5 +522,6 @@ class Numbers:
 
     def submit(self, result: Total) -> None:
         """Fold the tasks done so far into ``result``."""
-        result.done.update(self.done)
-        self.done = Counter()
+        if self.done:
+            result.done.update(self.done)
+            self.done = Counter()

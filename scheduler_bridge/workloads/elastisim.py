@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from scheduler_bridge.model import InvalidJobError, JobClass
+from scheduler_bridge.model import JobClass
 from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.swf import MISSING_WALLTIME_FACTOR
 from scheduler_bridge.workloads.workload import TraceJob, Workload, in_order, unknown_nodes
@@ -127,7 +127,7 @@ def read_elastisim(
             read.append(_job(index, entry, phases, speed, nodes or _MOST_NODES))
         except TraceError:
             raise
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError, InvalidJobError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             what = f"no {error}" if isinstance(error, KeyError) else str(error)
             findings.skip(f"broken: {what}"[:120], index)
     kept = in_order(_kept(read, nodes, findings))

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.model.job import JOB_FILE_KEYS
 from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.workload import TraceJob, Workload, dependencies, in_order, unknown_nodes
@@ -63,7 +62,7 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
         _check_keys(entry, _OF_A_JOB, f"{path}: job {index}")
         try:
             jobs += _jobs(entry, first_id=len(jobs), default_name=path.stem)
-        except (OverflowError, TypeError, ValueError, InvalidJobError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise TraceError(f"{path}: job {index}: {error}", "a job needs sensible numbers", _HINT) from None
     if "job" in content:
         jobs = _linked(jobs, entries, path)

@@ -103,14 +103,16 @@ def _read_json(source: Source, nodes: int | None) -> Workload:
     from scheduler_bridge.record import decode_record
 
     try:
-        record = decode_record(source.read())
-    except (msgspec.DecodeError, RecursionError):
-        from scheduler_bridge.workloads.elastisim import read_elastisim
+        workload = workload_of(decode_record(source.read()), name=source.stem)
+        return replace(workload, nodes=nodes) if nodes else workload
+    except TraceError:
+        raise
+    except (ArithmeticError, RecursionError, ValueError, msgspec.DecodeError) as error:
+        if b'"policy"' in source.head():
+            raise TraceError(f"{source}: {error}", "no scheduler of this version left it", "export it again") from None
+    from scheduler_bridge.workloads.elastisim import read_elastisim
 
-        return read_elastisim(source, nodes=nodes)
-
-    workload = workload_of(record, name=source.stem)
-    return replace(workload, nodes=nodes) if nodes else workload
+    return read_elastisim(source, nodes=nodes)
 
 
 # The scheduler's history as a workload: what would another policy have made of last week? ----------------------------

@@ -30,7 +30,6 @@ from msgspec import structs
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.gc_tuning import rare_searches
-from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.printable import one_line
 from scheduler_bridge.workloads.source import Findings, Source, TraceError, is_text
 from scheduler_bridge.workloads.workload import MAX_ID, Status, TraceJob, Workload, in_order, unknown_nodes
@@ -384,7 +383,7 @@ def _jobs(file: _File, machine: _Machine, options: SwfOptions, findings: Finding
         if job_id in commented:
             try:
                 job = _with_comments(job, file, machine)
-            except (ValueError, InvalidJobError):
+            except ValueError:
                 findings.note("a comment about it is not understood", line, job.node_hours)
         yield job
 

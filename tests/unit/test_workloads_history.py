@@ -13,7 +13,7 @@ from scheduler_bridge.core import Settings
 from scheduler_bridge.daemon.storage.state import HISTORY
 from scheduler_bridge.record import Recorder, RunRecord, encode_record
 from scheduler_bridge.sim import ReplayOptions, node_names, replay
-from scheduler_bridge.workloads import TraceJob, Workload, load, read_swf
+from scheduler_bridge.workloads import TraceError, TraceJob, Workload, load, read_swf
 from scheduler_bridge.workloads.load import workload_of
 
 
@@ -62,6 +62,24 @@ def test_a_history_replays_as_it_was(policy: str, tmp_path: Path) -> None:
     (tmp_path / "week.json").write_bytes(encode_record(record))
     ends = [job.end_s for job in lived(load(tmp_path / "week.json"), policy).jobs]
     assert ends == pytest.approx([job.end_s for job in record.jobs])
+
+
+@pytest.mark.parametrize(
+    ("what", "by", "said"),
+    [
+        (b'"rho":0.0', b'"rho":-1', "job 1: rho is -1.0, must be from 0 to 1"),
+        (b'"nodes":2', b'"nodes":0', "division by zero"),
+        (b'"nodes":2', b'"nodes":"two"', r"Expected `int`, got `str` - at `\$.jobs\[0\].nodes`"),
+        (b'"advance":[]', b'"advance":[', "malformed"),
+    ],
+)
+def test_a_history_that_no_scheduler_left_is_refused_as_one(tmp_path: Path, what: bytes, by: bytes, said: str) -> None:
+    written = encode_record(lived(Workload("one", 4, (malleable(1, 0, 100, (1, 2, 4)),)), "avg"))
+    plain = written.replace(b" ", b"").replace(b"\n", b"")
+    assert what in plain
+    (tmp_path / "week.json").write_bytes(plain.replace(what, by))
+    with pytest.raises(TraceError, match=f"week.json: .*{said}"):
+        load(tmp_path / "week.json")
 
 
 def test_another_law_can_be_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

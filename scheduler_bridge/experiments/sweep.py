@@ -14,7 +14,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -407,24 +407,23 @@ class RowFile:
         return (*astuple(row.cell), *(row.figures[column] for column in self._columns), *astuple(row.origin))
 
     def _read_csv(self, journal: TextIO) -> list[Row]:
-        """What whole lines say; what is cut off is cut off the file, too."""
-        journal.seek(0)
-        whole = [line for line in journal if line.endswith("\n")]
-        journal.truncate(sum(len(line.encode()) for line in whole))
+        """What whole lines say; what is cut off is cut off the file, too, and what is damaged is left out."""
+        whole, end, _ = self._csv.read_bytes().rpartition(b"\n")
+        journal.truncate(len(whole + end))
         journal.seek(0, os.SEEK_END)
         if not whole:
             csv.writer(journal, lineterminator="\n").writerow(self._header)
             journal.flush()
             return []
-        lines = csv.reader(whole)
-        self._check(self._csv, next(lines))
+        header, *lines = csv.reader(whole.decode(errors="replace").split("\n"))
+        self._check(self._csv, header)
         # names come first, then numbers, then what else the origin has
         names, others = 2, len(_ORIGIN) - 1
-        return [
-            self._row([*line[:names], *map(_number, line[names:-others]), *line[-others:]])
-            for line in lines
-            if len(line) == len(self._header)
-        ]
+        rows = []
+        for line in lines:
+            with suppress(TypeError, ValueError):  # too few fields or many, or one that should be a number
+                rows.append(self._row([*line[:names], *map(_number, line[names:-others]), *line[-others:]]))
+        return rows
 
     def _read_parquet(self) -> list[Row]:
         import pandas as pd

@@ -61,6 +61,17 @@ def test_a_line_without_an_end_is_not_taken_for_one(tmp_path: Path) -> None:
     assert again.cells == CELLS[1:2]
 
 
+@pytest.mark.parametrize("damage", [b"\xff" * 9, bytes(9), b"three,,,,", b"b,easy,x,1,0,0,0,,,,\n"])
+def test_a_line_that_is_damaged_is_simulated_again(tmp_path: Path, damage: bytes) -> None:
+    file = tmp_path / "cells.csv"
+    rows = sweep(CELLS, _Simulated(), COLUMNS, file=file)
+    first, second, *others = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join((first, damage + second[9:], *others)))
+    again = _Simulated()
+    assert sweep(CELLS, again, COLUMNS, file=file) == rows
+    assert again.cells == CELLS[:1]
+
+
 def test_a_line_that_was_cut_off_does_not_spoil_the_next_one(tmp_path: Path) -> None:
     file = tmp_path / "cells.csv"
     sweep(CELLS[:2], _Simulated(), COLUMNS, file=file)

@@ -240,11 +240,9 @@ def policy(
 
     Example: malleable policy easy
     """
-    if name is None:
-        decides = client(state).snapshot().policy
-    else:
+    if name is not None:
         client(state).use(name, policies.parse(name, parameters or []))
-        decides = name
+    decides = name or client(state).snapshot().policy
     print_outcome(decides, {"policy": decides}, as_json=as_json)
 
 

@@ -313,9 +313,10 @@ class Submitted(msgspec.Struct, frozen=True, tag_field="type", tag="submitted"):
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="type", tag="done"):
-    """The request was carried out."""
+    """The request was carried out; ``log_behind``: why the log has not what that led to."""
 
     text: str = ""
+    log_behind: str = ""
 
 
 class Kept(msgspec.Struct, frozen=True, tag_field="type", tag="kept"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -122,6 +123,9 @@ class ControlClient:
             raise RefusedError(reply.reason, reply.hint)
         if not isinstance(reply, expected):
             raise ControlError(f"the scheduler answered a {type(request).__name__} with a {type(reply).__name__}")
+        if isinstance(reply, requests.Done) and reply.log_behind:
+            said = "the log cannot be written (%r), and forgets this if the scheduler is killed now"
+            logging.getLogger(__name__).warning(said, reply.log_behind)
         return reply
 
     def _exchange(self, request: requests.AnyRequest) -> requests.AnyReply:

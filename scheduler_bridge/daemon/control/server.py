@@ -259,8 +259,7 @@ class ControlServer:
             self._scheduler.retract(reply)
             return _failure(log_error(behind))
         if isinstance(reply, Done):
-            unwritten = f"the log cannot be written ({behind}), and forgets this if the scheduler is killed now"
-            return Done(text=f"{reply.text}; {unwritten}")
+            return Done(text=reply.text, log_behind=behind)
         return reply
 
     def _answered(self, request: _Alone | Failure | Status, who: str) -> AnyReply:

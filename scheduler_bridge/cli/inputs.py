@@ -52,11 +52,11 @@ def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
         if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
             raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
         low, high = int(first), int(last or first)
+        if high < low:
+            raise CliError(f"{option} {text}", f"there is no number in {part.strip()}", f"for example {option} 1-3")
         if len(found) + high - low >= ARRAY_MOST:
             raise CliError(f"{option} {text}", f"at most {ARRAY_MOST} numbers are taken", "give fewer")
         found += range(low, high + 1)
-    if not found:
-        raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
     return tuple(found)
 
 

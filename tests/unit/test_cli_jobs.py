@@ -83,4 +83,8 @@ def test_what_are_no_jobs_is_said(scheduler: Scheduler, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.splitlines() == [
         "malleable cancel sleep", "numbers are given as 3,5-7", "for example malleable cancel 1-3",
     ]  # fmt: skip
+    assert run(["cancel", "3,7-5"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "malleable cancel 3,7-5", "there is no number in 7-5", "for example malleable cancel 1-3",
+    ]  # fmt: skip
     assert not scheduler.asked

@@ -112,13 +112,13 @@ class StudyOptions:
             raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
         if self.report_only and not chosen.keeps:
             raise CliError(f"{name} has no --report-only", "it reports what it has just run", "leave it out")
+        if name != "real-runs" and self.real != RealRunsOptions():
+            raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
         if self.real.hosts is None and (self.real.launcher is not None or self.real.paced):
             hint = "give --hosts FILE, or leave it out"
             raise CliError("--launcher and --paced are about hosts", "none are named", hint)
         if self.real.published and self.data is None:
             raise CliError("--published takes the batches from the reference data", "none is given", "give --data DIR")
-        if name != "real-runs" and self.real != RealRunsOptions():
-            raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
 
     def folder_for(self, name: str) -> Path:
         """The folder that real runs need.

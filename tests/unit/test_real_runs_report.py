@@ -181,6 +181,8 @@ def test_a_report_of_a_part_says_what_is_missing() -> None:
 def test_options_for_real_runs_are_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["experiment", "mebf", "--repeat-busy", "20"]) == 2
     assert "mebf does not know this option" in capsys.readouterr().err
+    assert cli(["experiment", "mebf", "--launcher", "ssh"]) == 2
+    assert "mebf does not know this option" in capsys.readouterr().err, "no hosts would help"
     assert cli(["experiment", "sd-real", "--report-only"]) == 2
     assert "sd-real has no --report-only" in capsys.readouterr().err
 

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from support import PATIENCE_S
@@ -17,7 +18,8 @@ from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller, Door
 from scheduler_bridge.daemon.control.server import ControlServer, _Shared
 from scheduler_bridge.daemon.listener import Allowance, Counted
-from scheduler_bridge.daemon.requests import Snapshot
+from scheduler_bridge.daemon.requests import Failure, Snapshot, Use
+from scheduler_bridge.policies import PolicyError, UnknownPolicyError
 
 STATUS = b'{"type":"status"}\n'
 
@@ -266,3 +268,16 @@ def test_lines_about_strangers_are_counted(caplog: pytest.LogCaptureFixture, mon
     assert caplog.messages[Counted.MOST] == "job 1 is refused a message: too long"
     assert caplog.messages[-2] == "137980 more times within 0.1 s: a stranger is refused a message: 0"
     assert caplog.messages[-1] == "a stranger is refused a message: again"
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [(UnknownPolicyError("no policy 'x'"), "malleable policies describes them"), (PolicyError("it raised"), "")],
+)
+def test_policies_are_described_to_those_who_name_one_that_is_none(error: Exception, hint: str) -> None:
+    class Refusing(Target):
+        def manage(self, request: object) -> str:
+            raise error
+
+    server = ControlServer(cast("Any", Refusing()), Limits())
+    assert server._reply(Use(policy="x")) == Failure(reason=str(error), hint=hint)

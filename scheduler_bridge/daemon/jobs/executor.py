@@ -370,7 +370,8 @@ class _Run:
     def _explained(self, ending: Ending) -> Ending:
         if ending.status is None or ending.status == 0:
             return ending
-        how = f"exit status {ending.status}" if ending.status > 0 else f"ended by {_signal_name(-ending.status)}"
+        by = next((known.name for known in signal.Signals if known == -ending.status), f"signal {-ending.status}")
+        how = f"exit status {ending.status}" if ending.status > 0 else f"ended by {by}"
         parts = [how, ending.reason, _tail(Path(self._launch.errors))]
         return Ending(ending.status, ": ".join(part for part in parts if part))
 
@@ -396,13 +397,6 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         wire.ENV_TOKEN: token,
         processes.ENV_MARK: mark,
     }
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _tail(path: Path) -> str:

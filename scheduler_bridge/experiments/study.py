@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import statistics
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from scheduler_bridge.experiments.study_report import DataTable, Picture, Value
 from scheduler_bridge.experiments.sweep import Figures, Row
@@ -56,31 +56,51 @@ class Means:
         values = self.by_seed(trace, policy, measure, share).values()
         return statistics.fmean(values) if values else None
 
+    def find(self, claim: Claim) -> float | None:
+        """The mean that a claim is about."""
+        return self.get(claim["workload"], claim["policy"], claim["measure"], claim.get("share"))
+
 
 def change(before: float | None, after: float | None) -> float | None:
     """From one mean to another, in percent; None: there is none, or nothing to compare with."""
     return None if not before or after is None else 100 * (after / before - 1)
 
 
-def spread(values: Iterable[float | None]) -> float | None:
-    """From the smallest of several means to the largest, in percent; None: one is missing."""
-    known = known_of(values)
-    return change(min(known), max(known)) if known else None
-
-
 # Claims --------------------------------------------------------------------------------------------------------------
+#
+# A claim is an entry of the file ``claims.toml`` in a study's folder. It says what it is about: a ``workload``, a
+# ``policy``, a ``share`` of malleable jobs and a ``measure``; where it lists several, it is about all of them. ``than``
+# has what is another in the mean that it is compared with. What it leaves out stands in the file's ``usual``. ``rule``
+# says how it is judged:
+#
+# =========  =========================================================================================================
+# change     from the mean that it is compared with, in percent, is as ``printed``; ``still``: hardly anything changes
+# times      it is so many times lower than the mean that it is compared with
+# first      ``policy`` (or what ``axis`` names) is the first of those that it is ``among``, by its mean, or by ``of``:
+#            the change or the distance in points; the lowest one, or the ``highest``
+# lower      it lowers all the means that it is compared with
+# falls      from each mean to the next
+# level      a share in percent is as printed
+# amount     a number is as printed
+# more       on each workload, all of its policies have more than all of those that it is compared with, in percent
+#            or in ``points``
+# same       changes are so small that they do not matter
+# alike      so small that they do not matter are, on each workload, the differences between policies
+# =========  =========================================================================================================
+#
+# A study may add rules of its own. A claim that needs a mean which is not there is not judged.
 
 Word: TypeAlias = Literal["held", "right direction", "differs", "not judged"]
 Claim: TypeAlias = Mapping[str, Any]
-"""An entry of a claims file."""
-Named: TypeAlias = Mapping[str, float | None]
-"""Means by what they are of; None: there is no such mean, and the claim cannot be judged."""
+"""An entry of a claims file; or one with what is usual, which is about one mean."""
 TOLERANCE: Final = 5.0
 """In points: a change is held where it has the printed direction and is no farther away from the printed one."""
 FACTOR: Final = 2.0
 """How many times a change in the right direction is at most larger, or smaller, than the printed one."""
 LEVEL: Final = 3.0
 """In points: a share or a utilization, which is no change, is held where it is no farther away from the printed one."""
+FAR: Final = 10.0
+"""In percent: where a mean of a workload is farther away from the printed one, that may be why a claim is not held."""
 HOW_JUDGED: Final = (
     f"A change is held where it has the printed direction and is at most {TOLERANCE:g} points away from the printed "
     f"one; farther away, the direction is right up to a factor of {FACTOR:g}, and beyond it the claim differs. Where "
@@ -88,6 +108,7 @@ HOW_JUDGED: Final = (
 )
 """For the remarks of a study."""
 CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known of the reason")
+_AXES: Final = ("workload", "policy", "share")
 
 
 class Judged(NamedTuple):
@@ -122,34 +143,130 @@ class ClaimVerdict:
 
 
 def claims_file(package: str) -> dict[str, Any]:
-    """Read ``claims.toml`` in a study's folder: lists of claims by their kind, and what else the paper prints."""
+    """Read ``claims.toml`` in a study's folder: the claims, what is usual in them, and what else the paper prints."""
     return tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
 
 
-def judge(
-    claims: Mapping[str, Sequence[Claim]],
-    kinds: Mapping[str, Callable[[Claim], Judged]],
-    reason: Callable[[Claim], str],
-    *,
-    where: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
-    beside: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
-) -> list[ClaimVerdict]:
-    """Judge claims by what was found.
+class Missing(LookupError):
+    """A claim cannot be judged; the text is what stands in the place of what was found."""
 
-    Args:
-        claims: By kind.
-        kinds: What judges the claims of a kind.
-        reason: What is known of why a claim does not hold.
-        where: See ``ClaimVerdict``.
-        beside: The same.
+
+Rule: TypeAlias = tuple[Callable[[Claim], Value], Callable[["Judge", Claim], tuple[Value, Word]]]
+"""Words what a claim says, and judges it: what is found, and the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges claims by the means that a study has found.
+
+    Attributes:
+        find: The mean that a claim is about; None: there is none.
+        usual: What claims are about where they do not say so.
+        rules: All that occur in the claims.
+        names: Of the workloads that are there, by what claims call them; None: claims have these names.
+        shares: Those that are there of what claims list; None: all.
+        note: Says beside a change of what it was found.
     """
-    verdicts = []
-    for kind, judged_by in kinds.items():
-        for claim in claims[kind]:
-            judged = judged_by(claim)
+
+    find: Callable[[Claim], float | None]
+    usual: Claim
+    rules: Mapping[str, Rule] = field(default_factory=lambda: RULES)
+    names: Mapping[Any, str] | None = None
+    shares: Collection[int] | None = None
+    note: Callable[[Claim], str] = lambda _: ""
+
+    def judged(self, claim: Claim) -> Judged:
+        """Judge a claim by its rule."""
+        at = {**self.usual, **claim}
+        words, rule = self.rules[claim["rule"]]
+        try:
+            return Judged(words(at), *rule(self, at))
+        except Missing as missing:
+            printed = words(at)
+            return Judged(printed, None if isinstance(printed, float) else str(missing), "not judged")
+
+    def verdicts(
+        self,
+        claims: Iterable[Claim],
+        reason: Callable[[Claim], str],
+        *,
+        where: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
+        beside: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
+    ) -> list[ClaimVerdict]:
+        """Judge claims.
+
+        Args:
+            claims: All of them.
+            reason: What is known of why a claim does not hold.
+            where: See ``ClaimVerdict``.
+            beside: The same.
+        """
+        found = []
+        for claim in claims:
+            judged = self.judged(claim)
             why = "" if judged.word in ("held", "not judged") else reason(claim)
-            verdicts.append(ClaimVerdict(claim["text"], *judged, why, where(claim), beside(claim)))
-    return verdicts
+            found.append(ClaimVerdict(claim["text"], *judged, why, where(claim), beside(claim)))
+        return found
+
+    def each(self, claim: Claim) -> Sequence[Claim]:
+        """The claim, once for each of the means that it is about.
+
+        Raises:
+            Missing: Nothing of what it lists is there.
+        """
+        there = {"workload": self.names, "share": self.shares}
+        listed = {
+            axis: [one for one in values if (known := there.get(axis)) is None or one in known]
+            for axis in _AXES
+            if isinstance(values := claim.get(axis), list)
+        }
+        found = [{**claim, **dict(zip(listed, one, strict=True))} for one in itertools.product(*listed.values())]
+        return found or _missing()
+
+    def means(self, claim: Claim) -> list[float]:
+        """What is found of all that a claim is about.
+
+        Raises:
+            Missing: Something is not.
+        """
+        names = self.names
+        at = (one if names is None else {**one, "workload": names.get(one["workload"], "")} for one in self.each(claim))
+        return known_of(map(self.find, at)) or _missing()
+
+    def mean(self, claim: Claim) -> float:
+        """The mean of all that a claim is about, see ``means``."""
+        return statistics.fmean(self.means(claim))
+
+    def base(self, claim: Claim) -> float:
+        """The mean that a claim is compared with."""
+        return self.mean({**claim, **claim["than"]})
+
+    def change(self, claim: Claim) -> float:
+        """From the mean that a claim is compared with to the one that it is about, in percent."""
+        return percent(self.base(claim), self.mean(claim))
+
+    def distance(self, claim: Claim) -> float:
+        """Between both, in points."""
+        return abs(self.mean(claim) - self.base(claim))
+
+    def label(self, claim: Claim) -> str:
+        """What a claim is about, in words."""
+        workload, share = claim["workload"], claim.get("share")
+        name = workload if self.names is None else self.names[workload]
+        return f"{name}, {claim['policy']}{'' if share is None else f' at {share} %'}"
+
+
+def _missing(found: str = "-") -> NoReturn:
+    raise Missing(found)
+
+
+def percent(before: float, after: float) -> float:
+    """From one mean to another.
+
+    Raises:
+        Missing: There is nothing to compare with.
+    """
+    return 100 * (after / before - 1) if before else _missing("from 0")
 
 
 _WORST_FIRST: Final[tuple[Word, ...]] = ("differs", "right direction", "held", "not judged")
@@ -197,92 +314,147 @@ def word_for_times(found: float, printed: float, *, still: bool = False) -> Word
     return "differs" if word == "right direction" and far else word
 
 
-def changed(found: float | None, claim: Claim, note: str = "") -> Judged:
-    """A change in percent is the printed one; ``note`` says of what it was found."""
-    printed = claim["printed"]
-    text = f"{printed:+.1f} %"
-    if found is None:
-        return Judged(text, "-", "not judged")
-    return Judged(text, f"{found:+.1f} %{note}", word_for(found, printed, still=claim.get("still", False)))
+def held(so: bool) -> Word:
+    """The verdict on what is so or not."""
+    return "held" if so else "differs"
 
 
-def near(values: Sequence[float | None], printed: float) -> Judged:
-    """Shares in percent are all that which is printed, as close as does not matter."""
-    text, known = f"{printed:.1f} %", known_of(values)
-    if not known:
-        return Judged(text, "-", "not judged")
-    least = "" if len(known) == 1 else f"{min(known):.1f} to "
-    return Judged(text, f"{least}{max(known):.1f} %", held(all(abs(value - printed) <= LEVEL for value in known)))
-
-
-def amounts(values: Named, printed: float) -> Judged:
-    """Numbers are all the printed one, up to as many percent as a change may be points away, or within the factor."""
-    text, known = f"{printed:g}", known_of(values.values())
-    if not known:
-        return Judged(text, "-", "not judged")
-    words: list[Word] = []
-    for value in known:
-        near = abs(value - printed) <= TOLERANCE / 100 * printed
-        far = value > FACTOR * printed or printed > FACTOR * value
-        words.append("held" if near else "differs" if far else "right direction")
-    found = ", ".join(f"{name} {value:.1f}" for name, value in zip(values, known, strict=True))
-    return Judged(text, found, min(words, key=_WORST_FIRST.index))
-
-
-def first(values: Named, wanted: str, form: str | None, *, highest: bool = False) -> Judged:
+def first(values: Mapping[str, float], wanted: str, form: str, *, highest: bool = False) -> Judged:
     """One mean is the lowest, or the highest, of several, and no other is as low; where all are equal, none is.
 
     Args:
         values: Those of all policies.
         wanted: Whose mean it is.
-        form: Words them; None leaves the others out.
+        form: Words them; empty: they are left out.
         highest: Instead of the lowest.
     """
-    known = known_of(values.values())
-    if not known or (len(known) > 1 and len(set(known)) == 1):
-        return Judged(wanted, "-" if not known else f"all the same: {(form or '{}').format(known[0])}", "not judged")
-    ranked = sorted(((name, value or 0.0) for name, value in values.items()), key=lambda one: one[1], reverse=highest)
+    if len(values) > 1 and len(set(values.values())) == 1:
+        return Judged(wanted, f"all the same: {(form or '{}').format(values[wanted])}", "not judged")
+    ranked = sorted(values.items(), key=lambda one: one[1], reverse=highest)
     extreme = [name for name, value in ranked if value == ranked[0][1]]
-    found = ", ".join(extreme if form is None else (f"{name} {form.format(value)}" for name, value in ranked))
+    found = ", ".join(f"{name} {form.format(value)}" for name, value in ranked) if form else ", ".join(extreme)
     return Judged(wanted, found, held(extreme == [wanted]))
 
 
-def below_zero(changes: Named) -> Judged:
-    """Changes in percent all lower something."""
-    known = known_of(changes.values())
-    if not known:
-        return Judged("< 0 %", "-", "not judged")
-    higher = "; ".join(f"{name} {value:+.1f} %" for name, value in changes.items() if value is not None and value >= 0)
-    found = f"{min(known):+.1f} to {max(known):+.1f} %{'; not ' if higher else ''}{higher}"
-    return Judged("< 0 %", found, held(not higher))
-
-
-def falling(values: Sequence[float | None], printed: str, form: str) -> Judged:
+def falling(values: Sequence[float], printed: str, form: str) -> Judged:
     """Each mean is below the one before it."""
-    known = known_of(values)
-    if len(known) < 2:
+    if len(values) < 2:
         return Judged(printed, "-", "not judged")
-    falls = all(after < before for before, after in itertools.pairwise(known))
-    return Judged(printed, ", ".join(map(form.format, known)), held(falls))
+    falls = all(after < before for before, after in itertools.pairwise(values))
+    return Judged(printed, ", ".join(map(form.format, values)), held(falls))
 
 
-def leading(pairs: Iterable[tuple[Sequence[float | None], Sequence[float | None]]], *, points: bool) -> Judged:
-    """Each of some means is above each of others; found: the smallest lead of each pair, in points or percent."""
-    leads = []
-    for ours, theirs in pairs:
-        low, high = known_of(ours), known_of(theirs)
-        if not low or not high:
-            return Judged("more", "-", "not judged")
-        leads.append(min(low) - max(high) if points else 100 * (min(low) / max(high) - 1))
-    return Judged("more", _listed(leads, "points" if points else "%"), held(all(lead > 0 for lead in leads)))
+def printed_change(claim: Claim) -> float:
+    """What is printed of a change, in percent; or what follows from both means, where these are printed."""
+    printed = claim["printed"]
+    return percent(*printed) if isinstance(printed, list) else float(printed)
 
 
-def unchanged(changes: Sequence[float | None]) -> Judged:
-    """Changes in percent are so small that they do not matter."""
-    known = known_of(changes)
-    if not known:
-        return Judged("0 %", "-", "not judged")
-    return Judged("0 %", _listed(known, "%"), held(all(word_for(change, 0.0) == "held" for change in known)))
+def _printed_change(claim: Claim) -> Value:
+    printed = printed_change(claim)
+    return printed if isinstance(claim["printed"], list) else f"{printed:+.1f} %"
+
+
+def _change(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    found = by.change(claim)
+    word = word_for(found, printed_change(claim), still=claim.get("still", False))
+    return found if isinstance(claim["printed"], list) else f"{found:+.1f} %{by.note(claim)}", word
+
+
+def _times(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    low, high = by.mean(claim), by.base(claim)
+    if not low or not high:
+        raise Missing("0.00" if low else "-")
+    return f"{high / low:.2f}", word_for_times(high / low, claim["printed"], still=claim.get("still", False))
+
+
+def _first(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    of, axis = claim.get("of", "mean"), claim.get("axis", "policy")
+    form = {"mean": claim.get("form", "{:,.1f}"), "change": "{:+.1f} %", "distance": "{:.1f} points"}[of]
+    values = {name: getattr(by, of)({**claim, axis: name}) for name in claim["among"]}
+    _, found, word = first(values, claim[axis], form, highest=claim.get("highest", False))
+    return found, word
+
+
+def _lower(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    changes = {by.label(one): by.change(one) for one in by.each(claim)}
+    higher = "; ".join(f"{name} {value:+.1f} %" for name, value in changes.items() if value >= 0)
+    ends = f"{min(changes.values()):+.1f} to {max(changes.values()):+.1f} %"
+    return f"{ends}{'; not ' if higher else ''}{higher}", held(not higher)
+
+
+def _falls(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    _, found, word = falling(by.means(claim), "", "{:,.1f}")
+    return found, word
+
+
+def _level(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    found = by.means(claim)
+    least = "" if len(found) == 1 else f"{min(found):.1f} to "
+    return f"{least}{max(found):.1f} %", held(all(abs(value - claim["printed"]) <= LEVEL for value in found))
+
+
+def _amount(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    """Up to as many percent as a change may be points away, or within the factor; of several shares, the mean."""
+    printed, words, found = claim["printed"], list[Word](), []
+    for policy in claim["policy"]:
+        value = by.mean({**claim, "policy": policy})
+        near = abs(value - printed) <= TOLERANCE / 100 * printed
+        far = value > FACTOR * printed or printed > FACTOR * value
+        words.append("held" if near else "differs" if far else "right direction")
+        found.append(f"{policy} {value:.1f}")
+    return ", ".join(found), min(words, key=_WORST_FIRST.index)
+
+
+def _more(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    """Found is the smallest lead on each workload, in percent or points."""
+    leads, points = [], claim.get("points", False)
+    for workload in claim["workload"]:
+        one = {**claim, "workload": workload}
+        low, high = min(by.means(one)), max(by.means({**one, **claim["than"]}))
+        leads.append(low - high if points else percent(high, low))
+    return _listed(leads, "points" if points else "%"), held(all(lead > 0 for lead in leads))
+
+
+def _same(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    return _unchanged([by.change(one) for one in by.each(claim)])
+
+
+def _alike(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    each = [by.means({**claim, "workload": workload}) for workload in claim["workload"]]
+    return _unchanged([percent(min(means), max(means)) for means in each])
+
+
+def _unchanged(changes: Sequence[float]) -> tuple[Value, Word]:
+    return _listed(changes, "%"), held(all(word_for(change, 0.0) == "held" for change in changes))
+
+
+def _listed(values: Iterable[float], unit: str) -> str:
+    return ", ".join(f"{value:+.1f} {unit}" for value in values)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "change": (_printed_change, _change),
+    "times": (lambda claim: f"{claim['printed']:.2f}", _times),
+    "first": (lambda claim: claim[claim.get("axis", "policy")], _first),
+    "lower": (lambda _: "< 0 %", _lower),
+    "falls": (lambda claim: " > ".join(claim["policy"]), _falls),
+    "level": (lambda claim: f"{claim['printed']:.1f} %", _level),
+    "amount": (lambda claim: f"{claim['printed']:g}", _amount),
+    "more": (lambda _: "more", _more),
+    "same": (lambda _: "0 %", _same),
+    "alike": (lambda _: "0 %", _alike),
+}
+"""By name."""
+
+
+def far_off(printed: Mapping[str, float], here: Callable[[str], float | None], whose: str) -> list[str]:
+    """Which means of a workload, in words, are so far away from the printed ones that it is another one."""
+    return [
+        f"{whose} {measure.removesuffix('_s')} is {found:,.0f}, printed {value:,.0f}"
+        for measure, value in printed.items()
+        if (found := here(measure)) is not None and abs(found / value - 1) > FAR / 100
+    ]
 
 
 def known_of(values: Iterable[float | None]) -> list[float]:
@@ -292,21 +464,12 @@ def known_of(values: Iterable[float | None]) -> list[float]:
     return known if len(known) == len(found) else []
 
 
-def held(so: bool) -> Word:
-    """The verdict on what is so or not."""
-    return "held" if so else "differs"
-
-
-def _listed(values: Iterable[float], unit: str) -> str:
-    return ", ".join(f"{value:+.1f} {unit}" for value in values)
-
-
-def counted(words: Iterable[Word]) -> str:
+def counted(verdicts: Iterable[ClaimVerdict]) -> str:
     """How many claims are held, for the verdict of the study."""
-    judged = [word for word in words if word != "not judged"]
+    words = [verdict.word for verdict in verdicts if verdict.word != "not judged"]
     return (
-        f"{judged.count('held')} of {len(judged)} claims of the paper are held, {judged.count('right direction')} more "
-        f"go in the right direction, {judged.count('differs')} differ"
+        f"{words.count('held')} of {len(words)} claims of the paper are held, {words.count('right direction')} more "
+        f"go in the right direction, {words.count('differs')} differ"
     )
 
 

@@ -81,7 +81,7 @@ def test_the_printed_number_of_times_is_held(printed: float) -> None:
 @given(st.lists(st.integers(-3, 3).map(float), min_size=4, max_size=4), st.booleans())
 def test_one_policy_is_best_of_all_or_none_is(values: list[float], highest: bool) -> None:
     found = dict(zip(POLICIES, values, strict=True))
-    words = {policy: first(found, policy, None, highest=highest).word for policy in POLICIES}
+    words = {policy: first(found, policy, "", highest=highest).word for policy in POLICIES}
     extreme = (max if highest else min)(values)
     if len(set(values)) == 1:
         assert set(words.values()) == {"not judged"}

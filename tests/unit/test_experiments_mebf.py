@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,16 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.mebf import cells, study
-from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, column, simulated, utilizations, variant
-from scheduler_bridge.experiments.mebf.study import CLAIMS, Twins, judged, printed, run
+from scheduler_bridge.experiments.mebf.cells import (
+    COLUMNS,
+    EXPANDS,
+    backfills,
+    column,
+    simulated,
+    utilizations,
+    variant,
+)
+from scheduler_bridge.experiments.mebf.study import CLAIMS, EVENTS, PRINTED, Twins, judged, run
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import SimRecord
@@ -27,19 +36,17 @@ def _row(trace: str, policy: str, turnaround_s: float, share: int = 100) -> Row:
 def test_every_claim_is_of_workloads_that_are_simulated() -> None:
     known = {(cell.trace, cell.policy, cell.share) for cell in cells.cells((1,))}
     assert len(known) == len(cells.cells((1,)))
-    claims = CLAIMS
-    assert sum(len(of) for of in claims.values()) >= 20
-    for claim in (*claims["gain"], *claims["best"]):
-        assert (claim["variant"], claim["policy"], claim.get("share", 100)) in known
-    for claim in claims["same"]:
-        assert all((name, claim[key], 100) in known for name in claim["variants"] for key in ("policy", "as"))
-    for claim in claims["more"]:
-        for policy in {*claim["policies"], *claim["than"]} - {"easy"}:
-            assert all((name, policy, claim.get("share", 100)) in known for name in claim["variants"])
-    for claim in claims["better"]:
-        for policy in claim.get("policies", cells.EXPANDS):
-            for share in claim.get("shares", (100,)):
-                assert all((name, policy, share) in known for name in claim["variants"])
+    claims = [CLAIMS["usual"] | claim for claim in CLAIMS["claim"]]
+    assert len(claims) >= 20
+
+    def listed(value: object) -> list[object]:
+        return value if isinstance(value, list) else [value]
+
+    for claim in claims:
+        axes = {axis: listed(claim[axis]) for axis in ("workload", "policy", "share")}
+        others = {axis: listed(claim["than"].get(axis, values)) for axis, values in axes.items()}
+        about = {*itertools.product(*axes.values()), *itertools.product(*others.values())}
+        assert {one for one in about if one[1] != "easy"} <= known, claim["text"]
 
 
 def test_who_starts_before_an_earlier_one_is_backfilled() -> None:
@@ -106,42 +113,38 @@ def test_quantities_of_claims() -> None:
     figures |= {column(hour): float(hour) for hour in (0, 4, 8, 12)}
     figures |= {"shrinks": 30.0, "expands": 60.0, "backfills": 10.0, "expands_1_to_1": 15.0, "expands_2_to_4": 45.0}
     means = Twins([Row(Cell(MS, "spare", 100, 1), figures)])
-    assert means.quantity({"hours": [4, 12]}, MS, "spare") == 6.0
-    assert means.quantity({"hours": [12, 20]}, MS, "spare") is None
-    assert means.quantity({"part": ["shrinks", "backfills"]}, MS, "spare") == 40.0
-    assert means.quantity({"part": ["expands_2_to_4"]}, MS, "spare") == 75.0
-    assert means.quantity({"measure": "shrinks"}, MS, "spare") == 30.0
+    of = {"workload": MS, "policy": "spare", "share": 100}
+    assert means.find({**of, "hours": [4, 12]}) == 6.0
+    assert means.find({**of, "hours": [12, 20]}) is None
+    assert means.find({**of, "part": "shrinks + backfills"}) == 40.0
+    assert means.find({**of, "part": "expands_2_to_4"}) == 75.0
+    assert means.find({**of, "measure": "shrinks"}) == 30.0
+
+
+USED = {"points": True, "measure": "utilization"}
+NEAR = {"of": "distance", "among": EXPANDS, "measure": "utilization"}
+PARTS = {"axis": "part", "among": list(EVENTS), "highest": True, "form": "{:.1f} %"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "claim", "found", "word"),
+    ("rule", "claim", "found", "word"),
     [
-        ("more", {"measure": "wait_s", "policies": ["spare"], "than": ["handoff"]}, "+50.0 %", "held"),
-        ("more", {"measure": "utilization", "policies": ["spare"], "than": ["handoff"]}, "-1.0 points", "differs"),
-        ("more", {"measure": "utilization", "policies": ["handoff", "spare"], "than": ["intensive"]}, "+1.0 ", "held"),
-        ("more", {"policies": ["spare"], "than": ["shrink+"]}, "-", "not judged"),
+        ("more", {"measure": "wait_s", "policy": ["spare"], "than": {"policy": ["handoff"]}}, "+50.0 %", "held"),
+        ("more", {**USED, "policy": ["spare"], "than": {"policy": ["handoff"]}}, "-1.0 points", "differs"),
+        ("more", {**USED, "policy": ["handoff", "spare"], "than": {"policy": ["intensive"]}}, "+1.0 ", "held"),
+        ("more", {"policy": ["spare"], "than": {"policy": ["shrink+"]}}, "-", "not judged"),
         ("level", {"measure": "utilization", "printed": 97.0}, "98.0 to 100.0 %", "held"),
         ("level", {"measure": "utilization", "printed": 96.0}, "98.0 to 100.0 %", "differs"),
         ("alike", {"measure": "utilization"}, "+2.0 %", "held"),
         ("alike", {"measure": "wait_s"}, "+50.0 %", "differs"),
-        (
-            "closest",
-            {"variant": MS, "measure": "utilization", "policy": "spare", "to": "expand+"},
-            "spare 0.2 ",
-            "held",
-        ),
-        (
-            "closest",
-            {"variant": MS, "measure": "utilization", "policy": "handoff", "to": "expand+"},
-            "spare ",
-            "differs",
-        ),
-        ("most", {"variant": MS, "policy": "spare", "kind": "expands"}, "expands 75.0 %, shrinks 25.0 %", "held"),
-        ("most", {"variant": MS, "policy": "spare", "kind": "shrinks"}, "expands 75.0 %, shrinks 25.0 %", "differs"),
+        ("first", {**NEAR, "policy": "spare", "than": {"policy": "expand+"}}, "spare 0.2 ", "held"),
+        ("first", {**NEAR, "policy": "handoff", "than": {"policy": "expand+"}}, "spare ", "differs"),
+        ("first", {**PARTS, "policy": "spare", "part": "expands"}, "expands 75.0 %, shrinks 25.0 %", "held"),
+        ("first", {**PARTS, "policy": "spare", "part": "shrinks"}, "expands 75.0 %, shrinks 25.0 %", "differs"),
     ],
 )
 def test_verdicts_by_kind(
-    kind: str, claim: dict[str, object], found: str, word: str, monkeypatch: pytest.MonkeyPatch
+    rule: str, claim: dict[str, object], found: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = []
     found_of = {"handoff": (100.0, 100.0), "spare": (150.0, 99.0), "intensive": (150.0, 98.0), "expand+": (99.0, 98.8)}
@@ -149,8 +152,8 @@ def test_verdicts_by_kind(
         figures: dict[str, float | None] = dict.fromkeys(COLUMNS)
         figures |= {"wait_s": wait_s, "utilization": used, "shrinks": 10.0, "expands": 30.0, "backfills": 0.0}
         rows.append(Row(Cell(MS, policy, 100, 1), figures))
-    only: dict[str, list[object]] = {name: [] for name in CLAIMS}
-    only[kind] = [{"text": "a claim", "variants": [MS], **claim}]
+    several = [MS] if rule != "first" else MS
+    only = {**CLAIMS, "claim": [{"rule": rule, "text": "a claim", "workload": several, **claim}]}
     monkeypatch.setattr("scheduler_bridge.experiments.mebf.study.CLAIMS", only)
     (verdict,) = judged(Twins(rows))
     assert str(verdict.found).startswith(found)
@@ -185,8 +188,8 @@ def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> Non
     events = {"turnaround_s": 900.0, "shrinks": 1.0, "expands": 2.0, "backfills": 1.0}
     rows.append(Row(Cell(MS, "intensive", 100, 1), {**dict.fromkeys(COLUMNS), **events}))
     means = Twins(rows)
-    assert printed(MS, "intensive", 100) == -42.0
-    assert printed(MS, "spare", 100) is None
+    assert PRINTED[MS, "intensive", 100, "turnaround_s"] == -42.0
+    assert (MS, "spare", 100, "turnaround_s") not in PRINTED
     kinds = ("shrinks", "expands", "backfills")
     assert means.parts(MS, "intensive", kinds) == {"shrinks": 25.0, "expands": 50.0, "backfills": 25.0}
     assert means.parts(MS, "spare", kinds) == dict.fromkeys(kinds)

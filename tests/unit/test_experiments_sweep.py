@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.experiments.study import ClaimVerdict, counted, together, word_for, word_for_times
+from scheduler_bridge.experiments.study import ClaimVerdict, Judge, counted, together, word_for, word_for_times
 from scheduler_bridge.experiments.sweep import Cell, Figures, Standing, SweepFileError, sweep
 
 CELLS = [Cell("a", "easy", 0, 1), Cell("a", "min", 60, 1), Cell("b", "easy", 0, 1)]
@@ -150,7 +150,7 @@ def test_claims_are_judged_by_direction_and_distance() -> None:
     assert word_for(-9.0, -4.0) == "held"
     assert word_for(-9.5, -4.0, still=True) == "differs"
     text = "1 of 5 claims of the paper are held, 2 more go in the right direction, 2 differ"
-    assert counted([*words, "not judged"]) == text
+    assert counted(ClaimVerdict("", "", "", word) for word in (*words, "not judged")) == text
 
 
 def test_a_number_of_times_has_to_be_near_by_itself() -> None:
@@ -166,3 +166,21 @@ def test_forms_of_a_workload_count_once_by_the_one_on_which_a_claim_does_worst()
     assert (both.found, both.word, both.reason) == ("-9.0 %; -19.0 %", "right direction", "jobs are drawn")
     assert both.where == ("Fig. 1", "real; drawn")
     assert together([drawn]) == drawn
+
+
+def test_a_claim_is_about_all_that_it_lists_and_that_is_there() -> None:
+    found = {("real", "a", 20): 4.0, ("real", "b", 20): 8.0, ("real", "a", 60): 6.0, ("drawn", "a", 20): 1.0}
+    by = Judge(
+        lambda claim: found.get((claim["workload"], claim["policy"], claim["share"])),
+        {"share": [20, 40], "than": {"policy": "a"}},
+        names={1: "real", 3: "drawn"},
+        shares=(20, 60),
+    )
+    both = {"workload": [1, 2], "policy": ["a", "b"]}
+    assert by.means({**by.usual, **both}) == [4.0, 8.0]
+    changes = "+0.0 to +100.0 %; not real, a at 20 % +0.0 %; real, b at 20 % +100.0 %"
+    assert by.judged({"rule": "lower", **both}) == ("< 0 %", changes, "differs")
+    assert by.mean({"workload": 1, "policy": "a", "share": [20, 60]}) == 5.0
+    level = {"rule": "level", "printed": 5.0, "share": 20}
+    for missing in ({"workload": 3, "policy": "b"}, {"workload": [2], "policy": "a"}, {"workload": 2, "policy": "a"}):
+        assert by.judged({**level, **missing}) == ("5.0 %", "-", "not judged")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scheduler_bridge.experiments import study
@@ -74,7 +74,7 @@ def run(how: Sweeping) -> StudyReport:
     return StudyReport(
         NAME,
         "The MEBF paper: resizing by scalability",
-        f"Twins: {len(seeds)}. {study.counted(verdict.word for verdict in verdicts)}.",
+        f"Twins: {len(seeds)}. {study.counted(verdicts)}.",
         _REMARKS,
         (study.claims_table(verdicts), *_tables(means)),
         {name: draw(means) for name, draw in DRAWN.items()},
@@ -96,95 +96,40 @@ class Twins(study.Means):
         """The change against EASY in percent."""
         return study.change(self.get(trace, EBF, measure), self.get(trace, policy, measure, share))
 
-    def parts(self, trace: str, policy: str, names: Iterable[str], share: int = 100) -> study.Named:
+    def parts(self, trace: str, policy: str, names: Iterable[str], share: int = 100) -> dict[str, float | None]:
         """How numbers of events divide, in percent; None: there are no events."""
         counts = {name: self.get(trace, policy, name, share) or 0.0 for name in names}
         total = sum(counts.values())
         return {name: 100 * count / total if total else None for name, count in counts.items()}
 
-    def quantity(self, claim: study.Claim, trace: str, policy: str) -> float | None:
+    def find(self, claim: study.Claim) -> float | None:
         """What a claim is about: a mean, that of the utilization in some ``hours``, or a ``part`` of events, in %."""
-        share = claim.get("share", 100)
+        of = claim["workload"], claim["policy"]
         if "hours" in claim:
-            from_h, to_h = claim["hours"]
-            hours = (hour for hour in HOURS if from_h <= hour < to_h)
-            known = study.known_of(self.get(trace, policy, column(hour), share) for hour in hours)
+            hours = (hour for hour in HOURS if claim["hours"][0] <= hour < claim["hours"][1])
+            known = study.known_of(self.get(*of, column(hour), claim["share"]) for hour in hours)
             return statistics.fmean(known) if known else None
         if "part" in claim:
-            parts = self.parts(trace, policy, EVENTS if set(claim["part"]) <= set(EVENTS) else EXPAND_SIZES, share)
-            known = study.known_of(parts[name] for name in claim["part"])
+            names = claim["part"].split(" + ")
+            parts = self.parts(*of, EVENTS if set(names) <= set(EVENTS) else EXPAND_SIZES, claim["share"])
+            known = study.known_of(parts[name] for name in names)
             return sum(known) if known else None
-        return self.get(trace, policy, claim.get("measure", "turnaround_s"), share)
+        return self.get(*of, claim["measure"], claim["share"])
 
 
 # Claims --------------------------------------------------------------------------------------------------------------
 
+PRINTED: Final[Mapping[tuple[str, str, int, str], float]] = {
+    (of["workload"], of["policy"], of["share"], of["measure"]): of["printed"]
+    for claim in CLAIMS["claim"]
+    if (of := CLAIMS["usual"] | claim)["rule"] == "change"
+}
+"""The printed changes by workload, policy, share and measure."""
+
 
 def judged(means: Twins) -> list[study.ClaimVerdict]:
     """Judge all claims."""
-
-    def gains(claim: study.Claim) -> study.Named:
-        return {
-            f"{trace}, {policy} at {share} %": means.gain(trace, policy, share=share)
-            for trace in claim["variants"]
-            for policy in claim.get("policies", EXPANDS)
-            for share in claim.get("shares", (100,))
-        }
-
-    def each(claim: study.Claim, trace: str, policies: Sequence[str]) -> list[float | None]:
-        return [means.quantity(claim, trace, policy) for policy in policies]
-
-    def pairs(claim: study.Claim) -> Iterator[tuple[list[float | None], list[float | None]]]:
-        for trace in claim["variants"]:
-            yield each(claim, trace, claim["policies"]), each(claim, trace, claim["than"])
-
-    def apart(claim: study.Claim) -> study.Named:
-        """How far the means are from that of another policy."""
-        *values, there = each(claim, claim["variant"], (*EXPANDS, claim["to"]))
-        return {
-            name: None if value is None or there is None else abs(value - there)
-            for name, value in zip(EXPANDS, values, strict=True)
-        }
-
-    def in_percent(claim: study.Claim) -> bool:
-        return "hours" in claim or "part" in claim or claim.get("measure") == "utilization"
-
-    return study.judge(
-        CLAIMS,
-        {
-            "gain": lambda c: study.changed(
-                means.gain(c["variant"], c["policy"], c.get("measure", "turnaround_s"), c.get("share", 100)), c
-            ),
-            "best": lambda c: study.first(
-                {name: means.gain(c["variant"], name, share=c.get("share", 100)) for name in (EBF, *EXPANDS)},
-                c["policy"],
-                "{:+.1f} %",
-            ),
-            "better": lambda c: study.below_zero(gains(c)),
-            "same": lambda c: study.unchanged(
-                [study.change(means.get(trace, c["as"]), means.get(trace, c["policy"])) for trace in c["variants"]]
-            ),
-            "more": lambda c: study.leading(pairs(c), points=in_percent(c)),
-            "level": lambda c: study.near(
-                [v for trace in c["variants"] for v in each(c, trace, EXPANDS)], c["printed"]
-            ),
-            "alike": lambda c: study.unchanged([study.spread(each(c, trace, EXPANDS)) for trace in c["variants"]]),
-            "closest": lambda c: study.first(apart(c), c["policy"], "{:.1f} points"),
-            "most": lambda c: study.first(
-                means.parts(c["variant"], c["policy"], EVENTS), c["kind"], "{:.1f} %", highest=True
-            ),
-        },
-        lambda _: _TWIN,
-    )
-
-
-def printed(trace: str, policy: str, share: int, measure: str = "turnaround_s") -> float | None:
-    """The printed change of a mean; None: none is printed."""
-    for claim in CLAIMS["gain"]:
-        of = (claim["variant"], claim["policy"], claim.get("share", 100), claim.get("measure", "turnaround_s"))
-        if of == (trace, policy, share, measure):
-            return float(claim["printed"])
-    return None
+    return study.Judge(means.find, CLAIMS["usual"]).verdicts(CLAIMS["claim"], lambda _: _TWIN)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
@@ -226,8 +171,8 @@ def _tables(means: Twins) -> Iterator[DataTable]:
     for size, scalability, share in cases:
         trace = variant(size, "intensive", scalability)
         for policy in EXPANDS:
-            changes = printed(trace, policy, share, "slowdown"), means.gain(trace, policy, "slowdown", share)
-            slowdowns.append((size, scalability, share, policy, *changes))
+            found = means.gain(trace, policy, "slowdown", share)
+            slowdowns.append((size, scalability, share, policy, PRINTED.get((trace, policy, share, "slowdown")), found))
     yield DataTable(
         "slowdowns",
         "Change of the slowdown against EASY with rigid jobs, in percent, intensive load (twins, synthetic)",
@@ -285,8 +230,11 @@ def draw_turnarounds(means: Twins) -> Picture:
     for heading, groups in blocks.items():
         rows.append(BarRow(heading))
         for label, trace, share in groups:
-            found = [(means.gain(trace, policy, share=share), printed(trace, policy, share)) for policy in policies]
-            rows.append(BarRow(label, [Entry(gain, None, theirs) for gain, theirs in found]))
+            entries = [
+                Entry(means.gain(trace, name, share=share), None, PRINTED.get((trace, name, share, "turnaround_s")))
+                for name in policies
+            ]
+            rows.append(BarRow(label, entries))
     gains = [entry.value for row in rows for entry in row.entries if entry.value is not None]
     better = sum(gain < 0 for gain in gains)
     finding = f"Resizing turns jobs around faster than EASY in {_of(better, len(gains))} cases"

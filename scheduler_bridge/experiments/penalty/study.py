@@ -49,7 +49,7 @@ def run(how: Sweeping) -> StudyReport:
     rows = how.rows(cells(seeds), simulated, COLUMNS)
     waits = study.Means(rows)
     verdicts = judged(waits)
-    plain, aged = (study.counted(verdict.word for verdict in each) for each in (verdicts, judged(waits, AGED)))
+    plain, aged = map(study.counted, (verdicts, judged(waits, AGED)))
     columns = (
         "claim", "printed", "found", "with aging", "verdict with aging", "without PSP", "verdict",
         "what is known of the reason",
@@ -74,32 +74,24 @@ def _column(name: str) -> str:
 def judged(waits: study.Means, policy: str = "penalty") -> list[study.ClaimVerdict]:
     """Judge all claims by what was found under ``policy``; beside, what was found with aging and under plain EASY."""
 
-    def times(claim: study.Claim, policy: str) -> study.Judged:
-        """A ratio is judged by the change in percent that it is."""
-        low, high = (waits.get(scenario, policy, _column(name)) for scenario, name in (claim["lower"], claim["than"]))
-        found, printed = None if not low or high is None else high / low, f"{claim['printed']:.2f}"
-        if not found:
-            return study.Judged(printed, "-" if found is None else f"{found:.2f}", "not judged")
-        word = study.word_for_times(found, claim["printed"], still=claim.get("still", False))
-        return study.Judged(printed, f"{found:.2f}", word)
+    def printed(claim: study.Claim) -> str:
+        return " > ".join(f"{value:,.0f}" for value in CLAIMS["printed"][claim["workload"]].values())
 
-    def falls(claim: study.Claim, policy: str) -> study.Judged:
-        printed = " > ".join(f"{value:,.0f}" for value in CLAIMS["printed"][claim["scenario"]].values())
-        return study.falling(_by_class(waits, claim["scenario"], policy), printed, "{:,.0f}")
+    def classes(_by: study.Judge, claim: study.Claim) -> tuple[Value, study.Word]:
+        _, found, word = study.falling(_by_class(waits, claim["workload"], claim["policy"]), "", "{:,.0f}")
+        return found, word
 
-    def kind(claim: study.Claim, policy: str) -> study.Judged:
-        return (times if "lower" in claim else falls)(claim, policy)
+    rules = {**study.RULES, "classes": (printed, classes)}
+    by, aged, easy = (study.Judge(waits.find, {"policy": each}, rules) for each in (policy, AGED, "easy"))
 
     def reason(claim: study.Claim) -> str:
-        held = kind(claim, AGED).word == "held"
+        held = aged.judged(claim).word == "held"
         return f"a job's age may count in the paper's scheduler: with aging it is so ({AGED})" if held else "not known"
 
     def beside(claim: study.Claim) -> tuple[Value, ...]:
-        aged = kind(claim, AGED)
-        return aged.found, aged.word, kind(claim, "easy").found
+        return *aged.judged(claim)[1:], easy.judged(claim).found
 
-    kinds = dict.fromkeys(("times", "falls"), lambda claim: kind(claim, policy))
-    return study.judge(CLAIMS, kinds, reason, beside=beside)
+    return by.verdicts(CLAIMS["claim"], reason, beside=beside)
 
 
 def _by_class(waits: study.Means, scenario: str, policy: str) -> list[float]:

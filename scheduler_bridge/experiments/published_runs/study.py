@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -175,8 +174,8 @@ _CLAIM_COLUMNS: Final = (
 )
 _PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
 _JOBS: Final = 25
-Mean: TypeAlias = Callable[[str, str, int], float | None]
-"""A mean by what it is of, the paper's name of the policy, and the share of malleable jobs; None: there is none."""
+Find: TypeAlias = Callable[[study.Claim], float | None]
+"""The mean that a claim is about, by the paper's name of the policy."""
 
 
 def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
@@ -184,13 +183,13 @@ def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
     compat = {(cell.strategy, cell.share): cell for cell in comparison.compat}
     correct = compat | {(cell.strategy, cell.share): cell for cell in comparison.correct}
 
-    def means_of(cells: Mapping[tuple[str, int], Cell]) -> Mean:
-        return lambda measure, policy, share: _value(measure, cells.get((policy, share)))
+    def means_of(cells: Mapping[tuple[str, int], Cell]) -> Find:
+        return lambda claim: _value(claim["measure"], cells.get((claim["policy"], claim["share"])))
 
     def reason(claim: study.Claim) -> str:
-        if "most" in claim:
+        if claim["rule"] == "first":
             return "not known"
-        means = [_value(claim["measure"], compat[tuple(claim[end])]) for end in ("from", "to")]
+        means = (means_of(compat)(at) for at in ({**claim, **claim["than"]}, claim))
         errors = (study.change(printed, mean) or 0.0 for mean, printed in zip(means, claim["printed"], strict=True))
         return f"the simulated means are off by {' and '.join(f'{error:+.1f} %' for error in errors)}"
 
@@ -198,36 +197,23 @@ def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
 
 
 def judge_claims(
-    mean: Mean, reason: Callable[[study.Claim], str] = lambda _: "", beside: Mean | None = None
+    find: Find, reason: Callable[[study.Claim], str] = lambda _: "", beside: Find | None = None
 ) -> list[study.ClaimVerdict]:
     """Judge the claims whose runs are there.
 
     Args:
-        mean: What was found.
+        find: What was found.
         reason: What is known of why a claim does not hold.
         beside: What else was found, to compare with.
     """
-    kinds = dict.fromkeys(("claim", "order"), partial(_judged, mean=mean))
-    there = {kind: [claim for claim in CLAIMS[kind] if _judged(claim, mean).word != "not judged"] for kind in kinds}
-
-    def also(claim: study.Claim) -> tuple[Value, ...]:
-        return () if beside is None else (_judged(claim, beside).found,)
-
-    return study.judge(there, kinds, reason, where=lambda claim: (claim["where"],), beside=also)
-
-
-def _judged(claim: study.Claim, mean: Mean) -> study.Judged:
-    """One mean beside another, or which policy gains most of all from one share to another."""
-    measure = claim["measure"]
-    if "most" in claim:
-        shares = claim["shares"]
-        changes = {policy: study.change(*(mean(measure, policy, share) for share in shares)) for policy in COMPAT}
-        return study.first(changes, claim["most"], "{:+.1f} %", highest=True)
-    found = study.change(*(mean(measure, *claim[end]) for end in ("from", "to")))
-    before, after = claim["printed"]  # of both means
-    printed = float(100 * (after / before - 1))
-    word = "not judged" if found is None else study.word_for(found, printed, still=claim.get("still", False))
-    return study.Judged(printed, found, word)
+    by, also = study.Judge(find, CLAIMS["usual"]), None if beside is None else study.Judge(beside, CLAIMS["usual"])
+    verdicts = by.verdicts(
+        CLAIMS["claim"],
+        reason,
+        where=lambda claim: (claim["where"],),
+        beside=lambda claim: () if also is None else (also.judged(claim).found,),
+    )
+    return [verdict for verdict in verdicts if verdict.word != "not judged"]
 
 
 def _value(measure: str, cell: Cell | None) -> float | None:

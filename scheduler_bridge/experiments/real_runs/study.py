@@ -13,7 +13,7 @@ from typing import Final
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.published_runs.cells import COMPAT, Reference, read_reference
-from scheduler_bridge.experiments.published_runs.study import Mean, judge_claims
+from scheduler_bridge.experiments.published_runs.study import Find, judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
 from scheduler_bridge.experiments.real_runs.campaign import (
     CAMPAIGNS,
@@ -191,7 +191,7 @@ def conclude(
         _OWN_BATCHES if campaign.published else _DRAWN_BATCHES,
         *([f"{missing} of {len(campaign.runs())} runs still missing."] if missing else []),
         *(_lags(records) if site.hosts is None else []),
-        *([f"{study.counted(verdict.word for verdict in verdicts)}. {study.HOW_JUDGED}"] if verdicts else []),
+        *([f"{study.counted(verdicts)}. {study.HOW_JUDGED}"] if verdicts else []),
         f"Simulated with what was measured: {costs.spoken}. {within}",
         *([again] if again else []),
         *wrong,
@@ -400,7 +400,7 @@ def judged(records: Mapping[RunKey, RunRecord], reference: Reference | None = No
 
 def _means(
     means: findings.Means, orders: Mapping[tuple[str, int], tuple[float, float]], names: Mapping[str, str]
-) -> Mean:
+) -> Find:
     """Means and orders by policy and share; ``names``: those of the policies, by the paper's."""
     found = {cell: {**those, **dict(zip(_ORDERS, orders.get(cell, ()), strict=False))} for cell, those in means.items()}
-    return lambda measure, policy, share: found.get((names.get(policy, ""), share), {}).get(measure)
+    return lambda claim: found.get((names.get(claim["policy"], ""), claim["share"]), {}).get(claim["measure"])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -111,7 +110,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     return StudyReport(
         NAME,
         "The 2025 paper: real workloads with malleable jobs",
-        f"{study.counted(verdict.word for verdict in verdicts)}.",
+        f"{study.counted(verdicts)}.",
         _remarks(found, how.scale, grid, judged(means, found, PUBLISHED)),
         (_beside(means, found), study.claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
         figures,
@@ -124,7 +123,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
 def _remarks(
     found: Sequence[Trace], scale: Scale, grid: Grid, published: Sequence[study.ClaimVerdict]
 ) -> tuple[str, ...]:
-    from_published = f"From it, {study.counted(verdict.word for verdict in published)}."
+    from_published = f"From it, {study.counted(published)}."
     remarks = [study.HOW_JUDGED, _TWIN, *(_REAL[paper] for paper in _REAL if any(t.paper == paper for t in found))]
     if (missing := left_out(trace.name for trace in found)) is not None:
         remarks.append(missing)
@@ -149,7 +148,7 @@ class Shares(study.Means):
         """The mean without malleable jobs, under the correct EASY or the published one."""
         return self.get(trace, easy, measure, 0)
 
-    def choose(self, trace: str, policy: str, share: str, measure: str) -> tuple[str, int, float] | None:
+    def choose(self, trace: str, policy: str, share: int | str, measure: str) -> tuple[str, int, float] | None:
         """A mean, and which one it is.
 
         Args:
@@ -172,8 +171,6 @@ class Shares(study.Means):
 
 # Claims ---------------------------------------------------------------------------------------------------------------
 
-_FAR: Final = 10.0
-"""In percent: a rigid workload whose mean is farther away from the printed one is called another workload."""
 _THETA_AXIS_S: Final = 4500
 _OF_RESIZED: Final = "the paper does not say over which jobs it counts; over those alone that have any"
 _CLAIM_COLUMNS: Final = (
@@ -197,189 +194,126 @@ def judged(means: Shares, traces: Sequence[Trace], easy: str = RIGID) -> list[st
 
 
 def _judged_on(trace: Trace, means: Shares, easy: str) -> list[study.ClaimVerdict]:
-    kinds, published = (_Baseline(means, trace, each).kinds() for each in (easy, PUBLISHED))
-    claims = {
-        kind: [{**claim, "kind": kind} for claim in CLAIMS[kind] if claim["trace"] == trace.paper] for kind in kinds
-    }
-    return study.judge(
-        claims,
-        kinds,
-        lambda claim: _reason(claim, trace, means),
+    by, published = (_judge(trace, means, each) for each in (easy, PUBLISHED))
+    return by.verdicts(
+        [claim for claim in CLAIMS["claim"] if claim["workload"] == trace.paper],
+        partial(_reason, trace=trace, means=means),
         where=lambda claim: (claim["where"], trace.label),
-        beside=lambda claim: (published[claim["kind"]](claim).found if claim["kind"] in _CHANGES else None,),
+        beside=lambda claim: (published.judged(claim).found if _from_rigid(claim) else None,),
     )
 
 
-_CHANGES: Final = ("change", "only", "slightly", "early")
-"""The kinds of claims that are about changes from rigid jobs."""
+def _from_rigid(claim: study.Claim) -> bool:
+    """Whether a claim is about changes from rigid jobs."""
+    return claim["rule"] in ("change", "only", "slightly", "early") and "than" not in claim
 
 
-@dataclass(frozen=True, slots=True)
-class _Baseline:
+def _judge(trace: Trace, means: Shares, easy: str) -> study.Judge:
     """Judges the claims on a workload, with changes from rigid jobs under one of both EASYs."""
 
-    means: Shares
-    trace: Trace
-    easy: str
+    def chosen(claim: study.Claim, measure: str) -> tuple[str, int, float] | None:
+        policy, share = (easy, 0) if claim["policy"] == "rigid" else (claim["policy"], claim["share"])
+        return means.choose(claim["workload"], policy, share, measure)
 
-    def kinds(self) -> dict[str, Callable[[study.Claim], study.Judged]]:
-        """What judges the claims of a kind."""
-        return {
-            "change": self.changes,
-            "limit": self.limits,
-            "order": self.orders,
-            "only": self.only,
-            "slightly": self.slightly,
-            "early": self.early,
-            "fewest": self.fewest,
-            "count": self.counts,
-            "twice": self.twice,
-            "fewer": self.fewer,
-        }
+    def find(claim: study.Claim) -> float | None:
+        """A mean, or a sum of means."""
+        found = [chosen(claim, measure) for measure in claim["measure"].split(" + ")]
+        known = [one[2] for one in found if one is not None]
+        return sum(known) if len(known) == len(found) else None
 
-    def changes(self, claim: study.Claim) -> study.Judged:
-        """A mean changes as printed."""
-        (policy, share), measure = claim["after"], claim["measure"]
-        rigid, after = self._rigid(measure), self.means.choose(self.trace.name, policy, share, measure)
-        if rigid is None or after is None:
-            return study.changed(None, claim)
-        if (found := study.change(rigid, after[2])) is None:
-            return study.changed(None, claim)._replace(found="no job waits")
-        return study.changed(found, claim, f" ({after[0]}, {after[1]} %)")
+    def note(claim: study.Claim) -> str:
+        of = None if isinstance(claim["share"], list) else chosen({**claim, "workload": trace.name}, claim["measure"])
+        return "" if of is None else f" ({of[0]}, {of[1]} %)"
 
-    def limits(self, claim: study.Claim) -> study.Judged:
-        """The best strategy stays below a limit at all shares from one on."""
-        measure, below, name = claim["measure"], claim["below"], self.trace.name
-        shares = [share for share in self.means.shares(name) if share >= claim["from"]]
-        best = [self.means.choose(name, "best", str(share), measure) for share in shares]
-        values = [one[2] for one in best if one is not None]
-        text = f"< {below:g} s"
-        if not values:
-            return study.Judged(text, "-", "not judged")
-        if (rigid := self._rigid(measure)) is not None and rigid < below:
-            return study.Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
-        return study.Judged(text, f"{max(values):.1f} s", study.held(max(values) < below))
+    names, shares = {trace.paper: trace.name}, means.shares(trace.name)
+    return study.Judge(find, CLAIMS["usual"], study.RULES | _RULES, names, shares, note)
 
-    def orders(self, claim: study.Claim) -> study.Judged:
-        """A strategy is the extreme one of all."""
-        measure, share = claim["measure"], claim["share"]
-        values = {policy: self.means.get(self.trace.name, policy, measure, share) for policy in STRATEGIES}
-        return study.first(values, claim.get("most", claim.get("least")), "{:,.1f}", highest="most" in claim)
 
-    def _rigid(self, measure: str) -> float | None:
-        return self.means.rigid(self.trace.name, measure, self.easy)
+def _limit(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
+    """The mean stays below it at all shares."""
+    rigid, most = by.base(claim), max(by.means(claim))
+    if rigid < claim["below"]:
+        raise study.Missing(f"rigid jobs wait {rigid:.1f} s")
+    return f"{most:.1f} s", study.held(most < claim["below"])
 
-    def _against_rigid(self, measure: str, policy: str, share: int) -> float | None:
-        return study.change(self._rigid(measure), self.means.get(self.trace.name, policy, measure, share))
 
-    def only(self, claim: study.Claim) -> study.Judged:
-        """One strategy lowers a mean, and none of the others does."""
-        known = study.known_of(self._against_rigid(claim["measure"], name, claim["share"]) for name in STRATEGIES)
-        if not known:
-            return study.Judged(claim["only"], "-", "not judged")
-        changes = dict(zip(STRATEGIES, known, strict=True))
-        lower = [name for name, value in changes.items() if value < 0]
-        text = ", ".join(f"{name} {value:+.1f} %" for name, value in changes.items())
-        return study.Judged(claim["only"], text, study.held(lower == [claim["only"]]))
+def _only(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
+    """One strategy lowers a mean, and none of the others does."""
+    changes = {name: by.change({**claim, "policy": name}) for name in STRATEGIES}
+    lower = [name for name, value in changes.items() if value < 0]
+    found = ", ".join(f"{name} {value:+.1f} %" for name, value in changes.items())
+    return found, study.held(lower == [claim["policy"]])
 
-    def slightly(self, claim: study.Claim) -> study.Judged:
-        """A mean rises at all shares from one on, and by no more than the tolerance."""
-        shares = [share for share in self.means.shares(self.trace.name) if share >= claim["from"]]
-        known = study.known_of(self._against_rigid(claim["measure"], claim["policy"], share) for share in shares)
-        text = f"0 to {study.TOLERANCE:+g} %"
-        if not known:
-            return study.Judged(text, "-", "not judged")
-        held = study.held(all(0 < value <= study.TOLERANCE for value in known))
-        return study.Judged(text, ", ".join(f"{value:+.1f} %" for value in known), held)
 
-    def early(self, claim: study.Claim) -> study.Judged:
-        """The best strategy gains at one share more than half of what it gains at most."""
-        measure, name = claim["measure"], self.trace.name
-        rigid = self._rigid(measure)
-        ends = (self.means.choose(name, "best", share, measure) for share in (str(claim["share"]), "any"))
-        then, most = (study.change(rigid, None if best is None else best[2]) for best in ends)
-        if then is None or most is None or most >= 0:
-            return study.Judged("> 50 % of it", "-", "not judged")
-        part = 100 * then / most
-        return study.Judged("> 50 % of it", f"{part:.0f} % ({then:+.1f} of {most:+.1f} %)", study.held(part > 50))
+def _slightly(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
+    """A mean rises at all shares, and by no more than the tolerance."""
+    changes = [by.change(one) for one in by.each(claim)]
+    found = ", ".join(f"{value:+.1f} %" for value in changes)
+    return found, study.held(all(0 < value <= study.TOLERANCE for value in changes))
 
-    def _events(self, claim: study.Claim, policy: str, share: int) -> float | None:
-        """Expands, shrinks, or ``resizes``, which are both, for each malleable job."""
-        kinds = ("expands", "shrinks") if claim["measure"] == "resizes" else (claim["measure"],)
-        known = study.known_of(self.means.get(self.trace.name, policy, kind, share) for kind in kinds)
-        return sum(known) if known else None
 
-    def mean_events(self, claim: study.Claim, policies: Sequence[str]) -> dict[str, float | None]:
-        """Those at the share of the claim, or means over all shares."""
-        shares = [claim["share"]] if "share" in claim else self.means.shares(self.trace.name)
-        found = {policy: study.known_of(self._events(claim, policy, share) for share in shares) for policy in policies}
-        return {policy: fmean(known) if known else None for policy, known in found.items()}
+def _early(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
+    """The best strategy gains at one share more than half of what it gains at most."""
+    then, most = by.change(claim), by.change({**claim, "share": "any"})
+    if most >= 0:
+        raise study.Missing("-")
+    part = 100 * then / most
+    return f"{part:.0f} % ({then:+.1f} of {most:+.1f} %)", study.held(part > 50)
 
-    def fewest(self, claim: study.Claim) -> study.Judged:
-        """A strategy resizes least of all at every share."""
-        wanted = claim["policy"]
-        found = {
-            share: study.first({name: self._events(claim, name, share) for name in STRATEGIES}, wanted, "{:,.1f}")
-            for share in self.means.shares(self.trace.name)
-        }
-        judged = {share: one for share, one in found.items() if one.word != "not judged"}
-        if not judged:
-            return study.Judged(wanted, "-", "not judged")
-        held = [share for share, one in judged.items() if one.word == "held"]
-        first = next(iter(judged))
-        text = f"at {len(held)} of {len(judged)} shares; at {first} %: {judged[first].found}"
-        return study.Judged(wanted, text, study.held(len(held) == len(judged)))
 
-    def counts(self, claim: study.Claim) -> study.Judged:
-        """A number of expands, shrinks or both for each malleable job."""
-        return study.amounts(self.mean_events(claim, claim["policies"]), claim["printed"])
+def _fewest(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
+    """A strategy is first at every share."""
+    each = {one["share"]: by.judged({**one, "rule": "first"}) for one in by.each(claim)}
+    known = {share: one for share, one in each.items() if one.word != "not judged"}
+    if not known:
+        raise study.Missing("-")
+    held = sum(one.word == "held" for one in known.values())
+    share, first = next(iter(known.items()))
+    return f"at {held} of {len(known)} shares; at {share} %: {first.found}", study.held(held == len(known))
 
-    def twice(self, claim: study.Claim) -> study.Judged:
-        """Each of some strategies has more than twice as many as each of the others."""
-        known = study.known_of(self.mean_events(claim, STRATEGIES).values())
-        if not known:
-            return study.Judged("> 2 times", "-", "not judged")
-        counts = dict(zip(STRATEGIES, known, strict=True))
-        more = min(counts[name] for name in claim["policies"])
-        less = max(value for name, value in counts.items() if name not in claim["policies"])
-        listed = ", ".join(f"{name} {value:.1f}" for name, value in counts.items())
-        return study.Judged("> 2 times", listed, study.held(more > 2 * less))
 
-    def fewer(self, claim: study.Claim) -> study.Judged:
-        """A strategy has fewer than the others have on average, by a percentage."""
-        found = self.mean_events(claim, STRATEGIES)
-        others = study.known_of(value for name, value in found.items() if name != claim["policy"])
-        mean = fmean(others) if others else None
-        return study.changed(study.change(mean, found[claim["policy"]]), claim)
+def _twice(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
+    """Each of some strategies has more than twice as many as each of the others."""
+    counts = {name: by.mean({**claim, "policy": name}) for name in STRATEGIES}
+    more = min(counts[name] for name in claim["policy"])
+    less = max(value for name, value in counts.items() if name not in claim["policy"])
+    return ", ".join(f"{name} {value:.1f}" for name, value in counts.items()), study.held(more > 2 * less)
+
+
+_RULES: Final[dict[str, study.Rule]] = {
+    "limit": (lambda claim: f"< {claim['below']:g} s", _limit),
+    "only": (lambda claim: claim["policy"], _only),
+    "slightly": (lambda _: f"0 to {study.TOLERANCE:+g} %", _slightly),
+    "early": (lambda _: "> 50 % of it", _early),
+    "fewest": (lambda claim: claim["policy"], _fewest),
+    "twice": (lambda _: "> 2 times", _twice),
+}
 
 
 def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
     """What is known: that the workload is another one, and how far off it is before anything is malleable."""
-    far = [
-        f"rigid {name.removesuffix('_s')} is {here:,.0f}, printed {printed:,.0f}"
-        for name, printed in CLAIMS["rigid"][trace.paper].items()
-        if (here := means.rigid(trace.name, name)) is not None and abs(here / printed - 1) > _FAR / 100
-    ]
+    far = study.far_off(CLAIMS["rigid"][trace.paper], lambda name: means.rigid(trace.name, name), "rigid")
     if trace.paper == "theta":
         far += _theta(trace, means)
     if trace.warmup_s is None:
         far.append("a short cut, on which the machine is filling up")
-    if claim["measure"] in ("expands", "shrinks", "resizes"):
-        far += _of_resized(claim, trace, means)
-    return "; ".join(far) or "not known"
-
-
-def _of_resized(claim: study.Claim, trace: Trace, means: Shares) -> list[str]:
-    """The numbers of resizes if only the jobs count that were resized in this way."""
-    by = _Baseline(means, trace, RIGID)
-    found = [
-        f"{name} {value:.1f} {kind}"
-        for kind, of in OF_RESIZED.items()
-        if claim["measure"] in (kind, "resizes")
-        for name, value in by.mean_events({**claim, "measure": of}, claim.get("policies", STRATEGIES)).items()
-        if value is not None
-    ]
-    return [f"{_OF_RESIZED}: {', '.join(found)}"] if found else []
+    if not (measures := OF_RESIZED.keys() & claim["measure"].split(" + ")):
+        return "; ".join(far) or "not known"
+    by = _judge(trace, means, RIGID)
+    found = []
+    for kind in OF_RESIZED:
+        for name in claim["policy"] if isinstance(claim["policy"], list) else STRATEGIES:
+            one = {
+                **CLAIMS["usual"],
+                **claim,
+                "rule": "amount",
+                "printed": 0,
+                "policy": [name],
+                "measure": OF_RESIZED[kind],
+            }
+            if kind in measures and (judged := by.judged(one)).word != "not judged":
+                found.append(f"{judged.found} {kind}")
+    return "; ".join([*far, f"{_OF_RESIZED}: {', '.join(found)}"] if found else far) or "not known"
 
 
 def _theta(trace: Trace, means: Shares) -> list[str]:
@@ -403,8 +337,8 @@ _MEASURES: Final = {
 
 def _best_printed() -> dict[tuple[str, str], float]:
     """What the paper prints of the best strategy, by workload and mean."""
-    best = (claim for claim in CLAIMS["change"] if claim["after"][0] == "best")
-    return {(claim["trace"], claim["measure"]): claim["printed"] for claim in best}
+    best = (claim for claim in CLAIMS["claim"] if claim["rule"] == "change" and claim["policy"] == "best")
+    return {(claim["workload"], claim["measure"]): claim["printed"] for claim in best}
 
 
 def _beside(means: Shares, found: Sequence[Trace]) -> DataTable:
@@ -548,9 +482,10 @@ def printed(means: Shares, trace: str, paper: str, measure: str) -> dict[tuple[s
     known: float | None = CLAIMS["rigid"][paper].get(measure)
     rigid = means.rigid(trace, measure) if known is None else known
     found = {} if known is None else {(RIGID, 0): known}
-    for claim in CLAIMS["change"]:
-        if rigid is not None and (claim["trace"], claim["measure"]) == (paper, measure):
-            best = means.choose(trace, claim["after"][0], claim["after"][1], measure)
+    for claim in CLAIMS["claim"]:
+        of = claim["rule"], claim["workload"], claim["measure"]
+        if rigid is not None and of == ("change", paper, measure):
+            best = means.choose(trace, claim["policy"], claim["share"], measure)
             if best is not None:
                 found[best[0], best[1]] = rigid * (1 + claim["printed"] / 100)
     return found

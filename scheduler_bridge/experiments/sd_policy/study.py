@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,7 +89,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     return StudyReport(
         NAME,
         "The 2019 paper: SD-Policy, jobs that share nodes",
-        f"{len(rows)} simulations: {study.counted(verdict.word for verdict in verdicts)}.",
+        f"{len(rows)} simulations: {study.counted(verdicts)}.",
         tuple(_remarks(found, how.scale)),
         (_means_table(means, found), study.claims_table(verdicts), _maps_table(drawn), _days_table(drawn)),
         figures,
@@ -121,11 +120,14 @@ class Limits(study.Means):
         known = study.known_of(self.get(trace, limit, measure) for limit in LIMITS)
         return LIMITS[known.index(min(known))] if known else None
 
+    def find(self, claim: study.Claim) -> float | None:
+        """The mean that a claim is about, also of the best limit."""
+        best = self.best(claim["workload"], claim["measure"]) if claim["policy"] == "best" else claim["policy"]
+        return self.get(claim["workload"], best or "", claim["measure"])
+
 
 # Claims ---------------------------------------------------------------------------------------------------------------
 
-_FAR: Final = 10.0
-"""In percent: a static mean that is farther away from the printed one makes another workload."""
 _DAYS: Final = 90.0
 """The percent of the days on which slowdown is not higher that are taken for all but a first spike."""
 _NEARLY: Final = 80.0
@@ -145,132 +147,70 @@ def printed_static(paper: int, measure: str) -> float | None:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    """Judges the claims of the paper by what was found; those on workloads that are not there are not judged."""
-
-    means: Limits
-    names: Mapping[int, str]
-    gains: Gains | None
-
-    def _name(self, paper: int) -> str:
-        return self.names.get(paper, "")
-
-    def _policy(self, paper: int, wanted: str, measure: str) -> str:
-        return (self.means.best(self._name(paper), measure) or "") if wanted == "best" else wanted
-
-    def changes(self, claim: study.Claim) -> study.Judged:
-        """From static backfill, or the policy that it names."""
-        measure = claim["measure"]
-        at = self._policy(claim["workload"], claim["policy"], measure)
-        found = self.means.change(self._name(claim["workload"]), at, measure, claim.get("than", STATIC))
-        return study.changed(found, claim, f" ({at})" if claim["policy"] == "best" else "")
-
-    def between(self, claim: study.Claim) -> study.Judged:
-        """From one workload to another."""
-        after, before = (
-            self.means.get(self._name(paper), self._policy(paper, claim["policy"], "slowdown"), "slowdown")
-            for paper in (claim["workload"], claim["than"])
-        )
-        return study.changed(study.change(before, after), claim)
-
-    def falls(self, claim: study.Claim) -> study.Judged:
-        """From each to the next."""
-        values = [self.means.get(self._name(claim["workload"]), limit, "slowdown") for limit in claim["order"]]
-        return study.falling(values, " > ".join(claim["order"]), "{:,.1f}")
-
-    def best(self, claim: study.Claim) -> study.Judged:
-        """Of the limits and static backfill, by slowdown."""
-        name = self._name(claim["workload"])
-        values = {limit: self.means.get(name, limit, "slowdown") for limit in (STATIC, *LIMITS)}
-        return study.first(values, claim["policy"], None)
-
-    def better(self, claim: study.Claim) -> study.Judged:
-        """Than static backfill, by slowdown, on the workloads that are there."""
-        pairs = itertools.product(
-            (name for paper, name in self.names.items() if paper in claim["workloads"]), claim["policies"]
-        )
-        return study.below_zero(
-            {f"{name}, {limit}": self.means.change(name, limit, "slowdown") for name, limit in pairs}
-        )
-
-    def share(self, claim: study.Claim) -> study.Judged:
-        """Of the jobs, in percent."""
-        return study.near([self.means.get(self._name(claim["workload"]), "10", claim["measure"])], claim["printed"])
-
-    def gained(self, claim: study.Claim) -> study.Judged:
-        """By kinds of jobs, or by day."""
-        if self.gains is None:
-            return study.Judged("", "-", "not judged")
-        if claim["kind"] == "days":
-            return _days(self.gains)
-        return _corner(self.gains, claim["printed"]) if claim["kind"] == "corner" else _kept(self.gains, claim["kind"])
-
-    def reason(self, claim: study.Claim) -> str:
-        """What is known: that the workload is another one, and how far off it is before anything is shared."""
-        if (paper := claim.get("workload")) is None:
-            return "see the claims on each workload"
-        far = [_ANOTHER[paper]]
-        for measure in MEASURES:
-            here, there = self.means.get(self._name(paper), STATIC, measure), printed_static(paper, measure)
-            if here and there and measure != "makespan_s" and abs(here / there - 1) > _FAR / 100:
-                far.append(f"static {measure.removesuffix('_s')} is {here:,.0f}, printed {there:,.0f}")
-        return "; ".join(far)
-
-
 def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[study.ClaimVerdict]:
-    """Judge all claims.
+    """Judge all claims; those on workloads that are not there are not judged.
 
     Args:
         means: Of all simulations.
         traces: The workloads that there are.
         gains: Who gains in workload 4; None: it is not there.
     """
-    by = _Judge(means, {trace.paper: trace.name for trace in traces}, gains)
-    kinds = {
-        "change": by.changes,
-        "between": by.between,
-        "falls": by.falls,
-        "best": by.best,
-        "better": by.better,
-        "share": by.share,
-        "map": by.gained,
+    names = {trace.paper: trace.name for trace in traces}
+    counted = () if gains is None else [category for category in gains.categories if category.counts]
+    rules: dict[str, study.Rule] = {
+        "corner": (
+            lambda claim: f"up to x {claim['printed']:.2f}",
+            lambda _, claim: _corner(counted, claim["printed"]),
+        ),
+        "categories": (lambda _: "x >= 1", lambda _, claim: _kept(counted, claim["measure"])),
+        "days": (lambda _: "nearly all days", lambda *_: _days(() if gains is None else gains.days)),
     }
-    return study.judge(CLAIMS, kinds, by.reason)
+
+    def note(claim: study.Claim) -> str:
+        """Which limit is the best one, where the claim is on one workload."""
+        best = claim["policy"] == "best" and "workload" not in claim["than"]
+        return f" ({means.best(names[claim['workload']], claim['measure'])})" if best else ""
+
+    def reason(claim: study.Claim) -> str:
+        """That the workload is another one, and how far off it is before anything is shared."""
+        if isinstance(paper := claim["workload"], list):
+            return "see the claims on each workload"
+        printed = {name: value for name, value in CLAIMS["printed"][str(paper)].items() if name != "makespan_s"}
+        far = study.far_off(printed, lambda measure: means.get(names[paper], STATIC, measure), "static")
+        return "; ".join((_ANOTHER[paper], *far))
+
+    by = study.Judge(means.find, CLAIMS["usual"], study.RULES | rules, names, note=note)
+    return by.verdicts(CLAIMS["claim"], reason)
 
 
-def _corner(gains: Gains, wanted: float) -> study.Judged:
-    counted = [category for category in gains.categories if category.counts]
+def _corner(counted: Sequence[Category], wanted: float) -> tuple[str, study.Word]:
     small, large = ([c.slowdown for c in counted if c.is_small is is_small] for is_small in (True, False))
-    text = f"up to x {wanted:.2f}"
     if not small or not large:
-        return study.Judged(text, "-", "not judged")
+        raise study.Missing("-")
     best = max(small)
     found = f"up to x {best:.2f}; larger or longer ones up to x {max(large):.2f}"
-    if best <= max(large) or best <= 1:
-        return study.Judged(text, found, "differs")
-    return study.Judged(text, found, study.word_for_times(best, wanted))
+    return found, "differs" if best <= max(large) or best <= 1 else study.word_for_times(best, wanted)
 
 
-def _kept(gains: Gains, kind: str) -> study.Judged:
+def _kept(counted: Sequence[Category], kind: str) -> tuple[str, study.Word]:
     """Whether categories are better, nearly all of them; of waits: all that run longer."""
-    counted = [category for category in gains.categories if category.counts]
     if kind == "wait":
         ratios = [c.wait if c.wait is not None else 1.0 for c in counted if c.runtime < 1]
     else:
         ratios = [category.slowdown for category in counted]
     if not ratios:
-        return study.Judged("x >= 1", f"no category of {FEW} jobs", "not judged")
+        raise study.Missing(f"no category of {FEW} jobs")
     better = sum(ratio >= 1 for ratio in ratios)
     needed = len(ratios) if kind == "wait" else math.ceil(_NEARLY / 100 * len(ratios))
-    return study.Judged("x >= 1", f"{better} of {len(ratios)} categories", study.held(better >= needed))
+    return f"{better} of {len(ratios)} categories", study.held(better >= needed)
 
 
-def _days(gains: Gains) -> study.Judged:
+def _days(days: Sequence[Day]) -> tuple[str, study.Word]:
     """A day counts as kept where its slowdown is not above that of static backfill."""
-    kept = sum(day.shared <= day.static for day in gains.days)
-    share = 100 * kept / len(gains.days)
-    return study.Judged("nearly all days", f"{kept} of {len(gains.days)} days", study.held(share >= _DAYS))
+    if not days:
+        raise study.Missing("-")
+    kept = sum(day.shared <= day.static for day in days)
+    return f"{kept} of {len(days)} days", study.held(100 * kept / len(days) >= _DAYS)
 
 
 # Gains of jobs and days [section 4.2, figures 4 to 7] ----------------------------------------------------------------
@@ -438,11 +378,12 @@ _HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
 def printed(means: Limits, trace: Trace, measure: str) -> dict[str, float]:
     """What the paper prints by policy, as a change in percent: of the best limit, where ours is best."""
     found: dict[str, float] = {}
-    for claim in CLAIMS["change"]:
-        if (claim["workload"], claim["measure"]) != (trace.paper, measure):
+    for claim in (CLAIMS["usual"] | claim for claim in CLAIMS["claim"]):
+        of = claim["rule"], claim["workload"], claim["measure"]
+        if of != ("change", trace.paper, measure) or "policy" not in claim["than"]:
             continue
         policy = means.best(trace.name, measure) if claim["policy"] == "best" else claim["policy"]
-        before = 0.0 if "than" not in claim else means.change(trace.name, claim["than"], measure)
+        before = means.change(trace.name, claim["than"]["policy"], measure)
         if policy is not None and before is not None:
             found[policy] = 100 * ((1 + before / 100) * (1 + claim["printed"] / 100) - 1)
     return found

@@ -6,7 +6,7 @@ import itertools
 import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -104,7 +104,7 @@ def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> S
         NAME,
         "SD-Policy on real jobs that share nodes",
         f"{len(records)} runs, {jobs} jobs: {results}; {words.plural(shared, 'job')} started on nodes of others."
-        f"{f' {study.counted(verdict.word for verdict in verdicts)}.' if campaign.jobs >= _ENOUGH else ''}",
+        f"{f' {study.counted(verdicts)}.' if campaign.jobs >= _ENOUGH else ''}",
         (
             f"Emulated: {where}.",
             _NOTE,
@@ -297,15 +297,10 @@ def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
 
 def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[study.ClaimVerdict]:
     """Judge the claims on the paper's real run; by a batch that is not ``enough``, none."""
-
-    def by(claim: study.Claim) -> study.Judged:
-        if claim["measure"] == "guests":
-            verdict = study.near([found[SHARED]["guests"]], claim["printed"])
-        else:
-            verdict = study.changed(gained(found, claim["measure"]), claim)
-        return verdict if enough else verdict._replace(word="not judged")
-
-    return study.judge(CLAIMS, {"real": by}, lambda _: _WHY)
+    usual = {"policy": SHARED, "than": {"policy": STATIC}}
+    by = study.Judge(lambda claim: found[claim["policy"]][claim["measure"]], usual)
+    verdicts = by.verdicts(CLAIMS["real"], lambda _: _WHY)
+    return verdicts if enough else [replace(verdict, word="not judged", reason="") for verdict in verdicts]
 
 
 def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:

@@ -66,8 +66,8 @@ def test_a_job_that_waits_starts_when_the_nodes_of_another_are_released() -> Non
     whole = Batch((job(1, 32), job(2, 32)))
     scaling = {("UTS", "18"): {16: 120.0, 32: 100.0}}
     ours = simulated(whole, scaling, "fcfs", COSTS)
-    assert (ours.makespan_s, ours.wait_s, ours.runtime_s) == pytest.approx((202, 51, 100))
-    assert ours.utilization == pytest.approx(100 * 204 / 202)
+    assert (ours["makespan_s"], ours["wait_s"], ours["runtime_s"]) == pytest.approx((202, 51, 100))
+    assert ours["utilization"] == pytest.approx(100 * 204 / 202)
 
 
 def test_the_release_is_the_median_of_waits_beyond_anothers_end() -> None:
@@ -87,8 +87,8 @@ def test_ends_are_compared_job_by_job_without_those_that_failed() -> None:
 
 def test_what_is_fitted_to_half_of_the_seeds_predicts_the_other_half(data_folder: Path) -> None:
     first, second = predict(read_reference(data_folder), shares=(0,), seeds=range(42, 46), replicas=1)
-    assert {key.seed for cell in first.compat for key in cell.runs} == {42, 44}
-    assert {key.seed for cell in second.compat for key in cell.runs} == {43, 45}
+    assert {one.key.seed for cell in first.compat for one in cell.runs} == {42, 44}
+    assert {one.key.seed for cell in second.compat for one in cell.runs} == {43, 45}
     assert first.costs.release_s != second.costs.release_s
     assert [first.costs.release_s, second.costs.release_s] == pytest.approx([1.75, 1.75], abs=0.1)
     assert all(abs(cell.error("makespan_s") or 0.0) < 5 for half in (first, second) for cell in half.compat)
@@ -97,7 +97,7 @@ def test_what_is_fitted_to_half_of_the_seeds_predicts_the_other_half(data_folder
 def test_a_job_whose_resize_failed_takes_as_long_as_it_did() -> None:
     batch = Batch((job(1, 4, 1, end_s=300.0),), frozenset({1}))
     ours = simulated(batch, SCALING, "malleable-compat", COSTS)
-    assert (ours.runtime_s, ours.grows, ours.shrinks) == pytest.approx((300, 0, 0))
+    assert (ours["runtime_s"], ours["grows"], ours["shrinks"]) == pytest.approx((300, 0, 0))
 
 
 def test_nodes_that_a_failed_resize_left_idle_are_held_but_not_used() -> None:
@@ -105,9 +105,9 @@ def test_nodes_that_a_failed_resize_left_idle_are_held_but_not_used() -> None:
     scaling = {("UTS", "18"): {4: 400.0, 16: 100.0, 32: 50.0}}
     stuck = job(1, 16, 2, end_s=400.0)
     ours = simulated(Batch((stuck, job(2, 20)), frozenset({1})), scaling, "malleable-compat", COSTS)
-    assert ours.wait_s == pytest.approx((0 + 402) / 2, rel=0.02)
+    assert ours["wait_s"] == pytest.approx((0 + 402) / 2, rel=0.02)
     alone = simulated(Batch((stuck,), frozenset({1})), scaling, "malleable-compat", COSTS)
-    assert alone.utilization == pytest.approx(100 * 4 * 402 / (32 * 400))
+    assert alone["utilization"] == pytest.approx(100 * 4 * 402 / (32 * 400))
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 11, 32])
@@ -144,15 +144,15 @@ def test_the_published_runs_left_stuck_jobs_their_nodes(data_folder: Path) -> No
 def test_orders_cost_what_they_cost() -> None:
     scaling = {("UTS", "18"): {1: 3200.0, 32: 100.0}}
     ours = simulated(Batch((job(1, 32, 1), job(2, 16, submit_s=20.0))), scaling, "malleable-compat", COSTS)
-    assert ours.shrinks == 1
-    assert ours.wait_s == pytest.approx(10 / 2, abs=0.1)
+    assert ours["shrinks"] == 1
+    assert ours["wait_s"] == pytest.approx(10 / 2, abs=0.1)
 
 
 def test_measured_runs_know_no_utilization_where_jobs_were_resized() -> None:
     real = measured([job(1), job(2, submit_s=50.0, start_s=60.0, end_s=160.0)], COSTS)
-    assert (real.makespan_s, real.turnaround_s, real.wait_s) == (160, 105, 5)
-    assert real.utilization == pytest.approx(100 * 2 * 204 / (32 * 160))
-    assert measured([job(grows=1)], COSTS).utilization is None
+    assert (real["makespan_s"], real["turnaround_s"], real["wait_s"]) == (160, 105, 5)
+    assert real["utilization"] == pytest.approx(100 * 2 * 204 / (32 * 160))
+    assert measured([job(grows=1)], COSTS)["utilization"] is None
 
 
 def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:

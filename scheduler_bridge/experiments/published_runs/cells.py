@@ -6,13 +6,15 @@ import csv
 import math
 import random
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
+from scheduler_bridge.experiments.merit import LIMIT, Held, beside, merit
+from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
@@ -217,41 +219,6 @@ class Costs:
 AS_MEASURED: Final = Costs()
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """A run in numbers, as the paper measures it.
-
-    Attributes:
-        makespan_s: First submission to last end.
-        turnaround_s: Submission to end, mean of the jobs.
-        wait_s: Submission to start, mean of the jobs.
-        runtime_s: Start to end, mean of the jobs.
-        utilization: Node-seconds of jobs, with the release of their nodes, by those of the cluster until the last end,
-            in percent, without nodes that a failed resize left idle; None: not known, since the sizes of resized jobs
-            over time are not published.
-        grows: Grow orders.
-        shrinks: Shrink orders.
-    """
-
-    makespan_s: float
-    turnaround_s: float
-    wait_s: float
-    runtime_s: float
-    utilization: float | None
-    grows: float
-    shrinks: float
-
-
-MEASURES: Final[Mapping[str, str]] = {
-    "makespan_s": "makespan s",
-    "turnaround_s": "turnaround s",
-    "wait_s": "wait s",
-    "runtime_s": "runtime s",
-    "utilization": "utilization %",
-}
-"""The figures of merit, and their titles in tables."""
-
-
 def seconds_on(scaling: dict[int, float], nodes: int) -> float:
     """The runtime on ``nodes`` nodes: a power law between, and beyond, the points nearest to it."""
     points = sorted(scaling.items())
@@ -269,8 +236,8 @@ def nodes_for(scaling: dict[int, float], seconds: float) -> float:
     return max(1.0, low * math.pow(high / low, math.log(slow_s / seconds) / math.log(slow_s / fast_s)))
 
 
-def simulated(batch: Batch, scaling: Scaling, policy: str, costs: Costs, *, replica: int = 0) -> Measures:
-    """Simulate a batch.
+def simulated(batch: Batch, scaling: Scaling, policy: str, costs: Costs, *, replica: int = 0) -> dict[str, float]:
+    """Simulate a batch: its figures of merit, and its orders.
 
     Args:
         batch: The jobs, from a real run.
@@ -293,7 +260,7 @@ def simulated(batch: Batch, scaling: Scaling, policy: str, costs: Costs, *, repl
         held += sum(
             min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
         )
-    return _measures(records, spans, held)
+    return merit(spans, held, NODES) | _orders(records)
 
 
 def _replayed(batch: Batch, scaling: Scaling, policy: str, costs: Costs, replica: int) -> list[SimRecord]:
@@ -350,35 +317,19 @@ def _runtime_s(job: SimRecord) -> float:
     return end_s - start_s
 
 
-def measured(jobs: Sequence[SimRecord], costs: Costs = AS_MEASURED) -> Measures:
-    """Measure a real run."""
-    held = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
-    result = _measures(jobs, [span(job) for job in jobs], held)
-    return replace(result, utilization=None) if result.grows or result.shrinks else result
+def measured(jobs: Sequence[SimRecord], costs: Costs = AS_MEASURED) -> dict[str, float | None]:
+    """Measure a real run as ``simulated`` does.
 
-
-def _measures(jobs: Sequence[SimRecord], spans: Sequence[tuple[float, float, float]], held: float) -> Measures:
-    """The figures of merit, see ``merit``, and the orders of the jobs."""
-    grows, shrinks = sum(job.grows for job in jobs), sum(job.shrinks for job in jobs)
-    return Measures(**merit(spans, held, NODES), grows=grows, shrinks=shrinks)
-
-
-def merit(spans: Sequence[tuple[float, float, float]], held: float, nodes: int) -> dict[str, float]:
-    """The figures of merit of a batch, as in ``Measures``.
-
-    Args:
-        spans: When each job was submitted, started and ended.
-        held: Node-seconds of the jobs.
-        nodes: Of the cluster.
+    Of jobs that were resized the sizes over time are not published, so that utilization is not known.
     """
-    makespan_s = max(end_s for *_, end_s in spans) - min(submit_s for submit_s, *_ in spans)
-    return {
-        "makespan_s": makespan_s,
-        "turnaround_s": statistics.fmean(end_s - submit_s for submit_s, _, end_s in spans),
-        "wait_s": statistics.fmean(start_s - submit_s for submit_s, start_s, _ in spans),
-        "runtime_s": statistics.fmean(end_s - start_s for _, start_s, end_s in spans),
-        "utilization": 100 * held / (nodes * makespan_s),
-    }
+    held = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
+    orders = _orders(jobs)
+    found: dict[str, float | None] = {**merit([span(job) for job in jobs], held, NODES), **orders}
+    return found | {"utilization": None} if any(orders.values()) else found
+
+
+def _orders(jobs: Sequence[SimRecord]) -> dict[str, float]:
+    return {"grows": sum(job.grows for job in jobs), "shrinks": sum(job.shrinks for job in jobs)}
 
 
 # Real and simulated runs side by side: means, errors, and what correct policies would have done ----------------------
@@ -392,8 +343,6 @@ COMPAT: Final = {
 """Which of our policies decides as the published one did."""
 CORRECT: Final = {"EasyBackfilling": "easy", "MalleableStrategy": "malleable"}
 """The correct policy of the same name."""
-LIMIT: Final = 5.0
-"""The error of the means that we aim at, in percent."""
 JUDGED: Final = ("makespan_s", "turnaround_s", "wait_s", "utilization")
 
 
@@ -405,20 +354,14 @@ class Cell:
         strategy: The published name.
         share: Malleable jobs in percent.
         policy: Ours.
-        runs: The real runs, in the order of ``real`` and ``ours``.
-        broken: Which of them have a job whose resize failed.
-        real: As measured, a run each.
-        ours: As simulated, the mean of the replicas of each run.
+        runs: Each run; apart are those that have a job whose resize failed.
         published_utilization: The published mean, in percent.
     """
 
     strategy: str
     share: int
     policy: str
-    runs: tuple[RunKey, ...]
-    broken: tuple[bool, ...]
-    real: tuple[Measures, ...]
-    ours: tuple[Measures, ...]
+    runs: tuple[Held[RunKey], ...]
     published_utilization: float
 
     def means(self, name: str, *, sound: bool = False) -> tuple[float | None, float | None]:
@@ -428,24 +371,12 @@ class Cell:
             name: The measure.
             sound: Only runs without a failed resize.
         """
-        rows = [
-            (getattr(real, name), getattr(ours, name))
-            for real, ours, broken in zip(self.real, self.ours, self.broken, strict=True)
-            if not (sound and broken)
-        ]
-        if not rows:
-            return None, None
-        real_values, our_values = zip(*rows, strict=True)
-        if name == "utilization" and not sound:
-            return self.published_utilization, statistics.fmean(our_values)
-        if None in real_values:
-            return None, statistics.fmean(our_values)
-        return statistics.fmean(real_values), statistics.fmean(our_values)
+        real, ours = beside([one for one in self.runs if not (sound and one.apart)], name)
+        return self.published_utilization if name == "utilization" and not sound else real, ours
 
     def error(self, name: str, *, sound: bool = False) -> float | None:
         """The error of the simulated mean, in percent of the real one; None: not known."""
-        real, ours = self.means(name, sound=sound)
-        return None if not real or ours is None else 100 * (ours / real - 1)
+        return change(*self.means(name, sound=sound))
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,9 +434,9 @@ def compare(
             if not runs:
                 continue
             progress(f"{strategy}, {share} % malleable")
-            compat.append(_cell(reference, tuple(runs), policy, costs, replicas))
+            compat.append(_cell(reference, runs, policy, costs, replicas))
             if strategy in CORRECT:
-                correct.append(_cell(reference, tuple(runs), CORRECT[strategy], costs, replicas))
+                correct.append(_cell(reference, runs, CORRECT[strategy], costs, replicas))
     return Comparison(tuple(compat), tuple(correct), costs, replicas)
 
 
@@ -524,25 +455,20 @@ def predict(
     return found[0], found[1]
 
 
-def _cell(reference: Reference, runs: tuple[RunKey, ...], policy: str, costs: Costs, replicas: int) -> Cell:
+def _cell(reference: Reference, keys: Sequence[RunKey], policy: str, costs: Costs, replicas: int) -> Cell:
     """Replay runs of one policy and share."""
-    strategy, share, *_ = runs[0]
-    batches = [reference.runs[key] for key in runs]
-    ours = [
-        _mean([simulated(batch, reference.scaling, policy, costs, replica=replica) for replica in range(replicas)])
-        for batch in batches
-    ]
+    strategy, share, *_ = keys[0]
     return Cell(
         strategy,
         share,
         policy,
-        runs,
-        tuple(bool(batch.failed) for batch in batches),
-        tuple(measured(batch.jobs, costs) for batch in batches),
-        tuple(ours),
+        tuple(_held(reference, key, policy, costs, replicas) for key in keys),
         reference.utilization[strategy, share],
     )
 
 
-def _mean(runs: list[Measures]) -> Measures:
-    return Measures(*(statistics.fmean(getattr(run, field.name) for run in runs) for field in fields(Measures)))
+def _held(reference: Reference, key: RunKey, policy: str, costs: Costs, replicas: int) -> Held[RunKey]:
+    batch = reference.runs[key]
+    found = [simulated(batch, reference.scaling, policy, costs, replica=number) for number in range(replicas)]
+    by_name = {name: [one[name] for one in found] for name in found[0]}
+    return Held(key, measured(batch.jobs, costs), by_name, bool(batch.failed))

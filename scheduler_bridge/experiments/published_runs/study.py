@@ -7,14 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from matplotlib.lines import Line2D
-
 from scheduler_bridge.experiments import study
+from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_runs
 from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
     JUDGED,
-    LIMIT,
-    MEASURES,
     SHARES,
     Cell,
     Comparison,
@@ -28,8 +25,7 @@ from scheduler_bridge.experiments.published_runs.cells import (
 )
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
 from scheduler_bridge.experiments.sweep import Scale
-from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
-from scheduler_bridge.report.looks import OKABE_ITO
+from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say, sheet
 
 NAME: Final = "real-runs-simulated"
 SEEDS: Final = range(42, 52)
@@ -63,8 +59,8 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
     else:
         comparison = compare(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS, progress=progress)
     inside, means = comparison.within()
-    runs = _runs(comparison)
-    seeds = [key.seed for cell in comparison.compat for key in cell.runs]
+    held = [one for cell in comparison.compat for one in cell.runs]
+    runs = len(held)
     verdict = (
         f"{runs} real runs replayed: {inside} of {means} means are within {LIMIT:g} % of what was measured, "
         f"the farthest is off by {max(comparison.errors(), default=0.0):.1f} %."
@@ -80,9 +76,13 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
             study.claims_table(judged(comparison), _CLAIM_COLUMNS),
             _batches(comparison),
         ),
-        {"means": draw_means(comparison), "batches": draw_batches(comparison)},
+        {"means": draw_means(comparison), "batches": draw_runs(held, _BATCHES, "with a failed resize")},
         passed=inside == means,
-        provenance={"real runs": str(runs), "seeds": listed(seeds), "simulations of each": str(comparison.replicas)},
+        provenance={
+            "real runs": str(runs),
+            "seeds": listed(one.key.seed for one in held),
+            "simulations of each": str(comparison.replicas),
+        },
         data=reference.files,
     )
 
@@ -108,9 +108,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
     twice = [RunKey("MalleableStrategy", 100, 47, number) for number in (0, 1)]
     if all(key in reference.runs for key in twice):
         first, second = (measured(reference.runs[key].jobs, costs) for key in twice)
-        makespan, wait = (
-            100 * abs(getattr(second, name) / getattr(first, name) - 1) for name in ("makespan_s", "wait_s")
-        )
+        makespan, wait = (abs(study.change(first[name], second[name]) or 0.0) for name in ("makespan_s", "wait_s"))
         remarks.append(
             f"How far reality repeats itself: one batch (100 % malleable, seed 47) was run twice; the makespans differ "
             f"by {makespan:.1f} %, the mean waits by {wait:.1f} %."
@@ -137,10 +135,10 @@ def _single_jobs(comparison: Comparison, reference: Reference) -> str:
     apart = [
         seconds
         for cell in comparison.compat
-        for key in cell.runs
-        for seconds in ends_apart_s(reference.runs[key], reference.scaling, cell.policy, comparison.costs)
+        for one in cell.runs
+        for seconds in ends_apart_s(reference.runs[one.key], reference.scaling, cell.policy, comparison.costs)
     ]
-    turnaround_s = statistics.fmean(run.turnaround_s for cell in comparison.compat for run in cell.real)
+    turnaround_s = statistics.fmean(one.real["turnaround_s"] or 0.0 for cell in comparison.compat for one in cell.runs)
     return (
         f"Single jobs end {statistics.fmean(apart):.1f} s from where they did, in the mean of {len(apart):,} jobs "
         f"(median {statistics.median(apart):.1f} s); their mean turnaround is {turnaround_s:.0f} s."
@@ -221,7 +219,7 @@ def _value(measure: str, cell: Cell | None) -> float | None:
         return None
     if name := _PER_JOB.get(measure):
         malleable = _JOBS * cell.share / 100
-        return statistics.fmean(getattr(run, name) for run in cell.ours) / malleable if malleable else None
+        return statistics.fmean(one.mean(name) for one in cell.runs) / malleable if malleable else None
     return cell.means(measure)[1]
 
 
@@ -238,7 +236,7 @@ def _means(comparison: Comparison) -> DataTable:
         row: list[Value] = [f"{cell.strategy} ({cell.policy})", cell.share, len(cell.runs)]
         for name in JUDGED:
             row += [*cell.means(name), cell.error(name)]
-        row += [cell.broken.count(False), *(cell.error(name, sound=True) for name in JUDGED)]
+        row += [sum(not one.apart for one in cell.runs), *(cell.error(name, sound=True) for name in JUDGED)]
         rows.append(tuple(row))
     return DataTable("means", "Means of the batches, measured and simulated", columns, rows)
 
@@ -264,10 +262,10 @@ def _batches(comparison: Comparison) -> DataTable:
     columns = ("policy", "malleable %", "seed", "run", "failed resize", *_COMPARED)
     rows: list[tuple[Value, ...]] = []
     for cell in comparison.compat:
-        for key, real, ours, broken in zip(cell.runs, cell.real, cell.ours, cell.broken, strict=True):
-            row: list[Value] = [cell.strategy, cell.share, key.seed, key.number, "yes" if broken else ""]
+        for one in cell.runs:
+            row: list[Value] = [cell.strategy, cell.share, one.key.seed, one.key.number, "yes" if one.apart else ""]
             for name in JUDGED:
-                theirs, mine = getattr(real, name), getattr(ours, name)
+                theirs, mine = one.real[name], one.mean(name)
                 row += [theirs, mine, study.change(theirs, mine)]
             rows.append(tuple(row))
     return DataTable("batches", "Every run", columns, rows)
@@ -281,8 +279,7 @@ _TITLES: Final = {
     "wait_s": "mean wait, s",
     "utilization": "utilization, %",
 }
-_COLORS: Final = dict(zip(COMPAT, (OKABE_ITO[4], OKABE_ITO[1], OKABE_ITO[2], OKABE_ITO[5]), strict=True))
-_MARKERS: Final = dict(zip(COMPAT, "os^D", strict=True))
+_BATCHES: Final = "real runs on 32 nodes, under the policies as published"
 
 
 def draw_means(comparison: Comparison) -> Picture:
@@ -318,34 +315,3 @@ def _within(comparison: Comparison) -> str:
     inside, judged = comparison.within()
     which = f"All {judged}" if inside == judged else f"{inside} of {judged}"
     return f"{which} simulated means are within {LIMIT:g} % of the measured ones"
-
-
-def draw_batches(comparison: Comparison) -> Picture:
-    """Each run: simulated over measured makespan and turnaround; hollow marks have a job whose resize failed."""
-    figure = sheet(5.2)
-    figure.suptitle("Run by run: simulated over measured", fontsize=13, fontweight="bold")
-    for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
-        ends: list[float] = []
-        for cell in comparison.compat:
-            color = _COLORS[cell.strategy]
-            for real, ours, broken in zip(cell.real, cell.ours, cell.broken, strict=True):
-                point = getattr(real, name), getattr(ours, name)
-                ends += point
-                face = "none" if broken else color
-                axes.plot(*point, _MARKERS[cell.strategy], mec=color, mfc=face, ms=5, alpha=0.8, mew=1)
-        low, high = min(ends) * 0.95, max(ends) * 1.05
-        axes.plot([low, high], [low, high], color="#333333", lw=1)
-        axes.fill_between([low, high], [low * 0.95, high * 0.95], [low * 1.05, high * 1.05], color="#dddddd", lw=0)
-        axes.set(xlim=(low, high), ylim=(low, high), xlabel=f"measured {_TITLES[name]}", aspect="equal")
-        axes.set_ylabel(f"simulated {_TITLES[name]}")
-        plain(axes)
-    handles = [
-        Line2D([], [], color=_COLORS[strategy], marker=_MARKERS[strategy], ls="", label=strategy) for strategy in COMPAT
-    ]
-    handles.append(Line2D([], [], color="#555555", marker="o", mfc="none", ls="", label="with a failed resize"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
-    return Picture(
-        figure,
-        f"One mark a run, {_runs(comparison)} runs; the band is {LIMIT:g} % wide to both sides.",
-        "Two scatter charts, makespan and turnaround: simulated over measured seconds of each run.",
-    )

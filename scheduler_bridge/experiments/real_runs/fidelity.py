@@ -26,9 +26,11 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 from msgspec import structs
 
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
-from scheduler_bridge.experiments.published_runs.cells import MEASURES, merit, seconds_on
+from scheduler_bridge.experiments.merit import MEASURES, Held, beside, merit
+from scheduler_bridge.experiments.published_runs.cells import seconds_on
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.real_runs.findings import computed_s, configuration, decided_s, measures, took_s
+from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord
@@ -36,8 +38,6 @@ from scheduler_bridge.sim import Cost, Dynamics, Engine, Simulated
 from scheduler_bridge.sim.scaling import Measured, Overhead, fit, fitted_line
 from scheduler_bridge.workloads import TraceJob
 
-LIMIT: Final = 5.0
-"""The error of the means that we aim at, in percent."""
 REPLICAS: Final = 20
 """Simulations of each batch."""
 LONGEST_END_S: Final = 2.0
@@ -248,47 +248,21 @@ def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> Simulated:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A real run, and the same batch simulated: figures of merit by name, the simulated ones of each replica."""
-
-    key: RunKey
-    record: RunRecord
-    real: Mapping[str, float]
-    replicas: Mapping[str, Sequence[float]]
-
-    def mean(self, name: str) -> float:
-        """The mean of the replicas."""
-        return statistics.fmean(self.replicas[name])
-
-    def covers(self, name: str) -> bool:
-        """Whether the real run could be one of the replicas: it lies between the least and the largest of them."""
-        return min(self.replicas[name]) <= self.real[name] <= max(self.replicas[name])
-
-
-def hold(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Held]:
-    """Simulate the batches of real runs; those with slower resizes with their own costs of these."""
-    slow = resizes(record for key, record in records.items() if key.kind == "injected")
-    slowly = replace(costs, resizes=slow)
+def hold(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Held[RunKey]]:
+    """Simulate the batches of real runs; apart are those with slower resizes, which have their own costs of these."""
+    slowly = replace(costs, resizes=resizes(record for key, record in records.items() if key.kind == "injected"))
     return [
-        Held(key, record, measures(record), simulated(record, slowly if key.kind == "injected" else costs))
+        Held(key, measures(record), simulated(record, slowly if slow else costs), slow)
         for key, record in records.items()
         if key.kind != "scaling" and all(job.state == "completed" for job in record.jobs)
+        for slow in (key.kind == "injected",)
     ]
 
 
-COMPARED: Final = tuple(column for title in MEASURES.values() for column in (title, "simulated", "error %"))
-"""The columns of what ``errors`` finds."""
-
-
-def errors(those: Sequence[Held]) -> dict[str, tuple[float, float, float]]:
+def errors(those: Sequence[Held[RunKey]]) -> dict[str, tuple[float | None, float | None, float]]:
     """By measure the real mean, the simulated one, and its error in percent of the real one (0 of 0: none)."""
-    found = {}
-    for name in MEASURES:
-        real = statistics.fmean(one.real[name] for one in those)
-        ours = statistics.fmean(one.mean(name) for one in those)
-        found[name] = (real, ours, 100 * (ours / real - 1) if real else 0.0)
-    return found
+    means = {name: beside(those, name) for name in MEASURES}
+    return {name: (*pair, change(*pair) or 0.0) for name, pair in means.items()}
 
 
 # Each real run again, given of every job what it really took: does the simulator decide as the live scheduler did?

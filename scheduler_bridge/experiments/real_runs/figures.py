@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from scheduler_bridge.experiments.published_runs.cells import MEASURES
+from scheduler_bridge.experiments.merit import MARKERS, MEASURES
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.real_runs.findings import PAPER, ByNodes, Cost, Means, cells
 from scheduler_bridge.experiments.study_report import Picture
@@ -22,9 +22,6 @@ from scheduler_bridge.sim.measures import quartiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from scheduler_bridge.experiments.real_runs.fidelity import Held
-
 
 _PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")
 _GREY: Final = "#555555"
@@ -192,35 +189,6 @@ def _above(axes: Axes, text: str, end: tuple[float, float]) -> None:
     axes.annotate(text, end, (0, 2), textcoords="offset points", ha="center", va="bottom", rotation=90, fontsize=8)
 
 
-def draw_fidelity(held: Sequence[Held], note: str) -> Picture:
-    """Run by run: simulated over measured; the band is 5 % wide to both sides."""
-    figure = _noted(5.4, 11.0, "Run by run: simulated over measured", note)
-    policies = list(dict.fromkeys(one.key.policy for one in held))
-    for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
-        ends = [value for one in held for value in (one.real[name], one.mean(name))]
-        low, high = 0.95 * min(ends), 1.05 * max(ends)
-        axes.plot([low, high], [low, high], color="#333333", lw=1)
-        axes.fill_between([low, high], [low * 0.95, high * 0.95], [low * 1.05, high * 1.05], color="#dddddd", lw=0)
-        for one in held:
-            index = policies.index(one.key.policy)
-            color = color_of(index)
-            face = "none" if one.key.kind == "injected" else color
-            axes.plot(one.real[name], one.mean(name), MARKERS[index % 8], mec=color, mfc=face, ms=6, alpha=0.85)
-        axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-        axes.set(xlabel=f"measured {MEASURES[name]}", ylabel=f"simulated {MEASURES[name]}")
-        plain(axes)
-    handles = [
-        Line2D([], [], color=color_of(i), marker=MARKERS[i % 8], ls="", label=name) for i, name in enumerate(policies)
-    ]
-    handles.append(Line2D([], [], color=_GREY, marker="o", mfc="none", ls="", label="slower resizes"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
-    return Picture(
-        figure,
-        f"One mark a run, {len(held)} runs; hollow ones: with slower resizes; the band is 5 % wide to both sides.",
-        "Two scatter charts, makespan and turnaround: simulated over measured.",
-    )
-
-
 def _noted(height_in: float, width_in: float, title: str, note: str) -> Figure:
     figure = sheet(height_in, width_in)
     figure.suptitle(f"{title}\n{note}", fontsize=10)
@@ -236,14 +204,6 @@ Found: TypeAlias = Mapping[tuple[str, int], Sequence[Mapping[str, float]]]
 _SHOWN: Final = ("makespan_s", "utilization")
 RESIZING: Final = "malleable"
 """The policy that the paper is about."""
-MARKERS: Final = "os^DvP*X"
-"""Of the policies, in their order."""
-_ORDER: Final = (4, 1, 2, 5, 6, 0, 3)
-
-
-def color_of(index: int) -> str:
-    """The colour of a policy: those that read badly as lines come last."""
-    return OKABE_ITO[_ORDER[index % len(_ORDER)]]
 
 
 def draw_means(records: Mapping[RunKey, RunRecord], paper: Means, note: str) -> Picture:

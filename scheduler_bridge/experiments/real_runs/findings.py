@@ -10,7 +10,8 @@ from typing import Final, TypeAlias
 
 from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, MEASURES, Measures, Reference, measured
+from scheduler_bridge.experiments.merit import MEASURES, Merit
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Reference, measured
 from scheduler_bridge.experiments.published_runs.cells import RunKey as PublishedKey
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey, configuration_of
 from scheduler_bridge.experiments.study_report import DataTable, Value
@@ -57,7 +58,7 @@ def published(reference: Reference | None, time: float, seeds: Seeds = None) -> 
     """The paper's means by policy and share, its seconds scaled; empty without its data. ``seeds``: of these only."""
     if reference is None:
         return {}
-    grouped: dict[tuple[str, int], list[Measures]] = {}
+    grouped: dict[tuple[str, int], list[Merit]] = {}
     for key, batch in reference.of_seeds(seeds).items():
         grouped.setdefault((key.strategy, key.share), []).append(measured(batch.jobs))
     means: dict[tuple[str, int], dict[str, float]] = {}
@@ -65,7 +66,7 @@ def published(reference: Reference | None, time: float, seeds: Seeds = None) -> 
         found = {
             name: statistics.fmean(known) * (time if name in _SCALED else 1)
             for name in MEASURES
-            if (known := study.known_of(getattr(run, name) for run in runs))
+            if (known := study.known_of(run[name] for run in runs))
         }
         if seeds is None and (percent := reference.utilization.get((strategy, share))) is not None:
             found["utilization"] = percent
@@ -84,9 +85,9 @@ def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time
         here, there = measures(record), measured(theirs.jobs)
         row: list[Value] = [key.policy, key.share, key.seed]
         for name in names:
-            scaled = getattr(there, name) * time
+            scaled = (there[name] or 0.0) * time
             row += [here[name], scaled, 100 * (here[name] / scaled - 1)]
-        rows.append((*row, here["utilization"], there.utilization))
+        rows.append((*row, here["utilization"], there["utilization"]))
     columns = ["policy", "malleable %", "seed"]
     columns += [column for name in names for column in (MEASURES[name], "paper, scaled", "difference %")]
     columns += [MEASURES["utilization"], "paper"]

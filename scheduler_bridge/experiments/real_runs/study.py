@@ -12,6 +12,7 @@ from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
 from scheduler_bridge.experiments import study
+from scheduler_bridge.experiments.merit import COMPARED, LIMIT, Held, draw_runs
 from scheduler_bridge.experiments.published_runs.cells import COMPAT, Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import Find, judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, figures, findings
@@ -182,7 +183,7 @@ def conclude(
     verdicts = judged(batches if _of_paper_size(campaign) else {}, reference if campaign.published else None)
     beside_ours = [_OF_THESE_SEEDS] if campaign.published else []
     claim_columns = ["claim", "where", "paper: change %", "ours: change %", *beside_ours, "verdict"]
-    beside, within = fidelity_table(held)
+    beside, within = fidelity_table(held, records)
     repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
     missing = len(campaign.runs()) - len(records)
@@ -211,7 +212,7 @@ def conclude(
             beside,
             *([study.claims_table(verdicts, claim_columns)] if verdicts else []),
             repeated,
-            runs_table(held),
+            runs_table(held, records),
             findings.honesty_table(records),
         ),
         pictures,
@@ -275,7 +276,7 @@ def _tables_and_figures(
     campaign: Campaign,
     records: Mapping[RunKey, RunRecord],
     reference: Reference | None,
-    held: Sequence[fidelity.Held],
+    held: Sequence[Held[RunKey]],
     note: str,
 ) -> tuple[list[DataTable], dict[str, Picture]]:
     """What shows the runs, that which people look at first before the others; ``note`` says what is emulated."""
@@ -304,7 +305,7 @@ def _tables_and_figures(
         found.append(findings.scaling_table(scaling, theirs, campaign.time))
         drawn["scaling"] = figures.draw_scaling(findings.computed_s([scaling]), theirs, campaign.time, note)
     if held:
-        drawn["fidelity"] = figures.draw_fidelity(held, note)
+        drawn["fidelity"] = draw_runs(held, note, "slower resizes")
     return found, drawn
 
 
@@ -322,38 +323,38 @@ def of_runs(records: Mapping[RunKey, RunRecord]) -> dict[str, str]:
 _WITHIN: Final = ("makespan within the simulated range", "turnaround within it")
 
 
-def runs_table(held: Sequence[fidelity.Held]) -> DataTable:
+def runs_table(held: Sequence[Held[RunKey]], records: Mapping[RunKey, RunRecord]) -> DataTable:
     """The same run by run."""
     rows = []
     for one in held:
         found = fidelity.errors([one]).values()
         within = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
         values = (value for triple in found for value in triple)
-        rows.append((one.key.spoken, *findings.honest([one.record]), *within, *values))
-    columns = ("run", *findings.HONEST, *_WITHIN, *fidelity.COMPARED)
+        rows.append((one.key.spoken, *findings.honest([records[one.key]]), *within, *values))
+    columns = ("run", *findings.HONEST, *_WITHIN, *COMPARED)
     return DataTable("fidelity-runs", "The simulator held against each run", columns, rows)
 
 
-def fidelity_table(held: Sequence[fidelity.Held]) -> tuple[DataTable, str]:
+def fidelity_table(held: Sequence[Held[RunKey]], records: Mapping[RunKey, RunRecord]) -> tuple[DataTable, str]:
     """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
     rows: list[tuple[Value, ...]] = []
     every: list[float] = []
-    groups: dict[tuple[str, int, str], list[fidelity.Held]] = {}
+    groups: dict[tuple[str, int, str], list[Held[RunKey]]] = {}
     for one in held:
         groups.setdefault((one.key.policy, one.key.share, one.key.kind), []).append(one)
     for (policy, share, kind), those in groups.items():
         found = fidelity.errors(those)
         row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
-        row += findings.honest([one.record for one in those])
+        row += findings.honest(records[one.key] for one in those)
         for real, simulated, error in found.values():
             row += [real, simulated, error]
             every.append(abs(error))
         rows.append(tuple(row))
-    columns = ("policy", "malleable %", "runs", *findings.HONEST, *fidelity.COMPARED)
-    inside = sum(error <= fidelity.LIMIT for error in every)
+    columns = ("policy", "malleable %", "runs", *findings.HONEST, *COMPARED)
+    inside = sum(error <= LIMIT for error in every)
     makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
     sentence = (
-        f"{inside} of {len(every)} means by policy and share are within {fidelity.LIMIT:g} % of what was measured, "
+        f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
         f"the farthest is off by {max(every):.1f} %. Of {len(held)} single runs, {makespans} have a makespan and "
         f"{turnarounds} a turnaround among those of {fidelity.REPLICAS} simulations each."
         if every

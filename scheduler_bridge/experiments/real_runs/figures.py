@@ -13,7 +13,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.experiments.merit import MARKERS, MEASURES
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
-from scheduler_bridge.experiments.real_runs.findings import PAPER, ByNodes, Cost, Means, cells
+from scheduler_bridge.experiments.real_runs.findings import ORDERS, PAPER, ByNodes, Cost, Means, cells, means
+from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.study_report import Picture
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
@@ -112,19 +113,19 @@ def draw_costs(costs: Sequence[Cost], note: str) -> Picture:
     )
 
 
-def draw_orders(
-    ours: Mapping[int, tuple[float, float]], paper: Mapping[int, tuple[float, float]], note: str
-) -> Picture:
+def draw_orders(found: Means, paper: Means, note: str) -> Picture:
     """Figure 8: grows and shrinks per malleable job under ``malleable``, by share; the paper's as hollow marks."""
     figure = _noted(4.2, 7.0, "Orders per malleable job under malleable (fig. 8 of the paper)", note)
     axes = figure.subplots()
-    for index, (name, color) in enumerate((("grow", OKABE_ITO[2]), ("shrink", OKABE_ITO[5]))):
+    ours = {share: of for (policy, share), of in found.items() if policy == RESIZING and ORDERS[0][1] in of}
+    theirs = {share: of for share in ours if ORDERS[0][1] in (of := paper.get((RESIZING, share), {}))}
+    for index, ((kind, name), color) in enumerate(zip(ORDERS, (OKABE_ITO[2], OKABE_ITO[5]), strict=True)):
         at = 2.6 * (2 * index - 1)
-        axes.bar([share + at for share in ours], [pair[index] for pair in ours.values()], 4.6, color=color, label=name)
-        theirs = [(share + at, pair[index]) for share, pair in paper.items() if share in ours]
-        if theirs:
-            label = f"paper: {name}"
-            axes.plot(*zip(*theirs, strict=True), color="black", marker=MARKERS[index], mfc="white", ls="", label=label)
+        axes.bar([share + at for share in ours], [of[name] for of in ours.values()], 4.6, color=color, label=kind)
+        points = [(share + at, of[name]) for share, of in theirs.items()]
+        if points:
+            label = f"paper: {kind}"
+            axes.plot(*zip(*points, strict=True), color="black", marker=MARKERS[index], mfc="white", ls="", label=label)
     axes.set(xlabel="malleable jobs, %", ylabel="orders per malleable job", xticks=list(ours), xlim=(-8, 108))
     plain(axes)
     axes.legend(frameon=False, fontsize=9, ncols=2)
@@ -138,7 +139,7 @@ def draw_orders(
 
 def draw_turnaround(records: Mapping[RunKey, RunRecord], paper: Means, note: str) -> Picture:
     """Figure 11: mean wait, on it mean runtime, by share of malleable jobs, a panel a policy; the paper's hollow."""
-    found = cells(records)
+    found = means(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
     shares = sorted({share for _, share in found})
     figure = sheet(4.6)
@@ -147,9 +148,7 @@ def draw_turnaround(records: Mapping[RunKey, RunRecord], paper: Means, note: str
         for place, share in enumerate(shares):
             if (policy, share) not in found:
                 continue
-            wait_s, runtime_s = (
-                statistics.fmean(run[name] for run in found[policy, share]) for name in ("wait_s", "runtime_s")
-            )
+            wait_s, runtime_s = (found[policy, share][name] for name in ("wait_s", "runtime_s"))
             axes.bar(place - 0.16, wait_s, 0.48, color=OKABE_ITO[4])
             axes.bar(place - 0.16, runtime_s, 0.48, bottom=wait_s, color=OKABE_ITO[0])
             theirs = paper.get((policy, share), {})
@@ -219,7 +218,7 @@ def draw_means(records: Mapping[RunKey, RunRecord], paper: Means, note: str) -> 
     figure = sheet(6.0)
     rows = {MEASURES[name]: {policy: _curves(found, paper, policy, name) for policy in policies} for name in _SHOWN}
     draw_multiples(figure, rows, "malleable jobs, %", sorted({share for _, share in found}))
-    ends, uses = (gained(found, name) for name in _SHOWN)
+    ends, uses = (gained(means(records), name) for name in _SHOWN)
     finding = "Makespan and utilization by policy and share of malleable jobs"
     if ends is not None and uses is not None:
         finding = f"{RESIZING} ends batches {less(ends, 'earlier', 'later')} with malleable jobs than with rigid ones"
@@ -244,14 +243,11 @@ def _curves(found: Found, paper: Means, policy: str, name: str) -> list[Curve]:
     ]
 
 
-def gained(found: Found, name: str) -> float | None:
+def gained(found: Means, name: str) -> float | None:
     """What changes under the resizing policy from rigid to all malleable jobs, in percent; None: it was not run."""
-    if any((RESIZING, share) not in found for share in (0, 100)):
-        return None
-    before, after = (statistics.fmean(run[name] for run in found[RESIZING, share]) for share in (0, 100))
-    return 100 * (after / before - 1) if before else None
+    return change(*(found.get((RESIZING, share), {}).get(name) for share in (0, 100)))
 
 
-def less(change: float, lower: str, higher: str) -> str:
+def less(percent: float, lower: str, higher: str) -> str:
     """Word a change in percent: ``12 % earlier``."""
-    return f"{abs(change):.0f} % {lower if change < 0 else higher}"
+    return f"{abs(percent):.0f} % {lower if percent < 0 else higher}"

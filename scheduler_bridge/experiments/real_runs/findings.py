@@ -6,26 +6,30 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.merit import MEASURES, Merit
-from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Reference, measured
+from scheduler_bridge.experiments.merit import MEASURES
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, CORRECT, Batch, Reference, measured
 from scheduler_bridge.experiments.published_runs.cells import RunKey as PublishedKey
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey, configuration_of
 from scheduler_bridge.experiments.study_report import DataTable, Value
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
-from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.sim.measures import quartiles
 
 Seeds: TypeAlias = Collection[int] | None
 Means: TypeAlias = Mapping[tuple[str, int], Mapping[str, float]]
-"""Of the figures of merit, by policy and share."""
+"""By policy and share: of the figures of merit, and ``grows_per_job`` and ``shrinks_per_job`` of malleable jobs."""
 ByNodes: TypeAlias = Mapping[str, Mapping[int, float]]
 """Seconds by configuration and nodes."""
 STRATEGIES: Final[Mapping[str, str]] = {ours: theirs for table in (COMPAT, CORRECT) for theirs, ours in table.items()}
 """The paper's names of the policies, of those that decide as published and of the correct ones."""
+ORDERS: Final[tuple[tuple[Literal["grow", "shrink"], str], ...]] = (
+    ("grow", "grows_per_job"),
+    ("shrink", "shrinks_per_job"),
+)
+"""Kinds of orders, and their means by malleable jobs."""
 _SCALED: Final = frozenset(MEASURES) - {"utilization"}
 
 
@@ -54,21 +58,33 @@ def cells(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[dic
     return {cell: [measures(run) for run in runs] for cell, runs in by_cell(records).items()}
 
 
-def published(reference: Reference | None, time: float, seeds: Seeds = None) -> dict[tuple[str, int], dict[str, float]]:
-    """The paper's means by policy and share, its seconds scaled; empty without its data. ``seeds``: of these only."""
-    if reference is None:
-        return {}
-    grouped: dict[tuple[str, int], list[Merit]] = {}
-    for key, batch in reference.of_seeds(seeds).items():
-        grouped.setdefault((key.strategy, key.share), []).append(measured(batch.jobs))
+def means(records: Mapping[RunKey, RunRecord]) -> Means:
+    """Means over the seeds; and over malleable jobs, where there are some, of grows and shrinks."""
+    jobs = {cell: _malleable(runs) for cell, runs in by_cell(records).items()}
+    return {
+        cell: {name: statistics.fmean(run[name] for run in runs) for name in MEASURES}
+        | {name: statistics.fmean(job.done(kind) for job in jobs[cell]) for kind, name in ORDERS if jobs[cell]}
+        for cell, runs in cells(records).items()
+    }
+
+
+def published(reference: Reference | None, time: float, seeds: Seeds = None) -> Means:
+    """The paper's means, its seconds scaled; empty without its data. ``seeds``: of these only."""
+    grouped: dict[tuple[str, int], list[Batch]] = {}
+    for key, batch in {} if reference is None else reference.of_seeds(seeds).items():
+        grouped.setdefault((key.strategy, key.share), []).append(batch)
     means: dict[tuple[str, int], dict[str, float]] = {}
-    for (strategy, share), runs in grouped.items():
+    for (strategy, share), batches in grouped.items():
+        runs = [measured(batch.jobs) for batch in batches]
         found = {
             name: statistics.fmean(known) * (time if name in _SCALED else 1)
             for name in MEASURES
             if (known := study.known_of(run[name] for run in runs))
         }
-        if seeds is None and (percent := reference.utilization.get((strategy, share))) is not None:
+        jobs = [job for batch in batches for job in batch.jobs if job.spec.is_malleable]
+        if jobs and strategy == STRATEGIES["malleable"]:
+            found |= {name: statistics.fmean(getattr(job, f"{kind}s") for job in jobs) for kind, name in ORDERS}
+        if seeds is None and reference and (percent := reference.utilization.get((strategy, share))) is not None:
             found["utilization"] = percent
         means |= {(ours, share): found for ours, theirs in STRATEGIES.items() if theirs == strategy}
     return means
@@ -116,51 +132,17 @@ def _in_words(values: list[float]) -> str:
     return "" if found is None else f"{found[0]:.1f} to {found[2]:.1f}"
 
 
-def orders(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], tuple[float, float]]:
-    """Grows and shrinks per malleable job, by policy and share, where there are such jobs."""
-    return {
-        cell: (statistics.fmean(job.done("grow") for job in jobs), statistics.fmean(job.done("shrink") for job in jobs))
-        for cell, runs in by_cell(records).items()
-        if (jobs := _malleable(runs))
-    }
-
-
-def published_orders(reference: Reference | None, seeds: Seeds = None) -> dict[int, tuple[float, float]]:
-    """The paper's grows and shrinks per malleable job under its malleable policy, by share. ``seeds``: as above."""
-    if reference is None:
-        return {}
-    jobs: dict[int, list[SimRecord]] = {}
-    for key, batch in reference.of_seeds(seeds).items():
-        if key.strategy == STRATEGIES["malleable"]:
-            jobs.setdefault(key.share, []).extend(job for job in batch.jobs if job.spec.is_malleable)
-    return {
-        share: (statistics.fmean(job.grows for job in those), statistics.fmean(job.shrinks for job in those))
-        for share, those in sorted(jobs.items())
-        if those
-    }
-
-
-def orders_table(records: Mapping[RunKey, RunRecord], paper: Mapping[int, tuple[float, float]]) -> DataTable:
+def orders_table(records: Mapping[RunKey, RunRecord], paper: Means) -> DataTable:
     """Orders per malleable job, the paper's beside, and how many were not carried out [figure 8]."""
-    runs = by_cell(records)
-    rows = []
-    for (policy, share), (grows, shrinks) in orders(records).items():
-        jobs = _malleable(runs[policy, share])
-        theirs = paper.get(share) if STRATEGIES.get(policy) == STRATEGIES["malleable"] else None
+    rows: list[tuple[Value, ...]] = []
+    ours = means(records)
+    for (policy, share), runs in by_cell(records).items():
+        if not (jobs := _malleable(runs)):
+            continue
+        both = (ours[policy, share], paper.get((policy, share), {}))
+        counts = [f"{found[name]:.2f}" if name in found else None for _, name in ORDERS for found in both]
         failed = sum(resize.outcome != "done" for job in jobs for resize in job.resizes)
-        rows.append(
-            (
-                policy,
-                share,
-                len(jobs),
-                f"{grows:.2f}",
-                None if theirs is None else f"{theirs[0]:.2f}",
-                f"{shrinks:.2f}",
-                None if theirs is None else f"{theirs[1]:.2f}",
-                failed,
-                *honest(runs[policy, share]),
-            )
-        )
+        rows.append((policy, share, len(jobs), *counts, failed, *honest(runs)))
     sizes = ("policy", "malleable %", "malleable jobs")
     columns = ("grows per job", "paper: grows", "shrinks per job", "paper: shrinks", "orders not carried out")
     return DataTable("orders", "Orders per malleable job (fig. 8)", (*sizes, *columns, *HONEST), rows)

@@ -224,15 +224,12 @@ def conclude(
 
 def _gain(records: Mapping[RunKey, RunRecord]) -> str:
     """What malleability brings, in a sentence: easy without malleable jobs beside malleable with the most of them."""
-    found = findings.cells(records)
+    found = {cell: means["turnaround_s"] for cell, means in findings.means(records).items()}
     shares = sorted(share for policy, share in found if policy == "malleable")
     rigid = sorted(share for policy, share in found if policy == "easy")
     if not shares or not rigid:
         return ""
-    before, after = (
-        sum(run["turnaround_s"] for run in runs) / len(runs)
-        for runs in (found["easy", rigid[0]], found["malleable", shares[-1]])
-    )
+    before, after = found["easy", rigid[0]], found["malleable", shares[-1]]
     return (
         f"Mean turnaround: {after:.1f} s under malleable with {shares[-1]} % malleable jobs, {before:.1f} s under easy "
         f"with {rigid[0]} % ({100 * (after / before - 1):+.0f} %)."
@@ -283,11 +280,11 @@ def _tables_and_figures(
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
     beside = reference if _of_paper_size(campaign) else None
     seeds = {key.seed for key in batches} if campaign.published else None  # else the paper's draws are others
-    paper, paper_orders = findings.published(beside, campaign.time, seeds), findings.published_orders(beside, seeds)
+    paper = findings.published(beside, campaign.time, seeds)
     found = [
         findings.merit_table(batches, paper),
         findings.costs_table(list(batches.values())),
-        findings.orders_table(batches, paper_orders),
+        findings.orders_table(batches, paper),
     ]
     if campaign.published and beside is not None:
         found.insert(1, findings.beside_table(batches, beside, campaign.time))
@@ -296,8 +293,8 @@ def _tables_and_figures(
         drawn["means"] = figures.draw_means(batches, paper, note)
         drawn["turnaround"] = figures.draw_turnaround(batches, paper, note)
         drawn["costs"] = figures.draw_costs(findings.costs(batches.values()), note)
-    if resized := {share: pair for (policy, share), pair in findings.orders(batches).items() if policy == "malleable"}:
-        drawn["orders"] = figures.draw_orders(resized, paper_orders, note)
+    if any(key.policy == figures.RESIZING and job.malleable for key, record in batches.items() for job in record.jobs):
+        drawn["orders"] = figures.draw_orders(findings.means(batches), paper, note)
     if any(key.kind == "injected" for key in records):
         found.append(findings.injected_table(records))
     if (scaling := records.get(SCALING)) is not None:
@@ -381,27 +378,19 @@ def repeated_table(repeated: Sequence[fidelity.Repeated]) -> tuple[DataTable, st
 
 # Claims: do the real runs show the same change? ----------------------------------------------------------------------
 
-_ORDERS: Final = ("grows_per_job", "shrinks_per_job")
 _OF_THESE_SEEDS: Final = "paper, of these seeds: change %"
 
 
 def judged(records: Mapping[RunKey, RunRecord], reference: Reference | None = None) -> list[study.ClaimVerdict]:
     """Judge the claims whose runs are there; ``reference``: what its runs of the same seeds have stands beside."""
-    runs_of, seeds = findings.cells(records), {key.seed for key in records}
-    ours = {
-        cell: {name: statistics.fmean(run[name] for run in runs) for name in runs[0]} for cell, runs in runs_of.items()
-    }
-    theirs, their_orders = findings.published(reference, 1.0, seeds), findings.published_orders(reference, seeds)
-    policies = sorted({policy for policy, _ in runs_of}, key=COMPAT_POLICIES.__contains__)  # as published, if they ran
+    policies = sorted({key.policy for key in records}, key=COMPAT_POLICIES.__contains__)  # as published, if they ran
     names = {findings.STRATEGIES.get(policy, ""): policy for policy in policies}
-    resizing = COMPAT["MalleableStrategy"]
-    beside = _means(theirs, {(resizing, share): pair for share, pair in their_orders.items()}, COMPAT)
-    return judge_claims(_means(ours, findings.orders(records), names), beside=beside if reference is not None else None)
+    beside = findings.published(reference, 1.0, {key.seed for key in records})
+    return judge_claims(
+        _find(findings.means(records), names), beside=None if reference is None else _find(beside, COMPAT)
+    )
 
 
-def _means(
-    means: findings.Means, orders: Mapping[tuple[str, int], tuple[float, float]], names: Mapping[str, str]
-) -> Find:
-    """Means and orders by policy and share; ``names``: those of the policies, by the paper's."""
-    found = {cell: {**those, **dict(zip(_ORDERS, orders.get(cell, ()), strict=False))} for cell, those in means.items()}
-    return lambda claim: found.get((names.get(claim["policy"], ""), claim["share"]), {}).get(claim["measure"])
+def _find(means: findings.Means, names: Mapping[str, str]) -> Find:
+    """``names``: those of the policies, by the paper's."""
+    return lambda claim: means.get((names.get(claim["policy"], ""), claim["share"]), {}).get(claim["measure"])

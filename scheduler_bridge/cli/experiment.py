@@ -264,12 +264,11 @@ _RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 """One of them is in the environment of a process that mpiexec has started."""
 
 
-def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], StudyReport]:
+def _sweep(folder: str) -> Callable[[StudyOptions], StudyReport]:
     """Return what runs an experiment whose simulations are a sweep, on the places that are asked for.
 
     Args:
         folder: Of the study, below ``scheduler_bridge.experiments``.
-        data: Whether that is given the folder with the reference data.
     """
 
     def run(asked: StudyOptions) -> StudyReport:
@@ -279,7 +278,7 @@ def _sweep(folder: str, *, data: bool = True) -> Callable[[StudyOptions], StudyR
             study = importlib.import_module(f"scheduler_bridge.experiments.{folder}.study")
             scale: Literal["small", "full"] = "full" if asked.scale == "full" else "small"
             how = Sweeping(scale, asked.out, reporter, asked.rows, report_only=asked.report_only)
-            report: StudyReport = study.run(asked.data, how) if data else study.run(how)
+            report: StudyReport = study.run(asked.data, how)
             return report
 
         return on_places(simulate, "--places", 1 if asked.report_only else asked.places, asked.out)
@@ -520,7 +519,7 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     ),
     "mebf": Entry(
         "the MEBF paper's workloads: resizing by scalability, with overheads",
-        _sweep("mebf", data=False),
+        _sweep("mebf"),
         tables=1,
     ),
     "sd-policy": Entry(
@@ -538,7 +537,7 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", _sweep("ours")),
     "penalty": Entry(
         "the 2016 paper's six scenarios: users who estimate well come first",
-        _sweep("penalty", data=False),
+        _sweep("penalty"),
         tables=2,
     ),
 }

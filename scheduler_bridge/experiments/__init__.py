@@ -5,4 +5,8 @@ is run for real; ``study`` has everything made of the results, and ``claims.toml
 run in a ``sweep``, on places by ``simulations``. Their rows, or the records of real runs, go to ``study.run``, which
 takes means and judges claims by the engine in ``study`` and returns a ``study_report``: CSV, PNG and a page. A
 ``comparison`` is such a study of policies on a workload of the user's.
+
+``run`` of a paper that is simulated is given the folder of the reference data, without which logs are left out, and a
+``Sweeping``. It raises ``SweepFileError`` where the folder of that holds rows of another kind, ``TraceError`` where a
+log cannot be read, ``OSError`` where files cannot.
 """

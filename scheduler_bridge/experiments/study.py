@@ -319,31 +319,6 @@ def held(so: bool) -> Word:
     return "held" if so else "differs"
 
 
-def first(values: Mapping[str, float], wanted: str, form: str, *, highest: bool = False) -> Judged:
-    """One mean is the lowest, or the highest, of several, and no other is as low; where all are equal, none is.
-
-    Args:
-        values: Those of all policies.
-        wanted: Whose mean it is.
-        form: Words them; empty: they are left out.
-        highest: Instead of the lowest.
-    """
-    if len(values) > 1 and len(set(values.values())) == 1:
-        return Judged(wanted, f"all the same: {(form or '{}').format(values[wanted])}", "not judged")
-    ranked = sorted(values.items(), key=lambda one: one[1], reverse=highest)
-    extreme = [name for name, value in ranked if value == ranked[0][1]]
-    found = ", ".join(f"{name} {form.format(value)}" for name, value in ranked) if form else ", ".join(extreme)
-    return Judged(wanted, found, held(extreme == [wanted]))
-
-
-def falling(values: Sequence[float], printed: str, form: str) -> Judged:
-    """Each mean is below the one before it."""
-    if len(values) < 2:
-        return Judged(printed, "-", "not judged")
-    falls = all(after < before for before, after in itertools.pairwise(values))
-    return Judged(printed, ", ".join(map(form.format, values)), held(falls))
-
-
 def printed_change(claim: Claim) -> float:
     """What is printed of a change, in percent; or what follows from both means, where these are printed."""
     printed = claim["printed"]
@@ -369,11 +344,16 @@ def _times(by: Judge, claim: Claim) -> tuple[Value, Word]:
 
 
 def _first(by: Judge, claim: Claim) -> tuple[Value, Word]:
+    """Where all are equal, none is the first."""
     of, axis = claim.get("of", "mean"), claim.get("axis", "policy")
     form = {"mean": claim.get("form", "{:,.1f}"), "change": "{:+.1f} %", "distance": "{:.1f} points"}[of]
     values = {name: getattr(by, of)({**claim, axis: name}) for name in claim["among"]}
-    _, found, word = first(values, claim[axis], form, highest=claim.get("highest", False))
-    return found, word
+    ranked = sorted(values.items(), key=lambda one: one[1], reverse=claim.get("highest", False))
+    extreme = [name for name, value in ranked if value == ranked[0][1]]
+    if len(extreme) == len(ranked) > 1:
+        raise Missing(f"all the same: {(form or '{}').format(ranked[0][1])}")
+    found = ", ".join(f"{name} {form.format(value)}" for name, value in ranked) if form else ", ".join(extreme)
+    return found, held(extreme == [claim[axis]])
 
 
 def _lower(by: Judge, claim: Claim) -> tuple[Value, Word]:
@@ -384,8 +364,13 @@ def _lower(by: Judge, claim: Claim) -> tuple[Value, Word]:
 
 
 def _falls(by: Judge, claim: Claim) -> tuple[Value, Word]:
-    _, found, word = falling(by.means(claim), "", "{:,.1f}")
-    return found, word
+    return falling(by.means(claim), "{:,.1f}")
+
+
+def falling(means: Sequence[float], form: str) -> tuple[Value, Word]:
+    """Each mean is below the one before it; ``form`` words one."""
+    falls = all(after < before for before, after in itertools.pairwise(means))
+    return ", ".join(map(form.format, means)) if len(means) > 1 else _missing(), held(falls)
 
 
 def _level(by: Judge, claim: Claim) -> tuple[Value, Word]:

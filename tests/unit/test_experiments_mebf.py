@@ -163,11 +163,11 @@ def test_verdicts_by_kind(
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = Sweeping("small", tmp_path)
     monkeypatch.setattr(cells, "_JOBS", {"1k": 40, "5k": 40})
-    report = run(how)
+    report = run(None, how)
     assert len(report.tables[1].rows) == 75
     assert all(verdict != "not judged" for *_, verdict, _ in report.tables[0].rows)
     monkeypatch.setattr("scheduler_bridge.experiments.mebf.study.simulated", lambda *_: pytest.fail("again"))
-    assert run(how).tables == report.tables
+    assert run(None, how).tables == report.tables
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def test_aging_is_named_as_a_reason_where_it_makes_a_claim_hold() -> None:
 
 def test_users_who_estimate_well_wait_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cells.SEEDS, "small", (1,))
-    report = run(Sweeping("small", tmp_path, form="csv"))
+    report = run(None, Sweeping("small", tmp_path, form="csv"))
     rows = {(row[0], row[1]): row for row in report.tables[0].rows}
     assert rows["BE", "a1"][3] == rows["BE", "all"][3]
     worst, best = rows["CFG", "a1"], rows["CFG", "a5"]

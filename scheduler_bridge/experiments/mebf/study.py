@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scheduler_bridge.experiments import study
@@ -57,16 +58,8 @@ _REMARKS: Final = (
 _TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"
 
 
-def run(how: Sweeping) -> StudyReport:
-    """Simulate what is not known yet and compare.
-
-    Args:
-        how: How the sweep is run; at scale ``small`` there is one twin, at ``full`` there are ten.
-
-    Raises:
-        SweepFileError: The folder holds rows of another kind.
-        OSError: It cannot be written.
-    """
+def run(_data: Path | None, how: Sweeping) -> StudyReport:
+    """Simulate what is not known yet and compare: one twin at scale ``small``, ten at ``full``."""
     seeds = SEEDS[how.scale]
     rows = how.rows(cells(seeds), simulated, COLUMNS)
     means = Twins(rows)

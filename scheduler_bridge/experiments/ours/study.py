@@ -71,15 +71,8 @@ _SHORT: Final = (
 def run(data: Path | None, how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
-    Args:
-        data: The folder with the logs; those that are not there are left out.
-        how: How the sweep is run; at scale ``small`` there are short workloads, half of whose jobs are malleable, and
-            two seeds; at ``full`` long ones and ten seeds.
-
-    Raises:
-        SweepFileError: The folder holds rows of another kind.
-        TraceError: The trace cannot be read.
-        OSError: The same, or the folder cannot be written.
+    At scale ``small`` there are short workloads, half of whose jobs are malleable, and two seeds; at ``full`` long ones
+    and ten seeds.
     """
     found = traces(how.scale, data)
     rows = how.rows(cells_of(GRIDS[how.scale], found), partial(on_trace, found, simulated), COLUMNS)

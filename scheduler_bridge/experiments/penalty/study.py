@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Final
 
@@ -35,16 +36,8 @@ _TOLERANCE: Final = (
 )
 
 
-def run(how: Sweeping) -> StudyReport:
-    """Simulate what is not known yet and compare.
-
-    Args:
-        how: How the sweep is run; at scale ``small`` there are four workloads, as in the paper, at ``full`` forty.
-
-    Raises:
-        SweepFileError: The folder holds rows of another kind.
-        OSError: It cannot be written.
-    """
+def run(_data: Path | None, how: Sweeping) -> StudyReport:
+    """Simulate what is not known yet and compare: four workloads, as in the paper, or forty at scale ``full``."""
     seeds = SEEDS[how.scale]
     rows = how.rows(cells(seeds), simulated, COLUMNS)
     waits = study.Means(rows)
@@ -78,8 +71,7 @@ def judged(waits: study.Means, policy: str = "penalty") -> list[study.ClaimVerdi
         return " > ".join(f"{value:,.0f}" for value in CLAIMS["printed"][claim["workload"]].values())
 
     def classes(_by: study.Judge, claim: study.Claim) -> tuple[Value, study.Word]:
-        _, found, word = study.falling(_by_class(waits, claim["workload"], claim["policy"]), "", "{:,.0f}")
-        return found, word
+        return study.falling(_by_class(waits, claim["workload"], claim["policy"]), "{:,.0f}")
 
     rules = {**study.RULES, "classes": (printed, classes)}
     by, aged, easy = (study.Judge(waits.find, {"policy": each}, rules) for each in (policy, AGED, "easy"))

@@ -86,15 +86,7 @@ _SPREAD: Final = (
 def run(data: Path | None, how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
-    Args:
-        data: The folder with the logs; those that are not there are left out.
-        how: How the sweep is run; at scale ``small`` there are Theta and short cuts, three shares, one seed; ``full``
-            is as in the paper.
-
-    Raises:
-        SweepFileError: The folder holds rows of another kind.
-        TraceError: The trace cannot be read.
-        OSError: The same, or the folder cannot be written.
+    At scale ``small`` there are Theta and short cuts, three shares, one seed; ``full`` is as in the paper.
     """
     grid, found = GRIDS[how.scale], traces(how.scale, data)
     rows = how.rows(cells_of(grid, found), partial(on_trace, found, simulated), COLUMNS)

@@ -61,15 +61,8 @@ _SHORT: Final = "Short cuts on smaller machines: for a look, not for the paper's
 def run(data: Path | None, how: Sweeping) -> StudyReport:
     """Simulate what is not known yet and compare.
 
-    Args:
-        data: The folder with the traces; without it, Curie is left out.
-        how: How the sweep is run; at scale ``small`` there are short cuts and one seed, at ``full`` there is Table 1
-            (of Curie what there is) and both models for all limits.
-
-    Raises:
-        SweepFileError: The folder holds rows of another kind.
-        TraceError: The trace cannot be read.
-        OSError: The same, or the folder cannot be written.
+    At scale ``small`` there are short cuts and one seed, at ``full`` there is Table 1 (of Curie what there is) and both
+    models for all limits.
     """
     found = traces(how.scale, data)
     rows = how.rows(cells(found, SEEDS, how.scale), partial(on_trace, found, simulated), COLUMNS)

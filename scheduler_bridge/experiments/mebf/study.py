@@ -26,11 +26,21 @@ from scheduler_bridge.experiments.mebf.cells import (
 )
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Sweeping
-from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import FAINT, INK, MARKERS, OURS, BarRow, Curve, Entry, draw_curves, say, sheet
+from scheduler_bridge.report.charts import (
+    INK,
+    LINE_COLORS,
+    MARKERS,
+    BarRow,
+    Curve,
+    Entry,
+    draw_curves,
+    name_ends,
+    say,
+    sheet,
+)
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 NAME: Final = "mebf"
 CLAIMS: Final = study.claims_file(__package__)
@@ -314,15 +324,19 @@ def draw_over_time(means: Twins) -> Picture:
     for policy in (EBF, *EXPANDS):
         if values := study.known_of(means.get(OVER_TIME, policy, column(hour)) for hour in HOURS):
             known[policy] = values
-    styles = dict(zip((EBF, *EXPANDS), zip((INK, OURS, OURS, OURS), MARKERS, strict=False), strict=True))
+    styles = dict(zip((EBF, *EXPANDS), zip((INK, *LINE_COLORS), MARKERS, strict=False), strict=False))
     curves = [
         Curve(_NAMES[policy], list(zip(middles, values, strict=True)), *styles[policy], hollow=policy == EBF)
         for policy, values in known.items()
     ]
     draw_curves(axes, curves)
-    axes.set(xlabel="hours since the beginning", ylabel="nodes in use, %", ylim=(0, 106), xlim=(0, HOURS[-1] + STEP_H))
-    axes.set_xticks(range(0, HOURS[-1] + STEP_H + 1, 12))
-    finding = _name_over_time(axes, curves)
+    axes.set(xlabel="hours since the beginning", ylabel="nodes in use, %", ylim=(0, 106), xlim=(0, middles[-1]))
+    axes.set_xticks(range(0, HOURS[-1], 12))
+    name_ends(figure, {axes: curves})
+    finding = "Utilization over time"
+    if EBF in known and (ours := [values for policy, values in known.items() if policy != EBF]):
+        leads = [min(each) - easy for hour, easy, *each in zip(HOURS, known[EBF], *ours, strict=True) if hour < _HOURS]
+        finding = f"While the machine fills, resizing policies use {max(leads):.0f} points more of it than EASY"
     note = f"means over {STEP_H} hours and {means.most_seeds()} twins of KIT's workload, synthetic."
     say(figure, finding, f"1,000 jobs of high scalability, intensive load; {note}")
     return Picture(
@@ -330,39 +344,6 @@ def draw_over_time(means: Twins) -> Picture:
         f"Points: means over {STEP_H} hours and {means.most_seeds()} twins.",
         f"{finding}. Four lines: utilization over time under EASY with rigid jobs, handoff, spare and intensive.",
     )
-
-
-def _name_over_time(axes: Axes, curves: Sequence[Curve]) -> str:
-    """Name the lines where they are apart: at the beginning and near the end; return what they show."""
-    if len(curves) < 2:
-        return "Utilization over time"
-    easy, *ours = curves
-    at = [index for index, (hour, _) in enumerate(easy.points) if hour < _HOURS]
-    best = max(at, key=lambda index: min(curve.points[index][1] for curve in ours) - easy.points[index][1])
-    gap = min(curve.points[best][1] for curve in ours) - easy.points[best][1]
-    apart = max(
-        max(curve.points[index][1] for curve in ours) - min(curve.points[index][1] for curve in ours) for index in at
-    )
-    hour, level = easy.points[best]
-    _name(axes, easy.name, (hour, level), (26, -16), easy.color)
-    high = max(curve.points[best][1] for curve in ours)
-    _name(
-        axes,
-        f"{', '.join(curve.name for curve in ours)}\n({words.plural(round(apart), 'point')} apart at most)",
-        (hour, high),
-        (34, -46),
-        OURS,
-    )
-    late = min(range(len(easy.points)), key=lambda index: abs(easy.points[index][1] - 50 - 100 * (index < len(at))))
-    _name(axes, easy.name, easy.points[late], (14, 10), easy.color)
-    return f"While the machine fills, resizing policies use {gap:.0f} points more of it than EASY"
-
-
-def _name(axes: Axes, text: str, at: tuple[float, float], beside: tuple[float, float], color: str) -> None:
-    axes.annotate(
-        text, at, beside, textcoords="offset points", fontsize=9, color=color, va="center",
-        arrowprops={"arrowstyle": "-", "lw": 0.6, "color": FAINT},
-    )  # fmt: skip
 
 
 DRAWN: Final[dict[str, Callable[[Twins], Picture]]] = {

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from scheduler_bridge.experiments.merit import MARKERS, MEASURES
+from scheduler_bridge.experiments.merit import MEASURES
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
-from scheduler_bridge.experiments.real_runs.findings import ORDERS, PAPER, ByNodes, Cost, Means, cells, means
-from scheduler_bridge.experiments.study import change
+from scheduler_bridge.experiments.real_runs.findings import ORDERS, PAPER, PARTS, ByNodes, Cost, Means, cells, means
+from scheduler_bridge.experiments.study import change, draw_bars
 from scheduler_bridge.experiments.study_report import Picture
 from scheduler_bridge.record import RunRecord
-from scheduler_bridge.report.charts import INK, Curve, draw_multiples, plain, say, sheet
+from scheduler_bridge.report.charts import INK, BarRow, Curve, Entry, draw_multiples, plain, say, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.sim.measures import quartiles
 
@@ -78,61 +77,45 @@ def draw_scaling(ours: ByNodes, paper: ByNodes, time: float, note: str) -> Pictu
 
 
 def draw_costs(costs: Sequence[Cost], note: str) -> Picture:
-    """Figure 7: mean seconds of start, grow and shrink, runtime below and balancer above, the paper's hollow beside."""
-    figure = _noted(4.2, 7.0, "What starts and resizes take, not scaled (fig. 7 of the paper)", note)
-    axes = figure.subplots()
-    titles = []
-    for place, (what, theirs) in enumerate(PAPER.items()):
-        axes.bar(place + 0.2, theirs[0], 0.34, color="none", edgecolor=OKABE_ITO[4], lw=1.4)
-        axes.bar(place + 0.2, theirs[1], 0.34, bottom=theirs[0], color="none", edgecolor=OKABE_ITO[1], lw=1.4)
-        axes.annotate(f"{sum(theirs):.1f}", (place + 0.2, sum(theirs)), (0, 3), textcoords="offset points", ha="center")
+    """Figure 7: mean seconds of start, grow and shrink, in the runtime and in the balancer; below them the paper's."""
+    rows, found = [], []
+    for what, (runtime_s, balancer_s) in PAPER.items():
         those = [cost for cost in costs if cost.what == what]
-        if not those:
-            titles.append(f"{what}\nnone")
-            continue
-        titles.append(f"{what}\n{statistics.fmean(cost.nodes for cost in those):.1f} nodes, {len(those)} times")
-        runtime_s = statistics.fmean(cost.runtime_s for cost in those)
-        balancer_s = statistics.fmean(cost.balancer_s for cost in those)
-        axes.bar(place - 0.2, runtime_s, 0.34, color=OKABE_ITO[4])
-        axes.bar(place - 0.2, balancer_s, 0.34, bottom=runtime_s, color=OKABE_ITO[1])
-        total = runtime_s + balancer_s
-        axes.annotate(f"{total:.2f}", (place - 0.2, total), (0, 3), textcoords="offset points", ha="center")
-    axes.set_xticks(range(len(PAPER)), titles)
-    axes.set(ylabel="mean, s")
-    plain(axes)
-    handles = [
-        Patch(color=OKABE_ITO[4], label="runtime"),
-        Patch(color=OKABE_ITO[1], label="balancer"),
-        Patch(facecolor="none", edgecolor=_GREY, label="paper"),
-    ]
-    axes.legend(handles=handles, loc="upper left", frameon=False, fontsize=9)
-    return Picture(
-        figure,
+        ours = [statistics.fmean(getattr(cost, part) for cost in those) if those else None for part in PARTS]
+        paper = (runtime_s + balancer_s, runtime_s, balancer_s)
+        nodes = statistics.fmean(cost.nodes for cost in those) if those else 0.0
+        label = f"{what}, {nodes:.1f} nodes, {len(those)} times" if those else f"{what}, none"
+        rows.append(BarRow(label, [Entry(own, None, theirs) for own, theirs in zip(ours, paper, strict=True)]))
+        found += [f"a {what} {ours[0]:.2f} s" if ours[0] is not None else f"no {what}"]
+    return draw_bars(
+        ("in all", "runtime", "balancer"),
+        rows,
+        "{:.2f} s".format,
+        f"What starts and resizes take: {', '.join(found)}",
+        f"Not scaled (figure 7 of the paper). Hollow: what the paper prints, of real nodes. {note}",
         f"Means of {len(costs)} starts and resizes; hollow bars: the paper's, of real nodes.",
         "Bars: mean seconds of a start, a grow and a shrink, in the runtime and in the balancer.",
     )
 
 
 def draw_orders(found: Means, paper: Means, note: str) -> Picture:
-    """Figure 8: grows and shrinks per malleable job under ``malleable``, by share; the paper's as hollow marks."""
-    figure = _noted(4.2, 7.0, "Orders per malleable job under malleable (fig. 8 of the paper)", note)
-    axes = figure.subplots()
-    ours = {share: of for (policy, share), of in found.items() if policy == RESIZING and ORDERS[0][1] in of}
-    theirs = {share: of for share in ours if ORDERS[0][1] in (of := paper.get((RESIZING, share), {}))}
-    for index, ((kind, name), color) in enumerate(zip(ORDERS, (OKABE_ITO[2], OKABE_ITO[5]), strict=True)):
-        at = 2.6 * (2 * index - 1)
-        axes.bar([share + at for share in ours], [of[name] for of in ours.values()], 4.6, color=color, label=kind)
-        points = [(share + at, of[name]) for share, of in theirs.items()]
-        if points:
-            label = f"paper: {kind}"
-            axes.plot(*zip(*points, strict=True), color="black", marker=MARKERS[index], mfc="white", ls="", label=label)
-    axes.set(xlabel="malleable jobs, %", ylabel="orders per malleable job", xticks=list(ours), xlim=(-8, 108))
-    plain(axes)
-    axes.legend(frameon=False, fontsize=9, ncols=2)
-    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
-    return Picture(
-        figure,
-        "Means over the batches under malleable; hollow marks: the paper's.",
+    """Figure 8: grows and shrinks per malleable job under ``malleable``, by share; below them the paper's."""
+    rows = []
+    for (policy, share), ours in found.items():
+        if policy == RESIZING and ORDERS[0][1] in ours:
+            theirs = paper.get((policy, share), {})
+            entries = [Entry(ours[name], None, theirs.get(name)) for _, name in ORDERS]
+            rows.append(BarRow(f"{share} % malleable", entries))
+    most = " and ".join(
+        f"{kind}s {max(row.entries[at].value or 0.0 for row in rows):.2f} times" for at, (kind, _) in enumerate(ORDERS)
+    )
+    return draw_bars(
+        [f"{kind}s" for kind, _ in ORDERS],
+        rows,
+        "{:.2f}".format,
+        f"At any share, a malleable job {most} at most",
+        f"Means over malleable jobs under {RESIZING} (figure 8 of the paper). Hollow: what the paper prints. {note}",
+        "Means over the batches under malleable; hollow bars: the paper's.",
         "Bars over the share of malleable jobs: grows and shrinks per malleable job.",
     )
 

@@ -288,7 +288,7 @@ def costs_table(records: Sequence[RunRecord]) -> DataTable:
     weights = honest(records)
     rows: list[tuple[Value, ...]] = []
     for (what, size), those in grouped.items():
-        parts = [statistics.fmean(getattr(cost, name) for cost in those) for name in _PARTS]
+        parts = [statistics.fmean(getattr(cost, name) for cost in those) for name in PARTS]
         paper = PAPER.get(what) if size == "all" else None
         theirs: tuple[Value, ...] = (None, None, None) if paper is None else (sum(paper), *paper)
         rows.append((what, size, len(those), *parts, max(cost.total_s for cost in those), *theirs, *weights))
@@ -297,7 +297,7 @@ def costs_table(records: Sequence[RunRecord]) -> DataTable:
     return DataTable("costs", "What starts, ends and resizes took (fig. 7)", (*columns, *paper_columns, *HONEST), rows)
 
 
-_PARTS: Final = ("total_s", "runtime_s", "balancer_s")
+PARTS: Final = ("total_s", "runtime_s", "balancer_s")
 
 
 def honest(records: Iterable[RunRecord]) -> tuple[float | None, float]:

@@ -25,8 +25,7 @@ from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value
 from scheduler_bridge.record import JobRecord, RunRecord, Segment, metrics, runtime_s, wait_s
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import plain, sheet
-from scheduler_bridge.report.looks import OKABE_ITO
+from scheduler_bridge.report.charts import BarRow, Entry
 from scheduler_bridge.sim.measures import Power
 from scheduler_bridge.workloads import TraceJob, Workload
 from scheduler_bridge.workloads.generate.models import cirne
@@ -396,31 +395,18 @@ def meetings(records: Iterable[RunRecord]) -> Meetings:
 # Figure 9: what changes from static backfill to SD-Policy, beside what the paper prints ------------------------------
 
 _TITLES: Final = ("makespan", "mean response time", "mean slowdown", "energy (here an estimate)")
-_WIDTH: Final = 0.38
 
 
 def draw_changes(found: Mapping[str, Mapping[str, float]], runs: int) -> Picture:
-    """Two bars a measure; below zero is better."""
-    figure = sheet(3.8, 8.0)
-    figure.suptitle("From static backfill to SD-Policy: change in percent, real jobs", fontweight="bold")
-    axes = figure.subplots()
-    bars = (
-        ([gained(found, name) or 0.0 for name in PAPER], OKABE_ITO[4], "here, emulated nodes"),
-        ([PRINTED[name] for name in PAPER], "#bdbdbd", "the paper, 49 nodes"),
-    )
-    for number, (values, color, label) in enumerate(bars):
-        places = [place + (number - 0.5) * _WIDTH for place in range(len(PAPER))]
-        axes.bar_label(axes.bar(places, values, _WIDTH, color=color, label=label), fmt="%+.1f", fontsize=8, padding=2)
-    axes.axhline(0.0, color="#222222", lw=0.9)
-    axes.set_xticks(range(len(PAPER)), _TITLES)
-    axes.margins(y=0.12)
-    plain(axes, grid="y")
-    axes.spines["bottom"].set_visible(False)
-    axes.tick_params(axis="x", length=0)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    said = ", ".join(f"{title} {value:+.1f} %" for title, value in zip(_TITLES, bars[0][0], strict=True))
-    return Picture(
-        figure,
+    """A bar a measure, below it what the paper prints."""
+    changes = {title: (gained(found, name), PRINTED[name]) for title, name in zip(_TITLES, PAPER, strict=True)}
+    said = ", ".join(f"{title} {ours or 0.0:+.1f} %" for title, (ours, _) in changes.items())
+    return study.draw_bars(
+        ("change in percent",),
+        [BarRow(title, [Entry(ours, None, theirs)]) for title, (ours, theirs) in changes.items()],
+        "{:+.1f} %".format,
+        f"From static backfill to SD-Policy, real jobs: {said}",
+        "Left of the line is better; here on emulated nodes. Hollow: what the paper prints, of 49 nodes.",
         f"Means over the batches, {runs} real runs; below zero is better.",
-        f"Changes from static backfill to SD-Policy beside what the paper prints: {said}.",
+        "Changes from static backfill to SD-Policy beside what the paper prints.",
     )

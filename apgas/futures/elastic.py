@@ -89,10 +89,7 @@ class Elastic(Companion):
 
         Raises:
             ApgasError: It could not be done.
-            ValueError: The number is none of places.
         """
-        if count < 1:
-            raise ValueError(f"places must be at least 1, not {count}")
         if self._accompanies:
             raise UsageError(
                 "a program with arrays is resized between its steps, for which this call would wait in vain: "
@@ -129,8 +126,8 @@ class Elastic(Companion):
         Raises:
             ValueError: The numbers are none of places.
         """
-        if minimum < 1 or (maximum is not None and maximum < minimum):
-            raise ValueError(f"1 <= minimum <= maximum is needed, not {minimum} and {maximum}")
+        if maximum is not None and maximum < minimum:
+            raise ValueError(f"minimum <= maximum is needed, not {minimum} and {maximum}")
         if maximum is None:
             maximum = max(minimum, len(os.sched_getaffinity(0))) if self._own else 1_000_000
         self._stop_adapting()

@@ -78,11 +78,7 @@ class MalleableExecutor(Executor):
         retries: int = 0,
     ) -> None:
         places = None if places is None else _whole("places", places)
-        retries = _whole("retries", retries)
-        if places is not None and places < 1:
-            raise ValueError(f"places must be at least 1, not {places}")
-        if retries < 0:
-            raise ValueError(f"retries must be at least 0, not {retries}")
+        retries = _whole("retries", retries, least=0)
         if initializer is not None and not callable(initializer):
             raise TypeError(f"the initializer must be callable, not {initializer!r}")
         global _pool, _last  # noqa: PLW0603 - one at a time
@@ -182,10 +178,6 @@ class MalleableExecutor(Executor):
         """
         chunksize = None if chunksize is None else _whole("chunksize", chunksize)
         buffersize = None if buffersize is None else _whole("buffersize", buffersize)
-        if chunksize is not None and chunksize < 1:
-            raise ValueError("chunksize must be >= 1.")
-        if buffersize is not None and buffersize < 1:
-            raise ValueError("buffersize must be None or >= 1.")
         until = None if timeout is None else time.monotonic() + timeout
         shown = MapProgress(total_of(iterables), self._elastic.standing) if progress else None
         stream = _Stream(self._put, self._pool.withdraw, fn, zip(*iterables, strict=False), chunksize, shown)
@@ -310,16 +302,20 @@ class MalleableExecutor(Executor):
             _leave(own)
 
 
-def _whole(name: str, value: object) -> int:
+def _whole(name: str, value: object, least: int = 1) -> int:
     """An argument as an int: those of NumPy, which compute otherwise, are not passed on.
 
     Raises:
         TypeError: It is no whole number.
+        ValueError: It is less than ``least``.
     """
     try:
-        return operator.index(value)  # type: ignore[arg-type]  # what it refuses is the question
+        number = operator.index(value)  # type: ignore[arg-type]  # what it refuses is the question
     except TypeError:
         raise TypeError(f"{name} must be a whole number, not {value!r:.100}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, not {number}")
+    return number
 
 
 # The values of a map -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -205,12 +205,12 @@ class Worker:
         if results:
             with suppress(SlowPeerError):  # they have to go, even to a place that takes nothing for a minute
                 self._driver.transport.throttle(0)
-            self.tell(took, [_ready(*result) for result in results], seconds)
+            self.tell("took", [_ready(*result) for result in results], seconds)
 
-    def tell(self, what: Callable[..., None], *about: Any) -> None:
-        """Have place 0 call ``what`` with the executor, this place, and more."""
+    def tell(self, what: Literal["took", "handed_back", "began"], *about: Any) -> None:
+        """Have the executor hear something of this place: ``what`` of ``Answers``."""
         driver = self._driver
-        driver.immediate(driver.place(0), (what, (self._executor, driver.core.here, *about), {}))
+        driver.immediate(driver.place(0), (heard, (self._executor, what, driver.core.here, *about), {}))
 
     def _hand_back(self) -> None:
         with self._lock:
@@ -220,7 +220,7 @@ class Worker:
             count = len(self._queue) if everything else (len(self._queue) + 1) // 2
             back = [self._queue.pop()[0] for _ in range(count)]
         self._flush()
-        self.tell(handed_back, back[::-1])
+        self.tell("handed_back", back[::-1])
 
 
 @context.runs("function")
@@ -295,7 +295,7 @@ def begin(executor: int, initializer: Any) -> None:
             _run(function, args, {})
         except BaseException as raised:  # noqa: BLE001 - it travels
             error = dumped(raised, f"in the initializer {_shown(function, (args, {}))}")
-    worker.tell(began, error)
+    worker.tell("began", error)
 
 
 def take(executor: int, items: list[Item]) -> None:
@@ -321,22 +321,10 @@ def end(executor: int) -> None:
         del kept[key]
 
 
-def took(executor: int, place: int, results: list[Result], seconds: float) -> None:
-    """(place 0) Take results."""
+def heard(executor: int, what: str, place: int, *about: Any) -> None:
+    """(place 0) Have an executor, if it is open, hear of a place; see ``Worker.tell``."""
     if (answers := _listeners.get().get(executor)) is not None:
-        answers.took(place, results, seconds)
-
-
-def handed_back(executor: int, place: int, tasks: list[int]) -> None:
-    """(place 0) Take tasks back."""
-    if (answers := _listeners.get().get(executor)) is not None:
-        answers.handed_back(place, tasks)
-
-
-def began(executor: int, place: int, error: bytes | None) -> None:
-    """(place 0) A place is ready."""
-    if (answers := _listeners.get().get(executor)) is not None:
-        answers.began(place, error)
+        getattr(answers, what)(place, *about)
 
 
 def arrived(value: object) -> Any:

@@ -225,11 +225,15 @@ class MalleableExecutor(Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Shut down; after Ctrl-C what runs is not waited for."""
+        """Shut down; after Ctrl-C, also while this waits, what runs is not waited for."""
         if isinstance(error, KeyboardInterrupt):
             self._abandon()
-        else:
+            return
+        try:
             self.shutdown()
+        except KeyboardInterrupt:
+            self._abandon()
+            raise
 
     def _abandon(self) -> None:
         with self._lock:
@@ -537,10 +541,12 @@ def _leave(job: Job) -> None:
 
 def _at_exit() -> None:
     """End what is open, before the threads of the process end."""
-    failed = isinstance(getattr(sys, "last_value", None), BaseException) and not hasattr(sys, "ps1")
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     try:
         if _pool is not None:
-            _pool.close(cancel=failed)
+            if isinstance(error, KeyboardInterrupt):
+                _pool.abandon("the program was interrupted")
+            _pool.close(cancel=isinstance(error, BaseException))
             _await_last()
         if _ours is not None:
             _leave(_ours)

@@ -52,10 +52,19 @@ def test_a_map_is_exact_whoever_is_killed(words: list[str], tmp_path: Path, left
     leftovers.check(job.mark)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_stays_behind_when_it_is_ended(how: signal.Signals, leftovers: Leftovers) -> None:
-    with start_job([sys.executable, PROGRAMS / "futures_trouble.py", "waits"]) as job:
+@pytest.mark.parametrize(
+    ("where", "how"),
+    [
+        ("waits", signal.SIGINT),
+        ("waits", signal.SIGKILL),
+        ("waits_without_a_block", signal.SIGINT),
+        ("waits_at_the_end_of_a_block", signal.SIGINT),
+    ],
+)
+def test_nothing_stays_behind_when_it_is_ended(where: str, how: signal.Signals, leftovers: Leftovers) -> None:
+    with start_job([sys.executable, PROGRAMS / "futures_trouble.py", where]) as job:
         job.expect("waiting")
+        time.sleep(0.5)  # until it is where it waits
         job.process.send_signal(how)
         ended = job.wait(SOON_S * 6)
     assert ended.rc == -how

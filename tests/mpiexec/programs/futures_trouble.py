@@ -178,6 +178,12 @@ def waits_without_a_block() -> None:
     executor.submit(time.sleep, 3600).result()
 
 
+def waits_at_the_end_of_a_block() -> None:
+    with MalleableExecutor(places=2) as executor:
+        executor.submit(time.sleep, 3600)
+        print("waiting", flush=True)
+
+
 def waits_at_exit() -> None:
     executor = MalleableExecutor(places=2)
     executor.submit(time.sleep, 3600)

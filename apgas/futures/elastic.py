@@ -64,9 +64,17 @@ class Elastic(Companion):
             # with a handler of the program's own, that one decides who leaves
             with suppress(UsageError):
                 self._accompanies = register_companion(self, deadlines=Deadlines(pre_s=86_400.0))
+            program.program().at_end.append(self._finish)
             self._registered = True
         pool.on_loss = partial(self._order, 1) if own else None
         pool.add(self.places())
+
+    def _finish(self) -> None:
+        """Wait for an executor that the program leaves open, or has not waited for."""
+        if self.pool is not None:
+            self.pool.close(cancel=False)
+            self.pool.await_end()
+            self.end()
 
     def end(self) -> None:
         """Serve no executor."""

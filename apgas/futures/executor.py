@@ -26,7 +26,7 @@ from apgas.runtime import at_once, children, environment
 if TYPE_CHECKING:
     from apgas.core.identity import Place
     from apgas.futures.elastic import Elastic
-    from apgas.futures.pool import Pool, Target
+    from apgas.futures.pool import Pool
     from apgas.runtime.driver import Driver
     from apgas.runtime.program import Job
 
@@ -82,8 +82,6 @@ class MalleableExecutor(Executor):
         if initializer is not None and not callable(initializer):
             raise TypeError(f"the initializer must be callable, not {initializer!r}")
         global _pool, _last  # noqa: PLW0603 - one at a time
-        self._shut = False
-        self._lock = threading.Lock()
         places = places or len(os.sched_getaffinity(0))
         try:
             _prestart(places)
@@ -130,16 +128,8 @@ class MalleableExecutor(Executor):
             RuntimeError: The executor was shut down, or an initializer has failed (``BrokenExecutor``).
         """
         future: Future[T] = Future()
-        self._put(future, fn, args, kwargs)
+        self._pool.submit(future, fn, args, kwargs)
         return future
-
-    def _put(self, target: Target, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        with self._lock:
-            if self._pool.broken is not None:
-                raise self._pool.broken
-            if self._shut:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self._pool.submit(target, fn, args, kwargs)
 
     def map(
         self,
@@ -180,7 +170,7 @@ class MalleableExecutor(Executor):
         buffersize = None if buffersize is None else _whole("buffersize", buffersize)
         until = None if timeout is None else time.monotonic() + timeout
         shown = MapProgress(total_of(iterables), self._elastic.standing) if progress else None
-        stream = _Stream(self._put, self._pool.withdraw, fn, zip(*iterables, strict=False), chunksize, shown)
+        stream = _Stream(self, self._pool, fn, zip(*iterables, strict=False), chunksize or 1, shown)
         stream.ahead(buffersize or AHEAD)
         return stream.values(until)
 
@@ -198,7 +188,7 @@ class MalleableExecutor(Executor):
             TypeError: It cannot be pickled.
             RuntimeError: The executor was shut down.
         """
-        if self._shut:
+        if self._pool.closed:
             raise RuntimeError("cannot scatter after shutdown")
         return self._pool.scatter(value)
 
@@ -214,12 +204,9 @@ class MalleableExecutor(Executor):
         """
         if wait:
             self._pool.refuse_own_thread("shutdown(wait=True)")
-        with self._lock:
-            self._shut = True
         self._pool.close(cancel=cancel_futures)
         if wait:
-            while not self._pool.ended.wait(1.0):  # as in _await_last
-                pass
+            self._pool.await_end()
             self._end()
 
     def __exit__(
@@ -236,8 +223,6 @@ class MalleableExecutor(Executor):
             raise
 
     def _abandon(self) -> None:
-        with self._lock:
-            self._shut = True
         self._pool.abandon("the executor was interrupted")
         self._pool.ended.wait(1.0)
         self._end()
@@ -255,7 +240,7 @@ class MalleableExecutor(Executor):
         return self._elastic.places()
 
     def _check_lives(self) -> None:
-        if self._shut and (self._pool.ended.is_set() or self._elastic.pool is not self._pool):
+        if self._pool.closed and (self._pool.ended.is_set() or self._elastic.pool is not self._pool):
             raise RuntimeError("the executor has no places after shutdown: open another one")
 
     def resize(self, places: int) -> None:
@@ -371,22 +356,22 @@ class _Stream:
 
     def __init__(
         self,
-        put: Callable[[Target, Callable[..., Any], tuple[Any, ...], dict[str, Any]], None],
-        withdraw: Callable[[Callable[[Target], bool]], None],
+        executor: MalleableExecutor,
+        pool: Pool,
         fn: Callable[..., Any],
         items: Iterator[tuple[Any, ...]],
-        chunksize: int | None,
+        chunksize: int,
         progress: MapProgress | None,
     ) -> None:
         self.cancelled = False
         self.done = 0
         self.awaited: _Slot | None = None
         self.news = threading.Event()
-        self._put = put
-        self._withdraw = withdraw
+        self._executor = executor  # which would close its pool if nothing referred to it
+        self._pool = pool
         self._fn = fn
         self._items = items
-        self._chunksize = chunksize or 1
+        self._chunksize = chunksize
         self._progress = progress
         self._slots: deque[_Slot] = deque()
 
@@ -398,13 +383,13 @@ class _Stream:
                 if item is None:
                     return
                 slot = _Slot(self, 1)
-                self._put(slot, self._fn, item, {})
+                self._pool.submit(slot, self._fn, item, {})
             else:
                 items = list(islice(self._items, self._chunksize))
                 if not items:
                     return
                 slot = _Slot(self, len(items))
-                self._put(slot, _call_each, (self._fn, items), {})
+                self._pool.submit(slot, _call_each, (self._fn, items), {})
             self._slots.append(slot)
 
     def values(self, until: float | None) -> Iterator[Any]:
@@ -418,7 +403,7 @@ class _Stream:
         finally:
             self.cancelled = True
             if self._slots:  # places may have many of its items, if those before were quick
-                self._withdraw(lambda target: isinstance(target, _Slot) and target.stream is self)
+                self._pool.withdraw(lambda target: isinstance(target, _Slot) and target.stream is self)
 
     def _next(self, until: float | None) -> list[Any]:
         """The values of the next slot, the last one first."""
@@ -462,7 +447,7 @@ _ours: Job | None = None
 def open_executor() -> MalleableExecutor | None:
     """Find the executor that is open, if there is one."""
     found = _last() if _last is not None else None
-    return None if found is None or found._shut else found  # noqa: SLF001 - its own
+    return None if found is None or found._pool.closed else found  # noqa: SLF001 - its own
 
 
 def _prestart(places: int) -> None:
@@ -525,8 +510,7 @@ def _program() -> tuple[Driver, Job | None]:
 def _await_last() -> None:
     """Wait for the last executor, if that was not waited for, and end its program, if it is the executor's own."""
     if _pool is not None:
-        while not _pool.ended.wait(1.0):  # a lock that waits for ever would not be interrupted everywhere
-            pass
+        _pool.await_end()
     if _ours is not None and environment.launched_by(os.environ).kind == "none":
         _leave(_ours)
 

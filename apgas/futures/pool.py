@@ -87,6 +87,7 @@ class Pool:
         self.closed = False
         self.on_loss: Callable[[], None] | None = None
         self.ended = threading.Event()
+        self._closing = threading.Lock()
         self._driver = driver
         self._number = next(_numbers)
         self._initializer = None if initializer is None else Packed(initializer)
@@ -100,6 +101,8 @@ class Pool:
         self._scattered: dict[tuple[int, int], tuple[Packed, Any]] = {}
         self._settled: list[tuple[frozenset[int], Future[None]]] = []
         worker.listen(self._number, self)
+        self._program = driver.expected()
+        self._program.add_done_callback(lambda _: self.abandon("the program is over"))
         driver.on_place_died.append(self._died)
         self._thread = threading.Thread(target=self._run, name="apgas-futures", daemon=True)
         self._thread.start()
@@ -109,8 +112,17 @@ class Pool:
     def submit(
         self, target: Target, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Have a call run; ``target`` takes its value."""
-        self._inbox.put(Task(target, function, args, kwargs))
+        """Have a call run; ``target`` takes its value.
+
+        Raises:
+            RuntimeError: The pool is to end, or is broken.
+        """
+        with self._closing:
+            if self.broken is not None:
+                raise self.broken
+            if self.closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._inbox.put(Task(target, function, args, kwargs))
 
     def refuse_own_thread(self, what: str) -> None:
         """Refuse what waits for the pool's thread, on that thread, which would wait for ever.
@@ -172,14 +184,20 @@ class Pool:
 
     def close(self, *, cancel: bool) -> None:
         """End when all tasks have ended; ``cancel`` those that wait."""
-        self.closed = True
+        with self._closing:
+            self.closed = True
         self._inbox.put(partial(self._close, cancel=cancel))
 
     def abandon(self, why: str) -> None:
         """End at once; what runs is not waited for."""
-        self.closed = True
+        self.close(cancel=False)
         self._inbox.put(partial(self._fail_all, ApgasError(why)))
         self._inbox.put(self._end)
+
+    def await_end(self) -> None:
+        """Wait until it has ended."""
+        while not self.ended.wait(1.0):  # a lock that waits for ever would not be interrupted everywhere
+            pass
 
     def took(self, place: int, results: list[Result], seconds: float) -> None:
         """Take results; see ``worker.Answers``."""

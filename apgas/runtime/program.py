@@ -63,11 +63,13 @@ class Program:
     Attributes:
         driver: Its place.
         resizing_if_any: What ``resizing`` returns, once it has been asked for.
+        at_end: Called when ``main`` and what it spawned have ended, by libraries that have work under way beside.
     """
 
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
         self.driver = driver
         self.resizing_if_any: Resizing | None = None
+        self.at_end: list[Callable[[], object]] = []
         self._make = make
         self._making = threading.Lock()
 
@@ -356,6 +358,8 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
             this.driver.end_forked_child()
     at_end()
     errors = this.driver.close_finish(finish)
+    for end in this.at_end:
+        end()
     if this.resizing_if_any is not None:
         this.resizing_if_any.end()
         _write_timeline(this.driver, this.resizing_if_any)
@@ -445,6 +449,8 @@ def _end(this: Job, error: BaseException | None) -> None:
     members = driver.core.membership.members.values()
     _ending.hold(info.pid for info in members if info.place and info.node == driver.here.node)
     others = end_places(this, reason)
+    # threads of the program's own that wait for something of it wait no more
+    driver.give_up(ApgasError("the program is over"))
     if not all_gone(driver, others, END_S if error is None else END_FAILED_S):
         if error is not None:
             _end_by_force(this, error)
@@ -514,8 +520,6 @@ def _wait_for_the_last(this: Job, places: Sequence[int]) -> None:
 def _close(this: Job) -> None:
     this.disconnect()
     process.close(this.driver)
-    # threads of the program's own that wait for something of it wait no more
-    this.driver.give_up(ApgasError("the program is over"))
     alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane() is None
     process.forget()
     _programs.pop(this.driver, None)

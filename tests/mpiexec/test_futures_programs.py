@@ -34,7 +34,10 @@ def test_an_executor_works(places: int, words: list[str | Path], leftovers: Left
     leftovers.check(job.mark)
 
 
-@pytest.mark.parametrize("trouble", ["kills", "interrupted", "abandoned", "called_back", "adapts", "left", "elsewhere"])
+@pytest.mark.parametrize(
+    "trouble",
+    ["kills", "interrupted", "abandoned", "called_back", "adapts", "left", "late", "fails", "elsewhere"],
+)
 def test_it_is_robust(trouble: str, leftovers: Leftovers) -> None:
     job = python_run([PROGRAMS / "futures_trouble.py", trouble])
     assert (job.rc, job.out) == (0, "fine\n"), job.err

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,20 @@ def test_after_shutdown_it_has_no_places(apgas_job: MakeJob) -> None:
                 executor.resize(1)
 
     apgas_job(main, places=2).run()
+
+
+@pytest.mark.parametrize("shut_down", [False, True], ids=["open", "not-waited-for"])
+def test_a_program_waits_for_the_tasks_of_an_executor_that_it_leaves(shut_down: bool, apgas_job: MakeJob) -> None:
+    futures: list[Future[None]] = []
+
+    def main() -> None:
+        kept.append(executor := MalleableExecutor())
+        futures.extend(executor.submit(time.sleep, 0.05) for _ in range(8))
+        if shut_down:
+            executor.shutdown(wait=False)
+
+    kept: list[MalleableExecutor] = []
+    apgas_job(main, places=2).run()
+    assert [future.result(0) for future in futures] == [None] * 8
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        kept[0].submit(abs, 1)

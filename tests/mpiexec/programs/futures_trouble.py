@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
+import apgas
 from apgas import DeadPlaceError, UsageError
 from apgas.futures import MalleableExecutor
 
@@ -166,6 +167,37 @@ def left() -> None:
     executor.submit(print, "fine", flush=True)
 
 
+def fails() -> None:
+    """What a program that fails leaves under way ends with it."""
+    left: list[Future[None]] = []
+
+    def main() -> None:
+        left.append(MalleableExecutor().submit(time.sleep, 3600))
+        raise LookupError
+
+    try:
+        apgas.run(main)
+    except LookupError:
+        assert "the program is over" in str(left[0].exception(60))
+    else:
+        raise AssertionError("nothing was raised")
+
+
+def late() -> None:
+    """When the main thread has ended, no task is taken any more, for none would run."""
+    executor = MalleableExecutor(places=1)
+
+    def submit() -> None:
+        executor.submit(square, 3).result()
+        try:
+            while True:
+                executor.submit(square, 3).result(60)
+        except RuntimeError:
+            print("fine", flush=True)
+
+    threading.Thread(target=submit).start()
+
+
 def waits() -> None:
     with MalleableExecutor(places=2) as executor:
         print("waiting", flush=True)
@@ -192,7 +224,7 @@ def waits_at_exit() -> None:
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
-    if sys.argv[1] not in ("left", "waits_at_exit"):
+    if sys.argv[1] not in ("left", "late", "waits_at_exit"):
         print("fine", flush=True)
 else:
     # a place loads this file to find what has a name only

@@ -161,7 +161,7 @@ class MalleableExecutor(Executor):
         Raises:
             TypeError: ``chunksize`` or ``buffersize`` is no whole number.
             ValueError: It is less than 1.
-            RuntimeError: As with ``submit``.
+            RuntimeError: As with ``submit``; (iterator) the executor was shut down before all items were taken.
             UsageError: ``progress`` is wanted, and the package rich is missing.
             TimeoutError: (iterator) A value did not come in time.
             BaseException: (iterator) What ``fn`` raised.
@@ -400,6 +400,8 @@ class _Stream:
                     values = self._next(until)
                     while values:  # none is kept here while its taker works with it
                         yield values.pop()
+                if self._pool.closed:  # then no more items were drawn, and who misses values hears of it
+                    self.ahead(1)
         finally:
             self.cancelled = True
             if self._slots:  # places may have many of its items, if those before were quick
@@ -413,7 +415,7 @@ class _Stream:
         self._slots.popleft()
         if slot.error is not None:
             raise slot.error
-        with suppress(RuntimeError):  # shut down meanwhile: what was submitted before still comes
+        if not self._pool.closed:  # else what was submitted before still comes
             self.ahead(self._chunksize)
         if self._progress is not None:
             self._progress.update(self.done, last=not self._slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -92,3 +92,22 @@ def test_a_program_waits_for_the_tasks_of_an_executor_that_it_leaves(shut_down: 
     assert [future.result(0) for future in futures] == [None] * 8
     with pytest.raises(RuntimeError, match="after shutdown"):
         kept[0].submit(abs, 1)
+
+
+def test_a_map_hides_no_item_that_it_could_not_run(apgas_job: MakeJob) -> None:
+    """Neither when it is shut down before all are drawn, nor when what yields them fails with that very type."""
+
+    def failing() -> Iterator[int]:
+        yield from range(5)
+        raise RuntimeError("no more")
+
+    def main() -> None:
+        with MalleableExecutor() as executor:
+            values, few = executor.map(abs, range(10), buffersize=4), executor.map(abs, range(4), buffersize=4)
+            with pytest.raises(RuntimeError, match="no more"):
+                list(executor.map(abs, failing(), buffersize=2))
+        assert [next(values) for _ in range(4)] == list(few) == list(range(4))
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            next(values)
+
+    apgas_job(main, places=2).run()

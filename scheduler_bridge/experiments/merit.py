@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from scheduler_bridge.experiments.study import known_of
 from scheduler_bridge.experiments.study_report import Picture
-from scheduler_bridge.report.charts import FAINT, plain, sheet
+from scheduler_bridge.report.charts import FAINT, Curve, draw_multiples, plain, say, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
 LIMIT: Final = 5.0
@@ -79,6 +79,17 @@ def beside(those: Sequence[Held[Key]], name: str) -> tuple[float | None, float |
         return None, None
     real = known_of(one.real[name] for one in those)
     return statistics.fmean(real) if real else None, statistics.fmean(one.mean(name) for one in those)
+
+
+def draw_by_share(
+    rows: Mapping[str, Mapping[str, Sequence[Curve]]], shares: Iterable[int], finding: str, note: str, caption: str
+) -> Picture:
+    """A row of charts for each measure, a column for each policy, over the share of malleable jobs."""
+    figure = sheet(3.2 + 1.4 * len(rows))
+    draw_multiples(figure, rows, "malleable jobs, %", sorted(shares))
+    say(figure, finding, note)
+    what = ", ".join(rows)
+    return Picture(figure, caption, f"{finding}. Charts over the share of malleable jobs, by policy: {what}.")
 
 
 MARKERS: Final = "os^DvP*X"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_runs
+from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_by_share, draw_runs
 from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
     JUDGED,
@@ -25,7 +25,7 @@ from scheduler_bridge.experiments.published_runs.cells import (
 )
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
 from scheduler_bridge.experiments.sweep import Scale
-from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say, sheet
+from scheduler_bridge.report.charts import INK, Curve
 
 NAME: Final = "real-runs-simulated"
 SEEDS: Final = range(42, 52)
@@ -271,31 +271,20 @@ def _batches(comparison: Comparison) -> DataTable:
     return DataTable("batches", "Every run", columns, rows)
 
 
-# Figures 9 to 11 and the mean wait: measured, simulated, and what correct policies would have done -------------------
+# Figures 9 to 11 and the mean wait, run by run, too ------------------------------------------------------------------
 
-_TITLES: Final = {
-    "makespan_s": "makespan, s",
-    "turnaround_s": "mean turnaround, s",
-    "wait_s": "mean wait, s",
-    "utilization": "utilization, %",
-}
 _BATCHES: Final = "real runs on 32 nodes, under the policies as published"
 
 
 def draw_means(comparison: Comparison) -> Picture:
     """Means by share of malleable jobs, simulated and measured; a row of panels a measure, a column a policy."""
-    figure = sheet(8.8)
-    rows = {_TITLES[name]: {strategy: _pair(comparison, strategy, name) for strategy in COMPAT} for name in JUDGED}
-    shares = sorted({cell.share for cell in comparison.compat})
-    draw_multiples(figure, rows, "malleable jobs, %", shares)
-    finding = _within(comparison)
-    note = f"{_runs(comparison)} real runs on 32 nodes, under the policies as published; means over the batches, each "
-    say(figure, finding, f"{note}simulated {comparison.replicas} times.")
-    return Picture(
-        figure,
-        f"Means over the batches; {_runs(comparison)} real runs, each simulated {comparison.replicas} times.",
-        "Charts over the share of malleable jobs: makespan, mean turnaround, mean wait and utilization under four "
-        f"policies, measured and simulated. {finding}.",
+    runs = _runs(comparison)
+    return draw_by_share(
+        {MEASURES[name]: {strategy: _pair(comparison, strategy, name) for strategy in COMPAT} for name in JUDGED},
+        {cell.share for cell in comparison.compat},
+        _within(comparison),
+        f"{runs} {_BATCHES}; means over the batches, each simulated {comparison.replicas} times.",
+        f"Means over the batches; {runs} real runs, each simulated {comparison.replicas} times.",
     )
 
 

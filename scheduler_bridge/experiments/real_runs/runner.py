@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -17,15 +17,18 @@ from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.daemon import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.daemon import ENDED, drive
-from scheduler_bridge.daemon.trial import children_cpu_s, result_of
+from scheduler_bridge.daemon.trial import children_cpu_s, import_path, result_of
 from scheduler_bridge.experiments.real_runs.campaign import (
     HERE,
     Campaign,
     Problem,
     RunKey,
     Site,
+    alone_in,
     arguments,
+    calibrate,
     emulated,
+    of_paper_size,
     scratch_in,
     state_of,
 )
@@ -225,6 +228,37 @@ class Runner:
                 for job in batch
             ],
         }
+
+
+def carry_out(
+    campaign: Campaign,
+    folder: Path,
+    site: Site = HERE,
+    *,
+    announce: Callable[[str], None] = lambda _: None,
+    watcher: Watcher | None = None,
+    again: Again | None = None,
+) -> tuple[dict[str, Problem], dict[RunKey, RunRecord]]:
+    """Make what is missing of a campaign in ``folder``; return what its jobs compute, and all of its runs.
+
+    Args:
+        campaign: What is run.
+        folder: Keeps the record of every run; an interrupted experiment goes on there.
+        site: Where the nodes are.
+        announce: Called with lines about what is prepared.
+        watcher: Sees the runs go on.
+        again: Which runs are done again although they are there.
+
+    Raises:
+        CalibrationError: A benchmark does not run.
+        DaemonError: The scheduler cannot start, or another experiment runs in the folder.
+        OSError: A record cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    environment, names = {"PYTHONPATH": import_path()}, campaign.problems()
+    with alone_in(folder, site):
+        problems = calibrate(names, folder, environment, announce) if campaign.paced else of_paper_size(names)
+        return problems, run_all(Runner(campaign, problems, folder, environment, site), watcher, again)
 
 
 def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None = None) -> dict[RunKey, RunRecord]:

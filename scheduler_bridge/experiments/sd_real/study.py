@@ -14,12 +14,11 @@ from typing import Final, Literal, TypeAlias
 from msgspec import structs
 
 from apgas.malleability.core_ids import parsed
-from scheduler_bridge.daemon.trial import import_path
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey, alone_in, calibrate
+from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
 from scheduler_bridge.experiments.real_runs.findings import measures as of_any_run
-from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quality, run_all
+from scheduler_bridge.experiments.real_runs.runner import Watcher, carry_out, quality
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value
@@ -58,23 +57,13 @@ def run(
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
     Args:
-        folder: Keeps the record of every run; an interrupted experiment goes on there.
+        folder: See ``carry_out``, also of what it raises.
         scale: ``tiny``: three jobs on two nodes; ``small``: three batches of 30 jobs on eight nodes.
-        announce: Called with lines about what is prepared.
-        watcher: Sees the runs go on.
-
-    Raises:
-        CalibrationError: A benchmark does not run.
-        DaemonError: The scheduler cannot start.
-        OSError: A record cannot be written.
+        announce: As ``folder``.
+        watcher: The same.
     """
-    campaign = CAMPAIGNS[scale]
-    folder.mkdir(parents=True, exist_ok=True)
-    environment = {"PYTHONPATH": import_path()}
-    with alone_in(folder):
-        problems = calibrate(campaign.problems(), folder, environment, announce)
-        records = run_all(Runner(campaign, problems, folder, environment), watcher)
-    return conclude(campaign, records)
+    _, records = carry_out(CAMPAIGNS[scale], folder, announce=announce, watcher=watcher)
+    return conclude(CAMPAIGNS[scale], records)
 
 
 def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> StudyReport:

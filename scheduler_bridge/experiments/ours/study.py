@@ -8,12 +8,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.ours.cells import (
@@ -31,12 +30,8 @@ from scheduler_bridge.experiments.ours.cells import (
 from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
 from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
-from scheduler_bridge.report.charts import plain, sheet
-from scheduler_bridge.report.looks import OKABE_ITO
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from scheduler_bridge.report.charts import BarRow, Entry, sheet
+from scheduler_bridge.report.words import plural
 
 NAME: Final = "ours"
 CONFIDENCE: Final = 95
@@ -332,8 +327,6 @@ def means(results: Results, labels: Mapping[str, str]) -> DataTable:
 _BASE: Final = "easy"
 _RANGE: Final = (0.2, 2.0)
 _DARK: Final = 0.62
-_LINE: Final = 0.042
-"""Of a name, as a part of the height."""
 
 
 def draw_map(results: Results, labels: Mapping[str, str], column: str, title: str) -> Picture:
@@ -369,83 +362,42 @@ def draw_map(results: Results, labels: Mapping[str, str], column: str, title: st
 
 
 def draw_trade(results: Results) -> Picture:
-    """Wait against turnaround over all workloads, by EASY's; the lower left is best."""
-    figure = sheet(5.4, 8.6)
-    figure.suptitle("All workloads: geometric means, by those under EASY", fontweight="bold")
-    axes = figure.subplots()
-    places: list[tuple[float, float, str]] = []
-    for name in EVERY:
-        wait = results.ratio(results.workloads, name, _BASE, "all_wait_s")
-        turnaround = results.ratio(results.workloads, name, _BASE, "all_turnaround_s")
-        if wait is None or turnaround is None:
-            continue
-        color = OKABE_ITO[5] if name == OWN else OKABE_ITO[4]
-        axes.errorbar(
-            wait.value, turnaround.value, xerr=_arms(wait), yerr=_arms(turnaround), fmt="o", color=color, lw=0.9, ms=5
-        )
-        places.append((turnaround.value, wait.value, name))
-    axes.set(xlabel="wait + 1 min, by EASY's", ylabel="turnaround, by EASY's")
-    axes.margins(x=0.14, y=0.06)
-    _name(axes, sorted(places))
-    plain(axes)
-    return Picture(
-        figure,
-        f"Geometric means over all workloads and {results.most_seeds()} seeds, with confidence intervals.",
-        f"Wait against turnaround of every policy, both by those under EASY; the lower left is best. {OWN} is at "
-        f"{_point(results, 'all_wait_s')} and {_point(results, 'all_turnaround_s')}.",
-    )
-
-
-def _point(results: Results, column: str) -> str:
-    ratio = results.ratio(results.workloads, OWN, _BASE, column)
-    return "-" if ratio is None else f"{ratio.value:.2f}"
-
-
-def _name(axes: Axes, places: Sequence[tuple[float, float, str]]) -> None:
-    """Write names beside points, from the lowest up, none over another."""
-    left, right = axes.get_xlim()
-    low, high = axes.get_ylim()
-    above = low
-    for y, x, name in places:
-        above = max(y, above + _LINE * (high - low))
-        axes.annotate(
-            name,
-            (x, y),
-            (x + 0.03 * (right - left), above),
-            va="center",
-            fontsize=9,
-            fontweight="bold" if name == OWN else "normal",
-            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "#777777"},
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],  # intervals do not strike names out
-            zorder=5,
-        )
+    """Turnaround and wait over all workloads, against EASY's; the policy with the lowest turnaround comes first."""
+    ratios = {name: results.ratio(results.workloads, name, _BASE, "all_turnaround_s") for name in EVERY}
+    known = {name: ratio.value for name, ratio in ratios.items() if ratio is not None}
+    names = sorted(known, key=lambda name: (known[name], name))
+    finding = f"Turnaround is lowest under {names[0]}" if names else "Turnaround and wait"
+    return _draw_changes(results, {name: name for name in names}, _BASE, finding, "left of the line, it is better")
 
 
 def draw_ablation(results: Results) -> Picture:
     """What it costs to leave an ingredient out."""
-    figure = sheet(3.4, 8.6)
-    figure.suptitle(f"{OWN} with an ingredient off, by {OWN} (right of 1: it helps)", fontweight="bold")
-    panels = figure.subplots(1, 2, sharey=True)
-    measures = (("all_turnaround_s", "turnaround"), ("all_wait_s", "wait + 1 min"))
-    for axes, (column, label) in zip(panels, measures, strict=True):
-        for y, what in enumerate(WITHOUT):
-            if (ratio := results.ratio(results.workloads, without(what), OWN, column)) is not None:
-                axes.errorbar(ratio.value, y, xerr=_arms(ratio), fmt="o", color=OKABE_ITO[5], lw=1.2, capsize=3)
-        axes.axvline(1.0, color="#777777", lw=0.8)
-        axes.set_yticks(range(len(WITHOUT)), list(WITHOUT))
-        axes.set(xlabel=label, ylim=(len(WITHOUT) - 0.5, -0.5))
-        plain(axes)
-    return Picture(
-        figure,
-        f"Geometric means over all workloads and {results.most_seeds()} seeds, with confidence intervals.",
-        f"Turnaround and wait of {OWN} without each of its ingredients, by those with it; right of 1, it helps.",
+    names = {what: without(what) for what in WITHOUT}
+    return _draw_changes(
+        results, names, OWN, f"{OWN} with an ingredient off", "right of the line, the ingredient helps"
     )
 
 
-def _arms(ratio: Estimate) -> Sequence[Sequence[float]] | None:
-    if ratio.low is None or ratio.high is None:
-        return None
-    return [[max(0.0, ratio.value - ratio.low)], [max(0.0, ratio.high - ratio.value)]]
+def _draw_changes(results: Results, names: Mapping[str, str], base: str, finding: str, side: str) -> Picture:
+    """How far geometric means are from those under a policy, in percent, with their intervals."""
+
+    def entry(policy: str, column: str) -> Entry:
+        ratio = results.ratio(results.workloads, policy, base, column)
+        ends = (None, None, None) if ratio is None else (ratio.value, ratio.low, ratio.high)
+        value, low, high = (None if end is None else 100 * (end - 1) for end in ends)
+        return Entry(value, None if low is None or high is None else (low, high))
+
+    columns = {"all_turnaround_s": "turnaround", "all_wait_s": "wait + 1 min"}
+    over = f"geometric means over all workloads and {plural(results.most_seeds(), 'seed')}"
+    return study.draw_bars(
+        list(columns.values()),
+        [BarRow(label, [entry(policy, column) for column in columns]) for label, policy in names.items()],
+        "{:+.1f} %".format,
+        finding,
+        f"Changes of {over} against {base}: {side}. Lines: {CONFIDENCE} % intervals.",
+        f"{over.capitalize()}, with {CONFIDENCE} % intervals.",
+        f"Two columns of bars, turnaround and wait against {base}: {side}.",
+    )
 
 
 def _value(ratio: Estimate | None) -> float:

@@ -27,6 +27,7 @@ from scheduler_bridge.sim import COLUMNS, Cost, Replay, ReplayOptions, job_rows,
 from scheduler_bridge.sim.jobs import Observer, Progress, SimRecord
 from scheduler_bridge.sim.measures import Measures, headline_figures
 from scheduler_bridge.workloads import RULES, TraceJob, Workload, convert, make_evolving
+from scheduler_bridge.workloads.workload import MAX_NODES
 
 if TYPE_CHECKING:
     from collections import deque
@@ -92,8 +93,9 @@ def simulate(
         raise ValueError(f"rule is {rule!r}: there are {', '.join(RULES)}")
     if not workload.jobs:
         raise ValueError(f"{workload.name} has no jobs")
-    if nodes is not None and nodes < 1:
-        raise ValueError(f"nodes is {nodes}, must be at least 1")
+    nodes = workload.nodes if nodes is None else nodes
+    if not 1 <= nodes <= MAX_NODES:
+        raise ValueError(f"nodes is {nodes}, must be from 1 to {MAX_NODES:,}")
     meant = settings_for(name) if name in policies.names() else Settings()
     how = options or ReplayOptions(settings=replace(meant, walltime="scaled"))
     if cost is not None:
@@ -107,7 +109,7 @@ def simulate(
         workload = convert(workload, malleable, seed, RULES[rule])
     if evolving or target_efficiency is not None:
         workload = make_evolving(workload, evolving or 1.0, seed, target_efficiency)
-    setup = Setup(workload, name, make_policy, nodes or workload.nodes, how)
+    setup = Setup(workload, name, make_policy, nodes, how)
     return Simulation(setup, setup.replay(progress=progress))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import math
 import re
 import sys
 import time
@@ -31,8 +32,22 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
+def expect_finite(option: str, value: float, most: float | None = None) -> float:
+    """Return the value of an option that is a number, and not too large.
+
+    Raises:
+        CliError: It is too large, infinite or NaN.
+    """
+    from scheduler_bridge.model.job import LARGEST
+
+    if not abs(value) <= LARGEST:
+        what = "too large" if math.isfinite(value) else "not finite"
+        raise CliError(f"{option} {value:g}: {what}", hint=f"give a number of at most {most or LARGEST:,.16g}")
+    return value
+
+
 class TakesOnce:
-    """A command, or a group of them, that refuses options that take one value and are given twice.
+    """A command, or a group of them, that refuses options that take one value and are given twice, and wild numbers.
 
     The option parser keeps the last value in silence. Flags that only switch something on may be repeated. The types of
     the parser are not named here: some versions of typer take click's, others bring their own.
@@ -42,7 +57,7 @@ class TakesOnce:
         """Parse ``args``.
 
         Raises:
-            CliError: An option is given twice.
+            CliError: An option is given twice, or its number is none that can be computed with.
         """
         command: Any = self
         _, _, order = command.make_parser(ctx).parse_args(list(args))
@@ -57,6 +72,9 @@ class TakesOnce:
                 )
         parent: Any = super()
         rest: list[str] = parent.parse_args(ctx, args)
+        for option in command.params:
+            if isinstance(value := ctx.params.get(option.name), float):
+                expect_finite(option.opts[0], value, getattr(option.type, "max", None))
         return rest
 
 

@@ -16,7 +16,6 @@ from scheduler_bridge import policies
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption
 from scheduler_bridge.cli.experiment import on_places, show_report
-from scheduler_bridge.cli.inputs import expect_finite
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.simulate import Failing, SimulatedConversion, SimulationOptions, System
 from scheduler_bridge.cli.workload import EvolvingOption, RuleOption, TraceOptions, WarmupOption, WorkloadOption
@@ -174,7 +173,6 @@ def compare(asked: ComparisonOptions, as_json: JsonOption = False) -> None:
     Example: malleable compare --workload theta.swf.gz --policies easy,malleable,best-use --malleable 0,0.5,1 --seeds 10
     """
     names, shares = asked.names(), asked.shares()
-    expect_finite(("--shake", asked.shake_s))
     if not find_spec("matplotlib"):
         raise CliError("matplotlib is not installed", "the figure needs it", 'pip install "malleable-apgas[report]"', 1)
     if asked.out.exists() and not asked.out.is_dir():

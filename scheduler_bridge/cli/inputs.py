@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import os
 import re
 from collections.abc import Iterable
@@ -22,19 +21,6 @@ def one_of(option: str, given: str, noun: str, *known: _Name) -> _Name:
         if name == given:
             return name
     raise CliError(f"{option} {given}: no such {noun}", f"there are {' and '.join(known)}")
-
-
-_LARGEST: Final = 1e15
-"""From about 9e15 on, floating-point numbers do not tell one second from the next."""
-
-
-def expect_finite(*given: tuple[str, float | None]) -> None:
-    """See that the values of options are finite, and what they lead to, where they are given."""
-    for option, value in given:
-        if value is not None and not math.isfinite(value):
-            raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
-        if value is not None and abs(value) > _LARGEST:
-            raise CliError(f"{option} {value:g}: too large", hint=f"give at most {_LARGEST:g}")
 
 
 _NUMBER: Final = re.compile(r"\d{1,18}")

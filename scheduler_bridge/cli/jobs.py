@@ -56,7 +56,7 @@ class SubmitOptions:
     min_nodes: Annotated[int | None, typer.Option("--min", help="Fewest nodes (malleable).")] = None
     max_nodes: Annotated[int | None, typer.Option("--max", help="Most nodes (malleable).")] = None
     walltime_s: Annotated[
-        float | None, typer.Option("--walltime", metavar="S", help="Seconds until it is ended.", show_default="3600")
+        float | None, options.seconds("--walltime", "Until it is ended.", max=31_536_000, show_default="3600")
     ] = None
     environment: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="Set a variable.")] = field(
         default_factory=list
@@ -76,7 +76,7 @@ class SubmitOptions:
     ] = None
     requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False
     grace_s: Annotated[
-        float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
+        float | None, options.seconds("--grace", "Between TERM and KILL.", max=3600, show_default="2")
     ] = None
     reservation: Annotated[
         str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")

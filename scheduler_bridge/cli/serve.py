@@ -53,7 +53,7 @@ from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.core import COMPILED
 from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
-from scheduler_bridge.daemon.config import NodeName, convert_setting, numbered_nodes
+from scheduler_bridge.daemon.config import NodeName, PositiveSeconds, convert_setting, numbered_nodes
 from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 from scheduler_bridge.gc_tuning import rare_searches
 
@@ -337,8 +337,8 @@ class V1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How hosts are looked at; see ``scheduler_bridge.backends.hosts.Rules``."""
 
-    every_s: Annotated[float, Meta(gt=0)] = 15.0
-    deadline_s: Annotated[float, Meta(gt=0)] = 10.0
+    every_s: PositiveSeconds = 15.0
+    deadline_s: PositiveSeconds = 10.0
     failures: Annotated[int, Meta(ge=1)] = 3
 
 

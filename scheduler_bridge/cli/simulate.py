@@ -11,8 +11,8 @@ import typer
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli import options, results
-from scheduler_bridge.cli.common import CliError, say
-from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, expect_finite, one_of, read_duration
+from scheduler_bridge.cli.common import CliError, expect_finite, say
+from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import Output, read_window, window_of
 from scheduler_bridge.cli.workload import (
@@ -178,10 +178,6 @@ class Failing:
         """
         from scheduler_bridge import sim
 
-        expect_finite(
-            ("--mtbf", self.mtbf_h), ("--repair", self.repair_h),
-            ("--checkpoint-cost", self.checkpoint_cost_s), ("--restart-cost", self.restart_cost_s),
-        )  # fmt: skip
         if self.mtbf_h is not None and not (self.mtbf_h > 0 and self.repair_h > 0):
             raise CliError("--mtbf and --repair must be positive")
         rule = one_of("--on-failure", self.on_failure, "rule", "requeue", "fail")
@@ -312,17 +308,12 @@ class SimulationOptions:
             remember: The jobs of which it is kept what was decided about them.
 
         Raises:
-            CliError: There is no such model or rule, or a time that is no kill's is infinite.
+            CliError: There is no such model or rule.
         """
         from scheduler_bridge import sim
         from scheduler_bridge.core import settings_for
 
         system = self.system
-        expect_finite(
-            ("--warmup", self.warmup_h), ("--start-delay", system.start_delay_s), ("--points", system.points_s),
-            ("--tick", system.tick_s), ("--pass-interval", system.pass_interval_s), ("--cooldown", system.cooldown_s),
-            ("--idle-watts", system.idle_watts), ("--busy-watts", system.busy_watts),
-        )  # fmt: skip
         meant, passes_s = settings_for(self.policy), system.pass_interval_s
         settings = replace(
             meant,
@@ -381,7 +372,8 @@ class SimulationOptions:
             parts = re.fullmatch(r"(\d+)@([^+]+)\+(.+)", text)
             if parts is None or int(parts[1]) < 1:
                 raise CliError(f"--reservation {text}", "it is given as nodes@start+time", example)
-            start_s, for_s = (read_duration("--reservation", part) for part in parts.group(2, 3))
+            times = (read_duration("--reservation", part) for part in parts.group(2, 3))
+            start_s, for_s = (expect_finite(f"--reservation {text}:", time_s) for time_s in times)
             if for_s <= 0:
                 raise CliError(f"--reservation {text}", "a reservation lasts for some time", example)
             event = ReservationMade(AdvanceReservation(f"r{number}", start_s, start_s + for_s, int(parts[1])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from scheduler_bridge.cli import options
-from scheduler_bridge.cli.common import CliError, Commands, JsonOption, print_json, print_rich, say
-from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, expect_finite
+from scheduler_bridge.cli.common import CliError, Commands, JsonOption, expect_finite, print_json, print_rich, say
+from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
@@ -94,12 +95,8 @@ class WindowOptions:
         """The jobs from the beginning on that is asked for, for as many days as are asked for.
 
         Raises:
-            CliError: The machine is too large, the beginning is neither a date nor seconds, or no job is left.
+            CliError: The beginning is neither a date nor seconds, or no job is left.
         """
-        from scheduler_bridge.workloads.swf import MAX_NODES
-
-        if self.nodes is not None and self.nodes > MAX_NODES:
-            raise CliError(f"--nodes {self.nodes}: too many", hint=f"give at most {MAX_NODES:,}")
         if self.begin is None and self.days is None:
             return workload
         from_s = workload.jobs[0].submit_s if self.begin is None else _seconds(self.begin, workload.start_unix_s)
@@ -164,9 +161,8 @@ class Conversion:
         """Make a share of the rigid jobs malleable, then a share of the malleable ones evolving.
 
         Raises:
-            CliError: There is no such rule, a share is none, or there is no malleable job.
+            CliError: There is no such rule, an efficiency is none, or there is no malleable job.
         """
-        expect_finite(("--malleable", self.malleable), ("--evolving", self.evolving))
         from scheduler_bridge.workloads import RULES, convert, make_evolving
 
         if self.rule not in RULES:
@@ -185,10 +181,8 @@ class Conversion:
 
 
 def _seconds(begin: str, start_unix_s: float | None) -> float:
-    try:
-        return float(begin)
-    except ValueError:
-        pass  # a date, then
+    with contextlib.suppress(ValueError):  # a date, then
+        return expect_finite(_BEGIN, float(begin))
     try:
         moment = datetime.fromisoformat(begin)
     except ValueError:

@@ -41,12 +41,12 @@ class Settings:
             raise ValueError(f"cores_per_node is {self.cores_per_node}, must be at least 1")
         if self.user_nodes is not None and self.user_nodes < 1:
             raise ValueError(f"user_nodes is {self.user_nodes}, must be at least 1")
-        if self.pass_interval_s is not None and self.pass_interval_s <= 0:
+        if self.pass_interval_s is not None and not self.pass_interval_s > 0:
             raise ValueError(f"pass_interval_s is {self.pass_interval_s}, must be positive")
         if self.walltime not in ("fixed", "scaled"):
             raise ValueError(f"walltime is {self.walltime!r}, must be fixed or scaled")
         for name in ("cooldown_s", "failure_backoff_s", "walltime_grace_s"):
-            if (value := getattr(self, name)) < 0:
+            if not (value := getattr(self, name)) >= 0:
                 raise ValueError(f"{name} is {value}, must not be negative")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections import Counter
@@ -13,13 +12,15 @@ import msgspec
 from msgspec import Meta
 
 from apgas.malleability.core_ids import listed
+from scheduler_bridge.model.job import LARGEST
 
 EMULATED: Final = "fork"
 """How the launcher reaches nodes that are this machine."""
 NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
 NodeName = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=LARGEST)]
+PositiveSeconds = Annotated[float, Meta(gt=0, le=LARGEST)]
 
 
 class HintedError(Exception):
@@ -114,7 +115,7 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
     cores_per_node: Annotated[int, Meta(ge=1, le=1024)] = 1
     bind_cores: bool = False
     host: str = "127.0.0.1"
-    resize_deadline_s: Annotated[float, Meta(gt=0)] = 60.0
+    resize_deadline_s: PositiveSeconds = 60.0
     withdraw_s: Seconds = 5.0
     grace_s: Seconds = 2.0
     mpiexec: Path | None = None
@@ -141,8 +142,6 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
                 convert_setting(name, value)
             except msgspec.ValidationError as error:
                 raise DaemonError(f"{name} is {value!r}: {error}") from None
-            if isinstance(value, float) and not math.isfinite(value):
-                raise DaemonError(f"{name} is {value}", "give a finite number of seconds")
         self.check_binding(self.cores_per_node)
 
     def check_binding(self, cores: int) -> None:

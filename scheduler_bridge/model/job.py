@@ -8,6 +8,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
+LARGEST: Final = 1e15
+"""Of numbers that people give: from about 9e15 on, floating-point numbers do not tell one second from the next."""
 
 
 class InvalidJobError(ValueError):
@@ -72,7 +74,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
             raise self._wrong(f"rho is {self.rho}, must be from 0 to 1")
         if not -math.inf < self.submit_s < math.inf:
             raise self._wrong(f"submit_s is {self.submit_s}, must be finite")
-        if self.overhead is not None and not 0 <= min(self.overhead) <= max(self.overhead) < math.inf:
+        if self.overhead is not None and not all(0 <= number < math.inf for number in self.overhead):
             raise self._wrong(f"overhead is {self.overhead}, must be two finite numbers, not negative")
 
     def _wrong(self, what: str) -> InvalidJobError:

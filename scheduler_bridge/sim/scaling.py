@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Protocol, TypeAlias
 
 import msgspec
 
+from scheduler_bridge.model.job import LARGEST
 from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel
 
 # Speedup -------------------------------------------------------------------------------------------------------------
@@ -73,8 +74,8 @@ class Downey(msgspec.Struct, frozen=True):
     variance: float
 
     def __post_init__(self) -> None:
-        if not (self.average >= 1 and self.variance >= 0):
-            raise UnknownModelError(f"downey: A is {self.average}, at least 1; sigma {self.variance}, at least 0")
+        if not (1 <= self.average <= LARGEST and 0 <= self.variance <= LARGEST):
+            raise UnknownModelError(f"downey: A is {self.average}, from 1; sigma {self.variance}, from 0; both finite")
 
     def __call__(self, nodes: int) -> float:
         """Times as fast as on one node."""
@@ -103,7 +104,8 @@ class Table(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         sizes = [nodes for nodes, _ in self.runtimes_s]
-        if not sizes or sizes != sorted(set(sizes)) or sizes[0] < 1 or min(s for _, s in self.runtimes_s) <= 0:
+        positive = all(0 < seconds <= LARGEST for _, seconds in self.runtimes_s)
+        if not sizes or sizes != sorted(set(sizes)) or sizes[0] < 1 or not positive:
             raise UnknownModelError(f"table: {self.runtimes_s} must have rising nodes and positive seconds")
 
     def __call__(self, nodes: int) -> float:
@@ -178,11 +180,11 @@ def _need_costs(name: str, *numbers: float) -> None:
     """See that a resize takes some time, and comes to an end.
 
     Raises:
-        UnknownModelError: A number is negative, infinite, or none.
+        UnknownModelError: A number is negative, too large, or none.
     """
     for number in numbers:
-        if not 0 <= number < math.inf:
-            raise UnknownModelError(f"{name}: {number}, must not be negative, and finite")
+        if not 0 <= number <= LARGEST:
+            raise UnknownModelError(f"{name}: {number}, must not be negative, and at most {LARGEST:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from scheduler_bridge.model.job import JOB_FILE_KEYS
+from scheduler_bridge.model.job import JOB_FILE_KEYS, LARGEST
 from scheduler_bridge.workloads.source import Findings, Source, TraceError
 from scheduler_bridge.workloads.workload import TraceJob, Workload, dependencies, in_order, unknown_nodes
 
@@ -31,6 +31,7 @@ _OF_THE_FILE: Final = ("nodes", "name", "job")
 _HINT: Final = "see the reference of workloads for the keys of a job file"
 _MAX_COUNT: Final = 1_000_000
 _DEFAULT_WALLTIME_S: Final = 3600.0
+_Number = TypeVar("_Number", bound=float)
 
 
 def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Workload:
@@ -71,8 +72,10 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
     if machine is None and len(jobs) > 1:
         raise unknown_nodes(str(path), jobs, "the file has no key `nodes`")
     machine = machine or largest
-    if not isinstance(machine, int) or max(job.nodes for job in jobs) > machine:
-        raise TraceError(f"{path}: a job needs {largest} nodes of {machine}", "no job could start", "give more nodes")
+    if type(machine) is not int:
+        raise TraceError(f"{path}: nodes is {machine!r}", "it is a whole number", _HINT)
+    if (needed := max(job.nodes for job in jobs)) > machine:
+        raise TraceError(f"{path}: a job needs {needed} nodes of {machine}", "it could not start", "give more nodes")
     return Workload(
         name=str(content.get("name", path.stem)),
         nodes=machine,
@@ -92,39 +95,46 @@ def _check_keys(values: dict[str, Any], known: Collection[str], where: str) -> N
 
 
 def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[TraceJob]:
-    count = int(entry.get("count", 1))
+    count = _number(entry, "count", 1)
     if not 1 <= count <= _MAX_COUNT:
         raise ValueError(f"count is {count}, must be from 1 to {_MAX_COUNT:,}")
-    low, high = int(entry.get("min_nodes", 0)), int(entry.get("max_nodes", 0))
+    low, high = _number(entry, "min_nodes", 0), _number(entry, "max_nodes", 0)
     malleable = entry.get("class", "malleable" if low or high else "rigid")
     if malleable not in ("rigid", "malleable"):
         raise ValueError(f"class is {malleable!r}, must be rigid or malleable")
-    nodes = int(entry.get("nodes", low or 1))
-    walltime_s = float(entry.get("walltime_s", _DEFAULT_WALLTIME_S))
-    overhead = None
-    if "overhead" in entry:
-        alpha, beta = entry["overhead"]
-        overhead = float(alpha), float(beta)
+    nodes = _number(entry, "nodes", low or 1)
+    walltime_s = _number(entry, "walltime_s", _DEFAULT_WALLTIME_S)
+    alpha, beta = entry.get("overhead", (None, None))
+    first = TraceJob(
+        job_id=first_id,
+        submit_s=_number(entry, "submit_s", 0.0),
+        runtime_s=_number(entry, "runtime_s", walltime_s),
+        walltime_s=walltime_s,
+        nodes=nodes,
+        min_nodes=low,
+        max_nodes=high,
+        job_class=malleable,
+        user=str(entry.get("user", "")),
+        name=str(entry.get("name", default_name)),
+        rho=_number(entry, "rho", 0.0),
+        speedup=str(entry.get("speedup", "linear")),
+        steps=_number(entry, "steps", 0),
+        wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
+        target_efficiency=_number(entry, "target_efficiency", 0.0),
+        overhead=None if alpha is None else (float(alpha), float(beta)),
+        think_s=_number(entry, "think_s", 0.0),
+    )
+    every_s = _number(entry, "every_s", 0.0)
     for index in range(count):
-        yield TraceJob(
-            job_id=first_id + index,
-            submit_s=float(entry.get("submit_s", 0)) + index * float(entry.get("every_s", 0)),
-            runtime_s=float(entry.get("runtime_s", walltime_s)),
-            walltime_s=walltime_s,
-            nodes=nodes,
-            min_nodes=low,
-            max_nodes=high,
-            job_class=malleable,
-            user=str(entry.get("user", "")),
-            name=str(entry.get("name", default_name)),
-            rho=float(entry.get("rho", 0)),
-            speedup=str(entry.get("speedup", "linear")),
-            steps=int(entry.get("steps", 0)),
-            wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
-            target_efficiency=float(entry.get("target_efficiency", 0)),
-            overhead=overhead,
-            think_s=float(entry.get("think_s", 0)),
-        )
+        yield structs.replace(first, job_id=first_id + index, submit_s=first.submit_s + index * every_s)
+
+
+def _number(entry: dict[str, Any], key: str, default: _Number) -> _Number:
+    value, kind = entry.get(key, default), type(default)
+    if not isinstance(value, int | float) or not abs(value) <= LARGEST or kind(value) != value:
+        what = "whole number" if kind is int else "number"
+        raise ValueError(f"{key} is {value!r}, must be a {what} of at most {LARGEST:g}")
+    return kind(value)
 
 
 def _linked(jobs: list[TraceJob], entries: list[dict[str, Any]], path: object) -> list[TraceJob]:

@@ -32,12 +32,10 @@ from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.printable import one_line
 from scheduler_bridge.workloads.source import Findings, Source, TraceError, is_text
-from scheduler_bridge.workloads.workload import MAX_ID, Status, TraceJob, Workload, in_order, unknown_nodes
+from scheduler_bridge.workloads.workload import MAX_ID, MAX_NODES, Status, TraceJob, Workload, in_order, unknown_nodes
 
 MISSING_WALLTIME_FACTOR: Final = 1.25
 """Estimates that are missing are this many times the runtime [2025, section 2.2]."""
-MAX_NODES: Final = 10_000_000
-"""No machine has more: the largest ones have as many cores."""
 _STATUS: Final[dict[int, Status]] = {0: "failed", 1: "completed", 5: "cancelled"}
 _FIELDS: Final = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Status: TypeAlias = Literal["completed", "failed", "cancelled", "unknown"]
 """How a job ended where the trace comes from."""
 _OF_OUTCOMES: Final[dict[str | None, Status]] = {"completed": "completed", "cancelled": "cancelled"}
+MAX_NODES: Final = 10_000_000
+"""No machine has more: the largest ones have as many cores."""
 MAX_ID: Final = 2**63 - 1
 """Of a job: what JSON, SQLite and tables of columns hold."""
 
@@ -131,7 +133,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
             raise InvalidJobError(
                 f"job {self.job_id}: rho is {self.rho}, must be from 0 to 1; steps is {self.steps}, not negative"
             )
-        if self.overhead is not None and not 0 <= min(self.overhead) <= max(self.overhead) < math.inf:
+        if self.overhead is not None and not all(0 <= number < math.inf for number in self.overhead):
             raise InvalidJobError(f"job {self.job_id}: overhead is {self.overhead}, must be finite and not negative")
         if not 0 <= self.think_s < math.inf:
             raise InvalidJobError(f"job {self.job_id}: think_s is {self.think_s}, must not be negative, and finite")
@@ -212,6 +214,9 @@ class Workload:
         start_unix_s: When it began, in seconds since 1970; None: not known.
         header: What else the file said of itself.
         findings: What its reader skipped, mended and noted.
+
+    Raises:
+        TraceError: There are too many nodes.
     """
 
     name: str
@@ -222,6 +227,11 @@ class Workload:
     start_unix_s: float | None = None
     header: Mapping[str, str] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
+
+    def __post_init__(self) -> None:
+        if self.nodes > MAX_NODES:
+            why = f"no machine has more than {MAX_NODES:,}"
+            raise TraceError(f"{self.name}: {self.nodes} nodes are too many", why, "say with --nodes how many it has")
 
     def __len__(self) -> int:
         return len(self.jobs)

@@ -80,3 +80,30 @@ def test_an_option_that_takes_one_value_is_taken_once(capsys: pytest.CaptureFixt
     assert seen > 100
     assert run(["simulate", "--workload", "none", "--policy", "easy", "--moldable", "--no-moldable"]) == 2
     assert "--moldable or --no-moldable: given 2 times" in capsys.readouterr().err
+
+
+NUMBERS = [
+    (words, command, option)
+    for name in COMMANDS
+    for words, command in leaves(load(name), (name,))
+    for option in command.params
+    if option.type.name.startswith("float")
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "option"), NUMBERS, ids=[f"{' '.join(w)} {o.name}" for w, _, o in NUMBERS]
+)
+def test_a_number_that_nothing_can_be_computed_with_is_refused(
+    words: tuple[str, ...], command: Any, option: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, most = option.opts[0], getattr(option.type, "max", None) or 1e15
+    needed = [each for each in command.params if each.required]
+    rest = [word for each in needed for word in (*each.opts[:1] * (each.param_type_name == "option"), "1")]
+    assert run([*words, name, "nan", *rest]) == 2
+    assert capsys.readouterr().err == f"{name} nan: not finite\ngive a number of at most {most:,.16g}\n"
+    for wild in ("inf", "1e300"):
+        assert run([*words, name, wild, *rest]) == 2
+        said = capsys.readouterr().err
+        assert name in said, said
+        assert f"{most:.16g}" in said.replace(",", ""), said

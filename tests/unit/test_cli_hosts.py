@@ -50,6 +50,9 @@ def test_serve_says_what_is_wrong(
     ("text", "message"),
     [
         ('hosts = "hosts.txt"\nlauncher = ""\n[health]\nfailures = 0', "malleable.toml:3: health: expected int >= 1"),
+        ("[health]\nevery_s = inf", "malleable.toml:1: health: expected float <= 1000000000000000.0"),
+        ("nodes = 2\ngrace_s = nan", "malleable.toml:2: grace_s: expected float >= 0.0"),
+        ("nodes = 2\ncooldown_s = 1e300", "malleable.toml:2: cooldown_s: expected float <= 1000000000000000.0"),
         ('hosts = "none.txt"', "none.txt: No such file"),
         ('hosts = "hosts.txt"\nlauncher = "/no/such/agent"', "the launcher /no/such/agent cannot be run"),
     ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from msgspec import structs
 from support.scheduling import malleable, rigid, without_alarms
@@ -149,6 +152,13 @@ def test_what_a_policy_could_not_know_is_checked_all_the_same(monkeypatch: pytes
 def test_a_limit_is_a_number_of_nodes(nodes: int) -> None:
     with pytest.raises(ValueError, match="user_nodes is"):
         Settings(user_nodes=nodes)
+
+
+@pytest.mark.parametrize("name", ["pass_interval_s", "cooldown_s", "failure_backoff_s", "walltime_grace_s"])
+def test_a_time_is_a_number(name: str) -> None:
+    times: dict[str, Any] = {name: math.nan}
+    with pytest.raises(ValueError, match=f"{name} is nan"):
+        Settings(**times)
 
 
 @pytest.mark.parametrize("job", [malleable(1, 1, 8), malleable(2, 1, 8)], ids=["too large", "not waiting"])

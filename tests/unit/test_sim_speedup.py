@@ -85,7 +85,25 @@ def test_no_cost_is_no_model() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "square", "amdahl", "amdahl:2", "amdahl:x", "power:-1", "downey:8", "downey:0:1", "table:", "table:4=2,2=4"],
+    [
+        "",
+        "square",
+        "amdahl",
+        "amdahl:2",
+        "amdahl:x",
+        "amdahl:nan",
+        "power:-1",
+        "power:nan",
+        "downey:8",
+        "downey:0:1",
+        "downey:inf:1",
+        "downey:8:inf",
+        "downey:8:nan",
+        "table:",
+        "table:4=2,2=4",
+        "table:1=nan",
+        "table:1=2,2=inf",
+    ],
 )
 def test_a_wrong_speedup_names_what_there_is(text: str) -> None:
     with pytest.raises(UnknownModelError, match=r"amdahl|power|downey|table"):
@@ -93,7 +111,8 @@ def test_a_wrong_speedup_names_what_there_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "free", "constant", "constant:x", "constant:-1", "mebf:x", "mebf:1:2", "measured:x"]
+    "text",
+    ["", "free", "constant", "constant:x", "constant:-1", "constant:1e308", "mebf:x", "mebf:1:2", "measured:x"],
 )
 def test_a_wrong_cost_names_what_there_is(text: str) -> None:
     with pytest.raises(UnknownModelError, match="constant"):

@@ -158,6 +158,8 @@ def test_options_hold_unless_an_argument_says_else(drawn: Workload) -> None:
         (lambda _view: [], {}, "is no policy"),
         (lambda: 3, {}, "is no policy"),
         ("easy", {"nodes": 0}, "nodes is 0"),
+        ("easy", {"nodes": 10**12}, "nodes is 1000000000000, must be from 1 to 10,000,000"),
+        ("easy", {"cost": "constant:1e308"}, "constant: 1e.308, must not be negative, and at most 1e.15"),
         ("easy", {"malleable": 2}, "proportion is 2"),
         ("easy", {"rule": "none"}, "rule is 'none': there are amdahl"),
         ("easy", {"cost": "free"}, "free"),

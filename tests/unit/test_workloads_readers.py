@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -265,6 +266,34 @@ def test_job_files(tmp_path: Path) -> None:
         load(write(tmp_path / "none.toml", "[[job]]", "count = 0"))
     with pytest.raises(TraceError, match="no jobs"):
         load(write(tmp_path / "empty.toml", ""))
+
+
+@pytest.mark.parametrize("wild", ["nan", "inf", "-inf", "1e300"])
+@pytest.mark.parametrize(
+    "key",
+    ["nodes", "min_nodes", "max_nodes", "count", "steps", "walltime_s", "runtime_s", "submit_s", "every_s", "think_s",
+     "rho", "target_efficiency"],
+)  # fmt: skip
+def test_a_number_of_a_job_file_is_one(tmp_path: Path, key: str, wild: str) -> None:
+    what = r"must be a (whole )?number of at most 1e\+15"
+    with pytest.raises(TraceError, match=rf"wild.toml: job 1: {key} is {re.escape(repr(float(wild)))}, {what}"):
+        load(write(tmp_path / "wild.toml", "[[job]]", "name = 'a'", f"{key} = {wild}"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["nodes = nan", "[[job]]", "nodes = 1"], "nodes is nan"),
+        (["nodes = 1000000000000", "[[job]]", "nodes = 1"], "1000000000000 nodes are too many"),
+        (["nodes = 2", "[[job]]", "nodes = 3"], "a job needs 3 nodes of 2"),
+        (["[[job]]", "nodes = 1.5"], "nodes is 1.5, must be a whole number"),
+        (["[[job]]", "overhead = [1, nan]"], r"overhead is \(1.0, nan\)"),
+        (["[[job]]", "overhead = [nan, 1]"], r"overhead is \(nan, 1.0\)"),
+    ],
+)
+def test_a_job_file_that_makes_no_sense_is_refused(tmp_path: Path, lines: list[str], says: str) -> None:
+    with pytest.raises(TraceError, match=says):
+        load(write(tmp_path / "wild.toml", *lines))
 
 
 def small(jobs: int = 20) -> Workload:

@@ -251,6 +251,8 @@ def _names(nodes: NodeOptions, file: ServeFile) -> tuple[str, ...]:
 def _page_of(access: AccessOptions, file: ServeFile) -> Web | None:
     """Return where the live page is served, None if nowhere."""
     if access.web is None and file.web is None:
+        if access.web_host is not None:
+            raise CliError("--web-host without --web", "no page is served", "for example: --web 0")
         return None
     found = file.web or Web()
     return Web(found.port if access.web is None else access.web, access.web_host or found.host)

@@ -28,6 +28,7 @@ def hosts(tmp_path: Path) -> Path:
     ("words", "message"),
     [
         (["--launcher", "ssh"], "--launcher without hosts"),
+        (["--nodes", "2", "--web-host", "0.0.0.0"], "--web-host without --web"),
         (["--nodes", "2", "--harvest", "spare"], "--harvest without --backend slurm"),
         (["--hosts", "FILE", "--nodes", "2"], "serve --hosts needs no other nodes"),
         (["--hosts", "FILE", "--node-names", "a"], "serve --hosts needs no other nodes"),

@@ -283,8 +283,9 @@ def test_the_control_socket_is_the_owners(config: DaemonConfig) -> None:
 
 
 def test_a_missing_launcher_is_named(config: DaemonConfig, tmp_path: Path) -> None:
-    with pytest.raises(DaemonError, match=r"no MPI launcher at .*missing"):
+    with pytest.raises(DaemonError, match=r"no MPI launcher at .*missing") as refused:
         perform(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))
+    assert refused.value.hint == "give another --mpiexec, or none"
     assert not (config.state_dir / "lock").exists()
 
 

@@ -49,9 +49,9 @@ def find_mpiexec(configured: Path | None = None) -> Path:
     """
     path = configured if configured is not None else Path(sys.prefix) / "bin" / "mpiexec"
     if not os.access(path, os.X_OK):
-        raise DaemonError(
-            f"there is no MPI launcher at {path}", "install one beside this Python: pip install 'mpich==5.0.*'"
-        )
+        install = "install one beside this Python: pip install 'mpich==5.0.*'"
+        hint = install if configured is None else "give another --mpiexec, or none"
+        raise DaemonError(f"there is no MPI launcher at {path}", hint)
     return path
 
 

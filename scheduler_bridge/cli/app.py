@@ -156,8 +156,9 @@ def _worded(error: Exception) -> CliError:
 
 def _worded_by_kind(error: Exception) -> CliError:
     """Look at the errors of the parts that most commands do not load."""
-    from scheduler_bridge.backends.slurm import ReadingError, SlurmError
-    from scheduler_bridge.daemon import ControlError, DaemonError, SubmitError
+    from scheduler_bridge.backends.slurm import ReadingError
+    from scheduler_bridge.daemon import DaemonError, SubmitError
+    from scheduler_bridge.daemon.config import HintedError
     from scheduler_bridge.policies import PolicyError, UnknownPolicyError
     from scheduler_bridge.sim import UnknownModelError
     from scheduler_bridge.workloads import TraceError
@@ -165,10 +166,8 @@ def _worded_by_kind(error: Exception) -> CliError:
     match error:
         case SubmitError() | TraceError():
             return CliError(str(error), error.why, error.hint)
-        case DaemonError():
-            return CliError(str(error), hint=error.hint)
-        case ControlError() | SlurmError():
-            return CliError(str(error), hint=error.hint, code=1)
+        case HintedError():
+            return CliError(str(error), hint=error.hint, code=2 if isinstance(error, DaemonError) else 1)
         case ReadingError():
             return CliError(str(error), "this version of Slurm says it in another way", "malleable doctor", 1)
         case UnknownModelError():

@@ -82,9 +82,7 @@ def policies(
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False)
-        for head in ("POLICY", "WHAT IT DOES, AND FROM WHERE IT IS"):
-            table.add_column(head)
+        table = Table("POLICY", "WHAT IT DOES, AND FROM WHERE IT IS", box=None, pad_edge=False)
         for info in infos:
             table.add_row(Text(info.name), Text(info.summary))
             if info.parameters:

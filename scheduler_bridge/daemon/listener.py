@@ -170,8 +170,9 @@ ENOUGH_FILES: Final = 2048
 
 def file_limits() -> tuple[float, float]:
     """Return how many may be open, and to how many a process may raise that itself; infinite: any number."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _number(soft), _number(hard)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (float("inf") if limit == resource.RLIM_INFINITY else float(limit) for limit in limits)
+    return soft, hard
 
 
 def raise_file_limit() -> float:
@@ -179,7 +180,3 @@ def raise_file_limit() -> float:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return file_limits()[0]
-
-
-def _number(limit: int) -> float:
-    return float("inf") if limit == resource.RLIM_INFINITY else float(limit)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import keep_alive
@@ -51,17 +50,16 @@ class JobServer:
     async def start(self, host: str, port: int = 0) -> None:
         """Have ``port`` of ``host`` (0: a free one); ``endpoint`` says where. Jobs can connect after ``serve``."""
         hints = 'name another one in the configuration: host = "127.0.0.1"', ""
-        listen = partial(
-            self._listener.start, what="listen for jobs", hints=hints, limit=wire.MAX_LINE_BYTES, serving=False
-        )
+        limit = wire.MAX_LINE_BYTES
         try:
-            port = await listen((host, port))
+            port = await self._listener.start((host, port), "listen for jobs", hints, limit, serving=False)
         except DaemonError as error:
             if port == 0:
                 raise
             _logger.error("jobs that knew port %d do not come back: %s", port, error)
-            port = await listen((host, 0))
-        self.endpoint = f"{host}:{port}"
+            await self.start(host)
+        else:
+            self.endpoint = f"{host}:{port}"
 
     async def serve(self) -> None:
         """Let jobs connect: those are known by now that an earlier scheduler had, and would be refused before."""

@@ -322,9 +322,7 @@ def _objection_to_loss(link: JobLink, message: wire.Lost) -> str | None:
 
 
 def _objection_to_order(link: JobLink, order: int) -> str | None:
-    if link.open is None or link.open.order != order:
-        return f"order {order} is not open"
-    return None
+    return f"order {order} is not open" if link.open is None or link.open.order != order else None
 
 
 def _objection_to_outcome(link: JobLink, message: wire.Outcome) -> str | None:

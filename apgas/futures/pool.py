@@ -55,6 +55,17 @@ class Task(msgspec.Struct, eq=False):
     begun: bool = False
     unwanted: bool = False
 
+    def begin(self) -> bool:
+        """Whether it is wanted; from now on it cannot be cancelled."""
+        with suppress(RuntimeError):  # the program has ended it by hand
+            self.begun = self.begun or self.target.set_running_or_notify_cancel()
+        return self.begun and not self.unwanted
+
+    def succeed(self, value: object) -> None:
+        """End with a value."""
+        with suppress(InvalidStateError):
+            self.target.set_result(value)
+
     def fail(self, error: BaseException) -> None:
         """End with an error."""
         with suppress(InvalidStateError):  # it was cancelled
@@ -319,10 +330,9 @@ class Pool:
         functions: dict[int, Any] = {}
         for number in tasks:
             task = self._tasks[number]
-            if task.unwanted or not (task.begun or task.target.set_running_or_notify_cancel()):
+            if not task.begin():
                 dropped.append(number)
                 continue
-            task.begun = True
             try:
                 function = functions.get(id(task.function))
                 if function is None:
@@ -376,7 +386,7 @@ class Pool:
             if error is not None or isinstance(value, Unreadable):
                 task.fail(serialization.load_error(value.error if error is None else error))
             else:
-                task.target.set_result(value)
+                task.succeed(value)
 
     def _add(self, place: Place) -> None:
         for key, kept in self._scattered.items():
@@ -420,7 +430,9 @@ class Pool:
         if cancel:
             for number in self._core.cancel_all():
                 task = self._tasks.pop(number)
-                if task.begun or not _cancelled(task.target):
+                if isinstance(task.target, Future):
+                    task.target.cancel()
+                if task.begin():
                     task.fail(ApgasError("the executor was closed before this task could run again"))
 
     def _break(self, error: BaseException, cause: BaseException | None) -> None:
@@ -431,7 +443,7 @@ class Pool:
     def _fail_all(self, error: BaseException) -> None:
         self._core.cancel_all()
         for task in self._tasks.values():
-            if task.begun or task.target.set_running_or_notify_cancel():
+            if task.begin():
                 task.fail(error)
         self._tasks.clear()
 
@@ -445,13 +457,6 @@ class Pool:
         for _, future in self._settled:
             future.set_result(None)
         self.ended.set()
-
-
-def _cancelled(target: Target) -> bool:
-    """Cancel a task that has not begun; False if it has no way to be cancelled."""
-    if isinstance(target, Future):
-        target.cancel()
-    return not target.set_running_or_notify_cancel()
 
 
 def _refused(task: Task, error: Exception) -> BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -109,5 +110,36 @@ def test_a_map_hides_no_item_that_it_could_not_run(apgas_job: MakeJob) -> None:
         assert [next(values) for _ in range(4)] == list(few) == list(range(4))
         with pytest.raises(RuntimeError, match="after shutdown"):
             next(values)
+
+    apgas_job(main, places=2).run()
+
+
+_go = threading.Event()  # simulated places are one process
+
+
+def _wait() -> None:
+    assert _go.wait(60)
+
+
+def test_a_future_that_the_program_ends_by_hand_harms_no_other(apgas_job: MakeJob) -> None:
+    """Only executors should do that; here with one that runs and others that wait, also at a shutdown."""
+
+    def begun(executor: MalleableExecutor) -> list[Future[None]]:
+        _go.clear()
+        futures = [executor.submit(_wait) for _ in range(8)]
+        while not futures[0].running():
+            time.sleep(0.001)
+        return futures
+
+    def main() -> None:
+        with MalleableExecutor() as executor:
+            for future in begun(executor):
+                future.set_result(None)
+            _go.set()
+            assert executor.submit(abs, -3).result(60) == 3
+            (futures := begun(executor))[-1].set_result(None)
+            threading.Timer(0.1, _go.set).start()
+            executor.shutdown(cancel_futures=True)
+            assert all(future.done() for future in futures)
 
     apgas_job(main, places=2).run()

@@ -378,18 +378,12 @@ class _Stream:
     def ahead(self, count: int) -> None:
         """Draw up to ``count`` items."""
         for _ in range(-(-count // self._chunksize)):
-            if self._chunksize == 1:
-                item = next(self._items, None)
-                if item is None:
-                    return
-                slot = _Slot(self, 1)
-                self._pool.submit(slot, self._fn, item, {})
-            else:
-                items = list(islice(self._items, self._chunksize))
-                if not items:
-                    return
-                slot = _Slot(self, len(items))
-                self._pool.submit(slot, _call_each, (self._fn, items), {})
+            items = list(islice(self._items, self._chunksize))
+            if not items:
+                return
+            slot = _Slot(self, len(items))
+            alone = self._chunksize == 1
+            self._pool.submit(slot, self._fn if alone else _call_each, items[0] if alone else (self._fn, items), {})
             self._slots.append(slot)
 
     def values(self, until: float | None) -> Iterator[Any]:

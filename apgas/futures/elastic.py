@@ -12,6 +12,7 @@ from typing import Final
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
 from apgas.errors import ApgasError, UsageError
+from apgas.futures.core import PoolCore
 from apgas.futures.pool import Pool
 from apgas.malleability.handler import Companion
 from apgas.runtime import program
@@ -35,14 +36,10 @@ _IDLE_LOOKS: Final = 6
 
 
 class Elastic(Companion):
-    """The handler of a program with executors: registered by the first one, and of use to the one that is open.
-
-    Attributes:
-        pool: Of that one.
-    """
+    """The handler of a program with executors: registered by the first one, and of use to the one that is open."""
 
     def __init__(self) -> None:
-        self.pool: Pool | None = None
+        self._pool: Pool | None = None
         self._own = False
         self._growing = 0  # orders of ours to grow that have not ended
         self._registered = self._accompanies = False
@@ -51,6 +48,11 @@ class Elastic(Companion):
         self._resizing = threading.Lock()
         self._adapting: threading.Event | None = None
 
+    @property
+    def pool(self) -> Pool | None:
+        """The tasks of the executor that is open, or whose tasks have not all ended."""
+        return None if self._pool is None or self._pool.ended.is_set() else self._pool
+
     def begin(self, pool: Pool, *, own: bool) -> None:
         """Serve an executor.
 
@@ -58,7 +60,7 @@ class Elastic(Companion):
             pool: Its tasks.
             own: Whether the program is the executor's own: then place 0 runs no tasks, and lost places are replaced.
         """
-        self.pool = pool
+        self._pool = pool
         self._own = own
         if not self._registered:
             # with a handler of the program's own, that one decides who leaves
@@ -79,7 +81,7 @@ class Elastic(Companion):
     def end(self) -> None:
         """Serve no executor."""
         self._stop_adapting()
-        self.pool = None
+        self._pool = None
 
     def places(self) -> list[Place]:
         """The places that run tasks."""
@@ -178,12 +180,10 @@ class Elastic(Companion):
         count = nb_places // max(map(len, by_node.values()), default=1)
         wished = {place.id for place in shrink_wish()}
         pool = self.pool
-        if pool is None:
-            chosen = sorted(by_node, key=lambda node: (node not in wished, -node))[:count]
-            return [place for node in chosen for place in by_node[node]]
         ids = {node: [place.id for place in places] for node, places in by_node.items()}
-        leavers = [place for node in pool.choose(count, ids, wished) for place in by_node[node]]
-        if self._emptied(pool, leavers):
+        chosen = (PoolCore() if pool is None else pool).choose(count, ids, wished)
+        leavers = [place for node in chosen for place in by_node[node]]
+        if pool is None or self._emptied(pool, leavers):
             return leavers
         self.shrinkAborted(leavers)
         return []
@@ -198,12 +198,13 @@ class Elastic(Companion):
         """Whether they have nothing to do any more; False if the order is given up before."""
         settled = pool.leave([place.id for place in leavers])
         known = len(resizes())
-        while True:
+        while not pool.ended.is_set():
             with suppress(TimeoutError):
                 settled.result(_LOOK_S)
-                return True
+                break
             if any(record.outcome == "aborted" for record in resizes()[known:]):
                 return False
+        return True
 
     def postShrink(self, _: int, removed_places: Sequence[Place]) -> None:
         """They have left."""

@@ -240,7 +240,7 @@ class MalleableExecutor(Executor):
         return self._elastic.places()
 
     def _check_lives(self) -> None:
-        if self._pool.closed and (self._pool.ended.is_set() or self._elastic.pool is not self._pool):
+        if self._pool.closed and self._elastic.pool is not self._pool:
             raise RuntimeError("the executor has no places after shutdown: open another one")
 
     def resize(self, places: int) -> None:

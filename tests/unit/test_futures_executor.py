@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,26 @@ def test_a_map_hides_no_item_that_it_could_not_run(apgas_job: MakeJob) -> None:
             next(values)
 
     apgas_job(main, places=2).run()
+
+
+@pytest.mark.parametrize("end", ["shut down", "dropped", "interrupted"])
+def test_places_leave_when_an_executor_has_ended_that_was_not_waited_for(end: str, apgas_job: MakeJob) -> None:
+    def use() -> None:
+        executor = MalleableExecutor()
+        assert executor.submit(abs, -1).result() == 1
+        if end == "interrupted":
+            with suppress(KeyboardInterrupt), executor:
+                raise KeyboardInterrupt
+        elif end == "shut down":
+            executor.shutdown(wait=False)
+
+    def main() -> None:
+        use()
+        assert job.shrink(1).wait().outcome == "done"
+        assert job.grow(1).wait().outcome == "done"
+
+    job = apgas_job(main, places=3)
+    job.run()
 
 
 _go = threading.Event()  # simulated places are one process

@@ -149,7 +149,7 @@ class Elastic(Companion):
             idle = 0
             while not stop.wait(_ADAPT_S) and (pool := self.pool) is not None:
                 with suppress(ApgasError):  # it cannot be had now
-                    wanted, now = pool.wanted(minimum, maximum), len(self.places())
+                    wanted, now = pool.ask(partial(pool.core.wanted, minimum, maximum)), len(self.places())
                     idle = idle + 1 if wanted < now else 0
                     if wanted > now:
                         self._resize(min(wanted, 2 * now))
@@ -181,8 +181,8 @@ class Elastic(Companion):
         wished = {place.id for place in shrink_wish()}
         pool = self.pool
         ids = {node: [place.id for place in places] for node, places in by_node.items()}
-        chosen = (PoolCore() if pool is None else pool).choose(count, ids, wished)
-        leavers = [place for node in chosen for place in by_node[node]]
+        core = PoolCore() if pool is None else pool.core  # which may go on: loads are a guess in any case
+        leavers = [place for node in core.choose(count, ids, wished) for place in by_node[node]]
         if pool is None or self._emptied(pool, leavers):
             return leavers
         self.shrinkAborted(leavers)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never, cast
 import msgspec
 
 from apgas.core.identity import Place
-from apgas.errors import ApgasError, DeadPlaceError, PlaceGoneError, SlowPeerError, UsageError
+from apgas.errors import ApgasError, PlaceGoneError, SlowPeerError, UsageError
 from apgas.futures import worker
 from apgas.futures.core import Effect, Lost, PoolCore, Recall, Send
 from apgas.futures.worker import Function, Item, Packed, Result, Unreadable
@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 _AT_ONCE: Final = 1000
 """Events that are taken before tasks are sent again."""
+_STILLBORN: Final = 3
+"""Places in a row that may die in their initializer: one may be killed by others, but not each."""
 
 
 class Target(Protocol):
@@ -85,6 +87,7 @@ class Pool:
         initializer: What each place calls before its first task, with its arguments.
 
     Attributes:
+        core: What decides; see ``ask``.
         closed: Whether it is to end.
         broken: Why nothing can be run any more.
         on_loss: Called when a place was lost, on the pool's thread.
@@ -102,7 +105,7 @@ class Pool:
         self._driver = driver
         self._number = next(_numbers)
         self._initializer = None if initializer is None else Packed(initializer)
-        self._core = PoolCore(retries)
+        self.core = PoolCore(retries)
         self._inbox: SimpleQueue[_Event] = SimpleQueue()
         self._tasks: dict[int, Task] = {}
         self._task_numbers = count()
@@ -111,6 +114,8 @@ class Pool:
         self._chunks: Counter[int] = Counter()
         self._scattered: dict[tuple[int, int], tuple[Packed, Any]] = {}
         self._settled: list[tuple[frozenset[int], Future[None]]] = []
+        self._beginning: set[int] = set()
+        self._stillborn = 0
         worker.listen(self._number, self)
         self._program = driver.expected()
         self._program.add_done_callback(lambda _: self.abandon("the program is over"))
@@ -216,7 +221,7 @@ class Pool:
 
     def handed_back(self, place: int, tasks: list[int]) -> None:
         """Take tasks back; see ``worker.Answers``."""
-        self._inbox.put(partial(self._core.handed_back, place, tasks))
+        self._inbox.put(partial(self.core.handed_back, place, tasks))
 
     def began(self, place: int, error: bytes | None) -> None:
         """A place is ready; see ``worker.Answers``."""
@@ -230,20 +235,12 @@ class Pool:
     def stay(self, places: Iterable[int]) -> None:
         """Let places that were to leave work again."""
         for place in places:
-            self._inbox.put(partial(self._core.joined, place))
+            self._inbox.put(partial(self.core.joined, place))
 
     def left(self, places: Iterable[int]) -> None:
         """Places have left."""
         for place in places:
             self._inbox.put(partial(self._gone, place))
-
-    def choose(self, number: int, nodes: Mapping[int, Collection[int]], wished: Collection[int]) -> list[int]:
-        """Choose ``number`` of the nodes to leave."""
-        return self.ask(lambda: self._core.choose(number, nodes, wished))
-
-    def wanted(self, minimum: int, maximum: int) -> int:
-        """How many places its tasks would keep busy."""
-        return self.ask(lambda: self._core.wanted(minimum, maximum))
 
     def broke(self, why: str) -> None:
         """Nothing can be run any more."""
@@ -254,7 +251,7 @@ class Pool:
         future: Future[None] = Future()
 
         def act() -> None:
-            self._carry_out(self._core.leave(places))
+            self._carry_out(self.core.leave(places))
             self._settled.append((frozenset(places), future))
 
         self._inbox.put(act)
@@ -284,10 +281,10 @@ class Pool:
         else:
             number = next(self._task_numbers)
             self._tasks[number] = event
-            self._core.submitted(number)
+            self.core.submitted(number)
 
     def _act(self) -> None:
-        while self._carry_out(self._core.fill()):
+        while self._carry_out(self.core.fill()):
             pass
         if self._settled:
             self._settled = [each for each in self._settled if not self._settle(*each)]
@@ -299,7 +296,7 @@ class Pool:
         return self.closed and not self._tasks
 
     def _settle(self, places: frozenset[int], future: Future[None]) -> bool:
-        if any(map(self._core.load, places)):
+        if any(map(self.core.load, places)):
             return False
         future.set_result(None)
         return True
@@ -315,10 +312,9 @@ class Pool:
                     about = (self._number, self._chunks[place], everything)
                     self._driver.immediate(self._driver.place(place), (worker.recall, about, {}))
                 case Lost(place, tasks):
-                    epoch, node = self._driver.core.membership.dead[place]
                     for number in tasks:
                         if (task := self._tasks.pop(number, None)) is not None:
-                            task.fail(DeadPlaceError(place, epoch, node))
+                            task.fail(self._driver.death(place, 0))
                 case _:
                     assert_never(effect)
         return again
@@ -343,7 +339,7 @@ class Pool:
                 task.fail(_refused(task, error))
         for number in dropped:
             del self._tasks[number]
-        self._core.dropped(place, dropped)
+        self.core.dropped(place, dropped)
         if items and not self._deliver(place, items):
             return False
         return not dropped
@@ -356,8 +352,8 @@ class Pool:
             driver.uncounted(driver.place(place), (worker.take, (self._number, items), {}))
         except (PlaceGoneError, SlowPeerError):
             # an order of which no handler of ours has heard takes it away; or it stands still
-            self._core.leave([place])
-            self._core.handed_back(place, [number for number, _, _ in items])
+            self.core.leave([place])
+            self.core.handed_back(place, [number for number, _, _ in items])
             return False
         self._chunks[place] += 1
         return True
@@ -376,7 +372,7 @@ class Pool:
         return Function(definition.number, definition.body)
 
     def _took(self, place: int, results: list[Result], seconds: float) -> None:
-        awaited = set(self._core.done(place, [number for number, _, _ in results], seconds))
+        awaited = set(self.core.done(place, [number for number, _, _ in results], seconds))
         for number, value, error in results:
             task = self._tasks.pop(number, None) if number in awaited else None
             if task is None:
@@ -391,6 +387,7 @@ class Pool:
     def _add(self, place: Place) -> None:
         for key, kept in self._scattered.items():
             self._keep(place, key, kept)
+        self._beginning.add(place.id)
         with suppress(PlaceGoneError):  # it leaves already
             initializer = self._initializer
             if place.id == self._driver.core.here:
@@ -398,8 +395,10 @@ class Pool:
             self._driver.uncounted(place, (worker.begin, (self._number, initializer), {}))
 
     def _began(self, place: int, error: bytes | None) -> None:
+        self._beginning.discard(place)
         if error is None:
-            self._core.joined(place)
+            self._stillborn = 0
+            self.core.joined(place)
         else:
             cause = serialization.load_error(error)
             self._break(
@@ -411,24 +410,30 @@ class Pool:
 
     def _lost(self, place: int) -> None:
         self._gone(place)
-        if self.on_loss is not None and not self._over:
+        self._stillborn += place in self._beginning
+        if self.on_loss is None or self.broken is not None or self._over:
+            return
+        if self._stillborn < _STILLBORN:
             self.on_loss()
+        else:
+            error = BrokenExecutor(f"{_STILLBORN} places in a row died in their initializer, or before they began it")
+            self._break(error, self._driver.death(place, 0))
 
     def _gone(self, place: int) -> None:
-        self._carry_out(self._core.gone(place))
+        self._carry_out(self.core.gone(place))
 
     def _withdraw(self, unwanted: Callable[[Target], bool]) -> None:
         found = {number: task for number, task in self._tasks.items() if unwanted(task.target)}
         for task in found.values():
             task.unwanted = True
-        ended, effects = self._core.withdraw(found)
+        ended, effects = self.core.withdraw(found)
         for number in ended:
             del self._tasks[number]
         self._carry_out(effects)
 
     def _close(self, *, cancel: bool) -> None:
         if cancel:
-            for number in self._core.cancel_all():
+            for number in self.core.cancel_all():
                 task = self._tasks.pop(number)
                 if isinstance(task.target, Future):
                     task.target.cancel()
@@ -441,7 +446,7 @@ class Pool:
         self._fail_all(error)
 
     def _fail_all(self, error: BaseException) -> None:
-        self._core.cancel_all()
+        self.core.cancel_all()
         for task in self._tasks.values():
             if task.begin():
                 task.fail(error)

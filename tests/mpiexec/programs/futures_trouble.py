@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -165,6 +165,14 @@ def left() -> None:
     """An executor that is never shut down runs what it was given."""
     executor = MalleableExecutor(places=2)
     executor.submit(print, "fine", flush=True)
+
+
+def stillborn() -> None:
+    """Places are not started again and again if each dies in its initializer."""
+    with MalleableExecutor(places=2, initializer=die) as executor:
+        error = executor.submit(square, 3).exception(60)
+        assert isinstance(error, BrokenExecutor), error
+        assert "3 places in a row" in str(error), error
 
 
 def fails() -> None:

@@ -196,7 +196,7 @@ class MalleableExecutor(Executor):
         """Take no more tasks; end what the executor has started when all tasks have ended.
 
         Args:
-            wait: Whether to return only then; otherwise it goes on beside, and is waited for at the end of the program.
+            wait: Whether to return only then (Ctrl-C ends it at once), or let it go on until the end of the program.
             cancel_futures: Whether tasks that no place has yet are cancelled.
 
         Raises:
@@ -206,21 +206,21 @@ class MalleableExecutor(Executor):
             self._pool.refuse_own_thread("shutdown(wait=True)")
         self._pool.close(cancel=cancel_futures)
         if wait:
-            self._pool.await_end()
+            try:
+                self._pool.await_end()
+            except KeyboardInterrupt:
+                self._abandon()
+                raise
             self._end()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Shut down; after Ctrl-C, also while this waits, what runs is not waited for."""
+        """Shut down; after Ctrl-C what runs is not waited for."""
         if isinstance(error, KeyboardInterrupt):
             self._abandon()
-            return
-        try:
+        else:
             self.shutdown()
-        except KeyboardInterrupt:
-            self._abandon()
-            raise
 
     def _abandon(self) -> None:
         self._pool.abandon("the executor was interrupted")

@@ -128,6 +128,16 @@ with MalleableExecutor(2) as executor:
     nothing_is_left(notebook)
 
 
+def test_an_interrupt_ends_a_shutdown_that_waits(notebook: Notebook) -> None:
+    notebook.cell(IMPORTS + "executor = MalleableExecutor(2)\nfuture = executor.submit(time.sleep, 3600)")
+    assert (
+        notebook.error("print('begun', flush=True)\nexecutor.shutdown()", interrupt_after="begun")
+        == "KeyboardInterrupt"
+    )
+    assert "interrupted" in notebook.value("future.exception(60)")
+    nothing_is_left(notebook)
+
+
 def test_an_interrupt_while_it_is_opened_leaves_nothing(notebook: Notebook) -> None:
     notebook.cell(IMPORTS)
     # whatever it does at that time

@@ -164,13 +164,11 @@ def test_newcomers_do_not_draw_the_same_numbers(server: ForkServer, tmp_path: Pa
     assert len(set(numbers)) == 4
 
 
-def test_there_is_a_server_for_a_host_on_which_newcomers_start_again(ended: list[int]) -> None:
-    server = ForkServer(started, ended.append)
+def test_there_is_a_server_for_a_host_on_which_newcomers_start_again(server: ForkServer) -> None:
     found = []
     for count in (CORES, CORES, CORES + 1, 1):
         with server.forking(sys.executable, HERE, count) as possible:
             found.append((possible, server.pid > 0))
-    server.close()
     assert found == [(False, False), (False, False), (True, True), (True, True)]
 
 

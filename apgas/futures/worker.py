@@ -95,7 +95,7 @@ def unpacked(*buffers: Buffer) -> Any:
     try:
         return serialization.loads(buffers)
     except BaseException as error:  # noqa: BLE001 - code of the program, which may raise anything
-        return Unreadable(dumped(error, "while its call was unpickled"))
+        return Unreadable(dumped(error, "while it was unpickled"))
 
 
 def dumped(error: BaseException, where: str) -> bytes:

@@ -10,10 +10,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 import typer
@@ -56,6 +55,9 @@ from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
 from scheduler_bridge.daemon.config import NodeName, PositiveSeconds, convert_setting, numbered_nodes
 from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 from scheduler_bridge.gc_tuning import rare_searches
+
+if TYPE_CHECKING:
+    from scheduler_bridge.web import WebServer
 
 Backend: TypeAlias = Literal["local", "slurm"]
 
@@ -283,39 +285,43 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop)
-    async with daemon, contextlib.AsyncExitStack() as beside:
+    async with contextlib.AsyncExitStack() as beside:
+        enter = beside.enter_async_context
+        # A port that is not to be had ends this start before the daemon takes jobs up: when it ends, so do they.
+        page = await enter(_page(daemon, web)) if web is not None else None
+        admin = await enter(AdminServer(daemon, lines, serving=False)) if lines is not None else None
+        await enter(daemon)
         if place is not None:
-            await beside.enter_async_context(place.watch(daemon))
+            await enter(place.watch(daemon))
         if isinstance(place, SlurmBackend):
-            await beside.enter_async_context(place.harvesting(daemon))
-        page = "".join(f", door {door}" for door in daemon.doors)
-        if web is not None:
-            page += f", page {await beside.enter_async_context(_page(daemon, web))}"
-        if lines is not None:
-            admin = await beside.enter_async_context(AdminServer(daemon, lines))
-            page += f", v1 {lines.host}:{admin.port}"
+            await enter(place.harvesting(daemon))
+        ports = "".join(f", door {door}" for door in daemon.doors)
+        if page is not None:
+            await page.listener.serve()
+            ports += f", page {page.url}"
+        if lines is not None and admin is not None:
+            await admin.listener.serve()
+            ports += f", v1 {lines.host}:{admin.port}"
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
         if config.ailing:
             count += f", {len(config.ailing)} without an answer"
         sys.stdout.write(
-            f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{page}\n"
+            f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{ports}\n"
         )
         sys.stdout.flush()
         await daemon.stopping()
         await daemon.leave()
 
 
-@contextlib.asynccontextmanager
-async def _page(daemon: Daemon, web: Web) -> AsyncIterator[str]:
-    """Serve the live page meanwhile; yields where."""
+def _page(daemon: Daemon, web: Web) -> WebServer:
+    """Return what serves the live page, once it is let."""
     try:
         from scheduler_bridge.web import WebConfig, WebServer
     except ImportError as error:
         raise CliError(
             f"the live page needs {error.name}", "it is not installed", 'pip install "malleable-apgas[web]"'
         ) from None
-    async with WebServer(daemon, WebConfig(port=web.port, host=web.host)) as server:
-        yield server.url
+    return WebServer(daemon, WebConfig(port=web.port, host=web.host), serving=False)
 
 
 # The configuration: TOML, with errors that name the line --------------------------------------------------------------

@@ -52,16 +52,16 @@ class AdminServer:
     Args:
         daemon: What they concern.
         config: Where to listen, and limits.
+        serving: False: who speaks waits for ``listener.serve``; so it can be entered before the daemon is.
 
     Raises:
         DaemonError: On entering: the port is not to be had, or there is no such folder.
     """
 
-    def __init__(self, daemon: Daemon, config: AdminConfig) -> None:
-        self._daemon = daemon
-        self._config = config
+    def __init__(self, daemon: Daemon, config: AdminConfig, *, serving: bool = True) -> None:
+        self._daemon, self._config, self._serving = daemon, config, serving
         self._log = Counted(_logger)
-        self._listener = Listener(self._serve, config.connections)
+        self.listener = Listener(self._serve, config.connections)
         self.port = config.port
 
     async def __aenter__(self) -> Self:
@@ -70,11 +70,13 @@ class AdminServer:
             raise DaemonError(f"{config.scripts} is not a folder", "name the folder of the job scripts: --v1-scripts")
         hints = "give another host in [v1] of the configuration, or none", "choose another port with --v1-admin"
         address = (config.host, config.port)
-        self.port = await self._listener.start(address, "take v1's lines", hints, config.line_bytes)
+        self.port = await self.listener.start(
+            address, "take v1's lines", hints, config.line_bytes, serving=self._serving
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._listener.stop()
+        await self.listener.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

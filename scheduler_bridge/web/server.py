@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -38,20 +37,21 @@ class WebServer:
     Args:
         daemon: What is shown.
         config: Where to listen, and limits.
+        serving: False: readers wait for ``listener.serve``; so it can be entered before the daemon is.
 
     Raises:
         DaemonError: On entering: the port is not to be had.
     """
 
-    def __init__(self, daemon: Watched, config: WebConfig) -> None:
-        self._config = config
+    def __init__(self, daemon: Watched, config: WebConfig, *, serving: bool = True) -> None:
+        self._config, self._serving = config, serving
         self._files = _files()
         version = hashlib.sha256(b"\0".join(body for _, body in sorted(self._files.items()))).hexdigest()[:12]
         self._feed = Feed(daemon, config, version)
         registry = CollectorRegistry()
         registry.register(_Cluster(daemon, lambda: self._feed.watchers))
         self._metrics = Paced(lambda: generate_latest(registry))
-        self._listener = Listener(self._serve, config.connections)
+        self.listener = Listener(self._serve, config.connections)
         self._port = config.port
 
     @property
@@ -65,14 +65,13 @@ class WebServer:
             "give another --web-host, such as 127.0.0.1, or 0.0.0.0 for all addresses",
             "choose another port with --web, or 0 for a free one",
         )
-        self._port = await self._listener.start((self._config.host, self._config.port), "serve the page", hints)
+        address = (self._config.host, self._config.port)
+        self._port = await self.listener.start(address, "serve the page", hints, serving=self._serving)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._feed.stop()
-        await self._listener.stop()
+        await self.listener.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await Connection(reader, writer, self._config, self._answer).serve()

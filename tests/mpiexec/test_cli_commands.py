@@ -168,6 +168,13 @@ def test_a_scheduler_ends_and_its_jobs_go_on(serving: Serving, malleable: Mallea
     assert "no scheduler serves" in malleable("queue", code=1)
     assert serving.family()
 
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        for options in (("--web", port), ("--v1-admin", port, "--v1-scripts", str(serving.state))):
+            refused = Serving(serving.state, "--nodes", "3", "--quiet", *options)
+            code, _, err = refused.end(signal.SIGCONT)  # it ends by itself
+            assert (code, refused.ready) == (2, "")
+            assert f"on port {port} of 127.0.0.1" in err
     again = Serving(serving.state, "--nodes", "3", "--quiet")
     try:
         known = {status["job"]: status for status in json.loads(malleable("queue", "--json"))}

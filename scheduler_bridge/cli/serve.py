@@ -44,6 +44,7 @@ from scheduler_bridge.cli.common import (
     LauncherOption,
     StateOption,
     culprit,
+    say,
     slurm_state_folder,
     state_folder,
 )
@@ -305,10 +306,10 @@ async def _serve(
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
         if config.ailing:
             count += f", {len(config.ailing)} without an answer"
-        sys.stdout.write(
-            f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{ports}\n"
-        )
-        sys.stdout.flush()
+        try:
+            say(f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{ports}")
+        except OSError as error:  # a full disk, or no reader any more: no reason to end, and jobs with it
+            logging.getLogger(__name__).error("ready, which cannot be said on standard output: %s", error.strerror)
         await daemon.stopping()
         await daemon.leave()
 

@@ -189,6 +189,21 @@ def test_a_scheduler_ends_and_its_jobs_go_on(serving: Serving, malleable: Mallea
         again.kill()
 
 
+def test_a_scheduler_serves_although_it_cannot_say_so(state: Path, malleable: Malleable) -> None:
+    """One that is started again on a full disk would else end the jobs that it has taken up."""
+    command = [sys.executable, "-m", "scheduler_bridge.cli", "serve", "--quiet", "--state", str(state), "--nodes", "2"]
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        assert "No space left" in process.stderr.readline()
+        malleable("shutdown")
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.parametrize("end", ["INT", "shutdown"])
 def test_other_ways_to_end(serving: Serving, malleable: Malleable, end: str) -> None:
     job = malleable("submit", "--", "sleep", "1000").strip()

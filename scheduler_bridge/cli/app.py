@@ -148,6 +148,8 @@ def _worded(error: Exception) -> CliError:
             return error
         case BrokenPipeError():
             return CliError("the reader of the output is gone", code=1)
+        case MemoryError():
+            return CliError("there is not enough memory", str(error), "ask for less", code=1)
         case OSError(strerror=str() as why):
             return CliError(f"{error.filename}: {why}" if error.filename else why, code=1)
         case _:

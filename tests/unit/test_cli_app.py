@@ -67,6 +67,12 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
         yield from leaves(one, (*words, name))
 
 
+def test_what_takes_more_memory_than_there_is_is_no_mistake_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["workload", "generate", "lublin", "--set", f"jobs={10**14}"]) == 1
+    what, _, hint = capsys.readouterr().err.splitlines()
+    assert (what, hint) == ("there is not enough memory", "ask for less")
+
+
 def test_an_option_that_takes_one_value_is_taken_once(capsys: pytest.CaptureFixture[str]) -> None:
     seen = 0
     for words, command in (leaf for name in COMMANDS for leaf in leaves(load(name), (name,))):

@@ -81,6 +81,15 @@ def beside(those: Sequence[Held[Key]], name: str) -> tuple[float | None, float |
     return statistics.fmean(real) if real else None, statistics.fmean(one.mean(name) for one in those)
 
 
+def within(errors: Sequence[float], what: str) -> str:
+    """How many means are as near as we aim at, and how far the farthest is off, in words."""
+    inside = sum(error <= LIMIT for error in errors)
+    return (
+        f"{inside} of {len(errors)} {what} are within {LIMIT:g} % of what was measured, the farthest is off by "
+        f"{max(errors, default=0.0):.1f} %."
+    )
+
+
 def draw_by_share(
     rows: Mapping[str, Mapping[str, Sequence[Curve]]], shares: Iterable[int], finding: str, note: str, caption: str
 ) -> Picture:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_by_share, draw_runs
+from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_by_share, draw_runs, within
 from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
     JUDGED,
@@ -61,10 +61,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
     inside, means = comparison.within()
     held = [one for cell in comparison.compat for one in cell.runs]
     runs = len(held)
-    verdict = (
-        f"{runs} real runs replayed: {inside} of {means} means are within {LIMIT:g} % of what was measured, "
-        f"the farthest is off by {max(comparison.errors(), default=0.0):.1f} %."
-    )
+    verdict = f"{runs} real runs replayed: {within(comparison.errors(), 'means')}"
     return StudyReport(
         NAME,
         "The 2024 paper's real runs on 32 nodes, simulated",
@@ -150,11 +147,9 @@ def _out_of_sample(reference: Reference) -> str:
     halves = predict(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS)
     errors = [error for half in halves for error in half.errors(JUDGED[:3])]
     fitted = " and ".join(f"{half.costs.release_s:.2f} s" for half in halves)
-    inside = sum(error <= LIMIT for error in errors)
     return (
         f"Out of sample: the time until nodes are free, fitted to one half of the seeds ({fitted}), predicts the other "
-        f"half. {inside} of {len(errors)} means over five seeds (makespan, turnaround, wait) are within {LIMIT:g} %, "
-        f"the farthest is off by {max(errors):.1f} %."
+        f"half. {within(errors, 'means over five seeds (makespan, turnaround, wait)')}"
     )
 
 

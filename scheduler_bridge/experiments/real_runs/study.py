@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.merit import COMPARED, LIMIT, MEASURES, Held, draw_by_share, draw_runs
+from scheduler_bridge.experiments.merit import COMPARED, MEASURES, Held, draw_by_share, draw_runs, within
 from scheduler_bridge.experiments.published_runs.cells import COMPAT, Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import Find, judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, findings
@@ -344,11 +344,9 @@ def fidelity_table(held: Sequence[Held[RunKey]], records: Mapping[RunKey, RunRec
             every.append(abs(error))
         rows.append(tuple(row))
     columns = ("policy", "malleable %", "runs", *findings.HONEST, *COMPARED)
-    inside = sum(error <= LIMIT for error in every)
     makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
     sentence = (
-        f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
-        f"the farthest is off by {max(every):.1f} %. Of {len(held)} single runs, {makespans} have a makespan and "
+        f"{within(every, 'means by policy and share')} Of {len(held)} single runs, {makespans} have a makespan and "
         f"{turnarounds} a turnaround among those of {fidelity.REPLICAS} simulations each."
         if every
         else ""

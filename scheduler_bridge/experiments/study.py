@@ -78,14 +78,14 @@ def change(before: float | None, after: float | None) -> float | None:
 # times      it is so many times lower than the mean that it is compared with
 # first      ``policy`` (or what ``axis`` names) is the first of those that it is ``among``, by its mean, or by ``of``:
 #            the change or the distance in points; the lowest one, or the ``highest``
-# lower      it lowers all the means that it is compared with
-# falls      from each mean to the next
+# lower      all changes are below zero
+# falls      each mean is below the one before it
 # level      a share in percent is as printed
 # amount     a number is as printed
 # more       on each workload, all of its policies have more than all of those that it is compared with, in percent
 #            or in ``points``
-# same       changes are so small that they do not matter
-# alike      so small that they do not matter are, on each workload, the differences between policies
+# same       all changes are so small that they do not matter
+# alike      so are, on each workload, the differences between its policies
 # =========  =========================================================================================================
 #
 # A study may add rules of its own. A claim that needs a mean which is not there is not judged.
@@ -148,7 +148,7 @@ def claims_file(package: str) -> dict[str, Any]:
 
 
 class Missing(LookupError):
-    """A claim cannot be judged; the text is what stands in the place of what was found."""
+    """A claim cannot be judged; the text, if there is one, stands in the place of what was found."""
 
 
 Rule: TypeAlias = tuple[Callable[[Claim], Value], Callable[["Judge", Claim], tuple[Value, Word]]]
@@ -183,7 +183,7 @@ class Judge:
             return Judged(words(at), *rule(self, at))
         except Missing as missing:
             printed = words(at)
-            return Judged(printed, None if isinstance(printed, float) else str(missing), "not judged")
+            return Judged(printed, None if isinstance(printed, float) else str(missing) or "-", "not judged")
 
     def verdicts(
         self,
@@ -256,7 +256,7 @@ class Judge:
         return f"{name}, {claim['policy']}{'' if share is None else f' at {share} %'}"
 
 
-def _missing(found: str = "-") -> NoReturn:
+def _missing(found: str = "") -> NoReturn:
     raise Missing(found)
 
 
@@ -339,7 +339,7 @@ def _change(by: Judge, claim: Claim) -> tuple[Value, Word]:
 def _times(by: Judge, claim: Claim) -> tuple[Value, Word]:
     low, high = by.mean(claim), by.base(claim)
     if not low or not high:
-        raise Missing("0.00" if low else "-")
+        raise Missing("0.00" if low else "")
     return f"{high / low:.2f}", word_for_times(high / low, claim["printed"], still=claim.get("still", False))
 
 

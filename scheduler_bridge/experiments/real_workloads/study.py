@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -248,7 +249,7 @@ def _early(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
     """The best strategy gains at one share more than half of what it gains at most."""
     then, most = by.change(claim), by.change({**claim, "share": "any"})
     if most >= 0:
-        raise study.Missing("-")
+        raise study.Missing
     part = 100 * then / most
     return f"{part:.0f} % ({then:+.1f} of {most:+.1f} %)", study.held(part > 50)
 
@@ -258,7 +259,7 @@ def _fewest(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
     each = {one["share"]: by.judged({**one, "rule": "first"}) for one in by.each(claim)}
     known = {share: one for share, one in each.items() if one.word != "not judged"}
     if not known:
-        raise study.Missing("-")
+        raise study.Missing
     held = sum(one.word == "held" for one in known.values())
     share, first = next(iter(known.items()))
     return f"at {held} of {len(known)} shares; at {share} %: {first.found}", study.held(held == len(known))
@@ -289,23 +290,14 @@ def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
         far += _theta(trace, means)
     if trace.warmup_s is None:
         far.append("a short cut, on which the machine is filling up")
-    if not (measures := OF_RESIZED.keys() & claim["measure"].split(" + ")):
-        return "; ".join(far) or "not known"
-    by = _judge(trace, means, RIGID)
-    found = []
-    for kind in OF_RESIZED:
-        for name in claim["policy"] if isinstance(claim["policy"], list) else STRATEGIES:
-            one = {
-                **CLAIMS["usual"],
-                **claim,
-                "rule": "amount",
-                "printed": 0,
-                "policy": [name],
-                "measure": OF_RESIZED[kind],
-            }
-            if kind in measures and (judged := by.judged(one)).word != "not judged":
-                found.append(f"{judged.found} {kind}")
-    return "; ".join([*far, f"{_OF_RESIZED}: {', '.join(found)}"] if found else far) or "not known"
+    by, resized = _judge(trace, means, RIGID), []
+    policies = claim["policy"] if isinstance(claim["policy"], list) else STRATEGIES
+    for kind, of in OF_RESIZED.items():
+        for name in policies if kind in claim["measure"] else ():
+            with suppress(study.Missing):
+                count = by.mean({**by.usual, **claim, "policy": name, "measure": of})
+                resized.append(f"{name} {count:.1f} {kind}")
+    return "; ".join([*far, *([f"{_OF_RESIZED}: {', '.join(resized)}"] if resized else [])]) or "not known"
 
 
 def _theta(trace: Trace, means: Shares) -> list[str]:

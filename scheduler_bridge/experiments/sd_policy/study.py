@@ -179,7 +179,7 @@ def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[
 def _corner(counted: Sequence[Category], wanted: float) -> tuple[str, study.Word]:
     small, large = ([c.slowdown for c in counted if c.is_small is is_small] for is_small in (True, False))
     if not small or not large:
-        raise study.Missing("-")
+        raise study.Missing
     best = max(small)
     found = f"up to x {best:.2f}; larger or longer ones up to x {max(large):.2f}"
     return found, "differs" if best <= max(large) or best <= 1 else study.word_for_times(best, wanted)
@@ -201,7 +201,7 @@ def _kept(counted: Sequence[Category], kind: str) -> tuple[str, study.Word]:
 def _days(days: Sequence[Day]) -> tuple[str, study.Word]:
     """A day counts as kept where its slowdown is not above that of static backfill."""
     if not days:
-        raise study.Missing("-")
+        raise study.Missing
     kept = sum(day.shared <= day.static for day in days)
     return f"{kept} of {len(days)} days", study.held(100 * kept / len(days) >= _DAYS)
 

@@ -63,13 +63,18 @@ def is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
 
 
 EMULATED = tuple(f"tests/mpiexec/test_{what}" for what in ("harvest", "hosts", "slurm"))
+SIMULATING = tuple(f"tests/mpiexec/test_{what}" for what in ("compiled_core", "experiments_small"))
 
 
 class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """One process runs the real jobs of this host, one after the other; other processes run the other tests.
 
     Those are spread file by file, but that one process runs all that emulates several hosts, or Slurm: such tests wait
-    more than they compute, and each takes several network namespaces.
+    more than they compute, and each takes several network namespaces. Long simulations that are started as commands are
+    spread, too: they are no real jobs, and one process would be left with them when the others have ended.
+
+    The files come in the order in which they are collected, in which many that take a moment are the last: so all
+    processes end at about the same time. By their numbers of tests, as by default, some of the longest would be last.
 
     Marks of groups (`--dist loadgroup`) have no effect with pytest 9.2 and xdist 3.8.
     """
@@ -78,13 +83,16 @@ class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has n
         file = nodeid.partition("::")[0]
         if file.startswith(EMULATED):
             return "emulated hosts"
-        return "real jobs" if file.startswith("tests/mpiexec/") else file
+        return "real jobs" if file.startswith("tests/mpiexec/") and not file.startswith(SIMULATING) else file
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> RealJobsTogether | None:
     """What `--dist loadscope` means here."""
-    return RealJobsTogether(config, log) if config.getoption("dist") == "loadscope" else None
+    if config.getoption("dist") != "loadscope":
+        return None
+    config.option.loadscopereorder = False
+    return RealJobsTogether(config, log)
 
 
 _SUMMARY = pytest.StashKey[list[str]]()

@@ -211,9 +211,10 @@ class Pool:
         self._inbox.put(self._end)
 
     def await_end(self) -> None:
-        """Wait until it has ended."""
+        """Wait until it has ended, or the program is over, which ends it in its turn."""
         while not self.ended.wait(1.0):  # a lock that waits for ever would not be interrupted everywhere
-            pass
+            if self._driver.core.over:
+                return
 
     def took(self, place: int, results: list[Result], seconds: float) -> None:
         """Take results; see ``worker.Answers``."""

@@ -449,8 +449,6 @@ def _end(this: Job, error: BaseException | None) -> None:
     members = driver.core.membership.members.values()
     _ending.hold(info.pid for info in members if info.place and info.node == driver.here.node)
     others = end_places(this, reason)
-    # threads of the program's own that wait for something of it wait no more
-    driver.give_up(ApgasError("the program is over"))
     if not all_gone(driver, others, END_S if error is None else END_FAILED_S):
         if error is not None:
             _end_by_force(this, error)
@@ -520,6 +518,8 @@ def _wait_for_the_last(this: Job, places: Sequence[int]) -> None:
 def _close(this: Job) -> None:
     this.disconnect()
     process.close(this.driver)
+    # threads of the program's own that wait for something of it wait no more
+    this.driver.give_up(ApgasError("the program is over"))
     alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane() is None
     process.forget()
     _programs.pop(this.driver, None)

@@ -65,7 +65,7 @@ def test_limits_of_time(places: int, leftovers: Leftovers) -> None:
 
 
 @on_both_of_mpich
-@pytest.mark.parametrize("method", ["preGrow", "postGrow"])
+@pytest.mark.parametrize("method", ["preGrow", "postGrow", "arrays"])
 def test_a_program_ends_though_its_handler_waits(method: str, mpi: Mpi, leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "ends_amid_an_order.py", method], mpi=mpi)
     assert (job.rc, job.out, job.err) == (0, "fine\n", "")

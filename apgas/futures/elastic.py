@@ -76,12 +76,13 @@ class Elastic(Companion):
         if self.pool is not None:
             self.pool.close(cancel=False)
             self.pool.await_end()
-            self.end()
-
-    def end(self) -> None:
-        """Serve no executor."""
         self._stop_adapting()
-        self._pool = None
+
+    def end(self, pool: Pool) -> None:
+        """Serve an executor no more."""
+        if self._pool is pool:
+            self._stop_adapting()
+            self._pool = None
 
     def places(self) -> list[Place]:
         """The places that run tasks."""

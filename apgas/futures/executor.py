@@ -94,16 +94,15 @@ class MalleableExecutor(Executor):
             self._elastic = elastic_of_place.get()
             pool: Pool | None = None
             try:
-                pool = Pool(driver, retries, None if initializer is None else (initializer, initargs))
-                self._pool = _pool = pool
+                begins = None if initializer is None else (initializer, initargs)
+                self._pool = pool = _pool = Pool(driver, retries, begins)
                 self._elastic.begin(pool, own=self._own is not None)
                 if self._own is not None:
                     self._elastic.resize(places)
             except BaseException:
                 if pool is not None:  # else who opens the next one would wait for its end
-                    pool.abandon("the executor could not be opened")
-                    pool.ended.wait(1.0)
-                self._end()
+                    self._abandon("the executor could not be opened")
+                _leave(self._own)
                 raise
         finally:
             children.discard()
@@ -209,7 +208,7 @@ class MalleableExecutor(Executor):
             try:
                 self._pool.await_end()
             except KeyboardInterrupt:
-                self._abandon()
+                self._abandon("the executor was interrupted")
                 raise
             self._end()
 
@@ -218,12 +217,12 @@ class MalleableExecutor(Executor):
     ) -> None:
         """Shut down; after Ctrl-C what runs is not waited for."""
         if isinstance(error, KeyboardInterrupt):
-            self._abandon()
+            self._abandon("the executor was interrupted")
         else:
             self.shutdown()
 
-    def _abandon(self) -> None:
-        self._pool.abandon("the executor was interrupted")
+    def _abandon(self, why: str) -> None:
+        self._pool.abandon(why)
         self._pool.ended.wait(1.0)
         self._end()
 
@@ -285,10 +284,8 @@ class MalleableExecutor(Executor):
 
     def _end(self) -> None:
         """End the program, if it is only this executor's."""
-        self._elastic.end()
-        if self._own is not None:
-            own, self._own = self._own, None
-            _leave(own)
+        self._elastic.end(self._pool)
+        _leave(self._own)
 
 
 def _whole(name: str, value: object, least: int = 1) -> int:
@@ -507,16 +504,18 @@ def _await_last() -> None:
     """Wait for the last executor, if that was not waited for, and end its program, if it is the executor's own."""
     if _pool is not None:
         _pool.await_end()
-    if _ours is not None and environment.launched_by(os.environ).kind == "none":
+    if environment.launched_by(os.environ).kind == "none":
         _leave(_ours)
 
 
-def _leave(job: Job) -> None:
+def _leave(job: Job | None) -> None:
+    """End a program that an executor has begun, unless it has ended."""
     global _ours  # noqa: PLW0603 - one program a process
-    from apgas.runtime import program
+    if job is not None and job is _ours:
+        from apgas.runtime import program
 
-    _ours = None
-    program.shut_down(job, None)
+        _ours = None
+        program.shut_down(job, None)
 
 
 def _at_exit() -> None:
@@ -528,8 +527,7 @@ def _at_exit() -> None:
                 _pool.abandon("the program was interrupted")
             _pool.close(cancel=isinstance(error, BaseException))
             _await_last()
-        if _ours is not None:
-            _leave(_ours)
+        _leave(_ours)
     except KeyboardInterrupt as error:
         from apgas.runtime import program
 

@@ -36,7 +36,19 @@ def test_an_executor_works(places: int, words: list[str | Path], leftovers: Left
 
 @pytest.mark.parametrize(
     "trouble",
-    ["kills", "interrupted", "abandoned", "called_back", "adapts", "left", "late", "fails", "stillborn", "elsewhere"],
+    [
+        "kills",
+        "interrupted",
+        "abandoned",
+        "called_back",
+        "adapts",
+        "left",
+        "late",
+        "fails",
+        "followed",
+        "stillborn",
+        "elsewhere",
+    ],
 )
 def test_it_is_robust(trouble: str, leftovers: Leftovers) -> None:
     job = python_run([PROGRAMS / "futures_trouble.py", trouble])

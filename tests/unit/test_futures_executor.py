@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import apgas
 from apgas.errors import UsageError
 from apgas.futures import MalleableExecutor
 from apgas.testing.pytest_plugin import MakeJob
@@ -133,6 +134,26 @@ def test_places_leave_when_an_executor_has_ended_that_was_not_waited_for(end: st
 
     job = apgas_job(main, places=3)
     job.run()
+
+
+def test_an_executor_that_is_shut_down_again_leaves_the_next_one_its_newcomers(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        first = MalleableExecutor()
+        first.shutdown()
+        with MalleableExecutor() as second:
+            first.shutdown()
+            assert job.grow(1).wait().outcome == "done"
+            ran: set[int] = set()
+            while 1 not in ran:
+                ran.update(second.map(_where, range(4)))
+
+    job = apgas_job(main, places=1)
+    job.run()
+
+
+def _where(_: int) -> int:
+    time.sleep(0.01)
+    return apgas.here().id
 
 
 _go = threading.Event()  # simulated places are one process

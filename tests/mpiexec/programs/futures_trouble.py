@@ -167,6 +167,16 @@ def left() -> None:
     executor.submit(print, "fine", flush=True)
 
 
+def followed() -> None:
+    """To shut an executor down once more leaves the next one alone."""
+    first = MalleableExecutor(places=1)
+    first.shutdown(wait=False)
+    with MalleableExecutor(places=1) as second:
+        first.shutdown()
+        assert second.submit(square, 3).result() == 9
+        second.resize(2)
+
+
 def stillborn() -> None:
     """Places are not started again and again if each dies in its initializer."""
     with MalleableExecutor(places=2, initializer=die) as executor:

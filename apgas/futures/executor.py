@@ -226,6 +226,9 @@ class MalleableExecutor(Executor):
         self._pool.ended.wait(1.0)
         self._end()
 
+    def __reduce__(self) -> str:
+        raise TypeError("an executor stays with the program: return what there is to do, and let that submit it")
+
     # places ----------------------------------------------------------------------------------------------------------
 
     @property
@@ -492,12 +495,10 @@ def _program() -> tuple[Driver, Job | None]:
             "a MalleableExecutor that starts its places is opened in the main thread only: there it hears of Ctrl-C; "
             "open it there, and let other threads submit"
         )
-    if environment.launched_by(os.environ).kind != "none" or environment.transport() != "tcp":
-        _ours = program.begin()
-        return _ours.driver, None
-    # its places can be lost without harm, because they are no processes of MPI's
-    _ours = program.begin(survive=True, alone=True)
-    return _ours.driver, _ours
+    # these places can be lost without harm, because they are no processes of MPI's
+    alone = environment.launched_by(os.environ).kind == "none" and environment.transport() == "tcp"
+    _ours = program.begin(survive=alone, alone=alone)
+    return _ours.driver, _ours if alone else None
 
 
 def _await_last() -> None:

@@ -136,6 +136,14 @@ def test_places_leave_when_an_executor_has_ended_that_was_not_waited_for(end: st
     job.run()
 
 
+def test_an_executor_in_a_task_is_refused_with_what_to_do_instead(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        with MalleableExecutor() as executor, pytest.raises(TypeError, match="return what there is to do, and let"):
+            executor.submit(lambda: executor.submit(abs, -1).result()).result()
+
+    apgas_job(main, places=2).run()
+
+
 def test_an_executor_that_is_shut_down_again_leaves_the_next_one_its_newcomers(apgas_job: MakeJob) -> None:
     def main() -> None:
         first = MalleableExecutor()

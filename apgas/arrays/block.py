@@ -193,8 +193,11 @@ class Held:
         """Fill what of the halo lies beyond the first of ``total`` rows and the last, or is our own; needs the room."""
         for piece in self._pieces:
             padded = piece.padded(width)
-            padded[: max(0, width - piece.first)] = above
-            padded[len(padded) - max(0, piece.end + width - total) :] = below
+            shape = width, *padded.shape[1:]
+            if (before := width - piece.first) > 0:  # of ``width`` rows that are given, those next to the array
+                padded[:before] = np.broadcast_to(np.asarray(above, padded.dtype), shape)[-before:]
+            if (after := piece.end + width - total) > 0:
+                padded[-after:] = np.broadcast_to(np.asarray(below, padded.dtype), shape)[:after]
             if len(self._pieces) > 1:
                 put_into(self._pieces, piece.first, piece.local, self.width)
 

@@ -44,6 +44,24 @@ def heated(steps: int) -> NDArray[np.float64]:
     return plate
 
 
+@pytest.mark.parametrize("block", [0, 2])
+def test_rows_beyond_the_ends_may_all_be_given(apgas_job: MakeJob, block: int) -> None:
+    def main() -> None:
+        for rows, width in itertools.product((1, 2, 5, 9), (1, 2, 4)):
+            beyond = np.arange(-6.0 * width, 0).reshape(2, width, 3)
+            array = arrays.from_function(lambda i, j: 3 * i + j, (rows, 3), block=block)
+            whole = np.concatenate([beyond[0], array.gather(), beyond[1]])
+            shown = array.halo(width, above=beyond[0], below=beyond[1])
+            for held, padded in arrays.map_blocks(lambda part: (part.rows, part.padded), shown):
+                assert np.array_equal(padded, whole[held.start : held.stop + 2 * width])
+        pairs = arrays.zeros(4, np.dtype([("a", int), ("b", float)]))
+        padded = arrays.map_blocks(lambda part: part.padded, pairs.halo(2, above=(1, 2.5), below=[(3, 4), (5, 6)]))
+        assert padded[0].tolist()[:2] == [(1, 2.5)] * 2
+        assert padded[-1].tolist()[-2:] == [(3, 4.0), (5, 6.0)]
+
+    apgas_job(main, places=3).run()
+
+
 @pytest.fixture
 def small_plate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jacobi, "HEIGHT", 23)

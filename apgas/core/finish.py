@@ -270,8 +270,8 @@ class FinishTable:
         if self.live != live:
             raise InvariantError(f"place {self.here}: live {self.live} is not the sum of {self._shares}")
         for finish, balance in self._homed.items():
-            waits = not balance.open and finish.dense and self._arrivals.overdue
-            if not (balance.open or waits) or 0 in balance.open.values():
+            waits = balance.open or (finish.dense and self._arrivals.overdue)
+            if not waits or 0 in balance.open.values():
                 raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")
 
     def _live_share(self, finish: FinishId, act: str) -> Share:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Final
 
 from apgas.core.messages import PlaceInfo
 from apgas.core.resize import (
@@ -63,6 +64,10 @@ class Step(Enum):
     UNDO = "undo"
     RELEASE = "release"
     POST = "post"
+
+
+_KIND_OF: Final = {Step.SPAWN: "grow", Step.DRAIN: "shrink", Step.UNDO: "shrink", Step.RELEASE: "shrink"}
+"""The orders of which a step is; the others are of both kinds."""
 
 
 class OrderMachine:
@@ -282,8 +287,7 @@ class OrderMachine:
         kind, step = current.order.kind, self.step
         if step is Step.PRE and not self.enabled:
             raise InvariantError(f"order {current.order} is in its first step without a handler")
-        shrinks = step in (Step.DRAIN, Step.UNDO, Step.RELEASE)
-        if kind != ("grow" if step is Step.SPAWN else "shrink" if shrinks else kind):
+        if kind != _KIND_OF.get(step, kind):
             raise InvariantError(f"a {kind} cannot be in step {step}")
         if step in (Step.DRAIN, Step.RELEASE) and not 0 < len(current.pending) <= len(current.places):
             raise InvariantError(f"{step} waits for {current.pending} of {current.places}")

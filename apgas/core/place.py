@@ -319,7 +319,7 @@ class PlaceCore:
             raise InvariantError(f"place {self.here} is to leave and holds {self._relay.held}")
         if self.calls and max(self.calls) >= self._next_call:
             raise InvariantError(f"place {self.here} waits for calls that it never made: {sorted(self.calls)}")
-        if self._held and any(message.epoch <= self.epoch for _, message, _ in self._held):
+        if any(message.epoch <= self.epoch for _, message, _ in self._held):
             raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
 
     def _require_uncancelled(self, finish: m.FinishId) -> None:

@@ -648,7 +648,7 @@ class ResilientFinishTable(FinishTable):
             if share.live > sum((share.sources or {}).values()):
                 raise InvariantError(f"place {self.here}: {finish} does not know where all of {share} came from")
         for finish, pairs in self._pairs.items():
-            if not pairs.open or (self._settled and any(place in self._settled for _, place in pairs.open)):
+            if not pairs.open or any(place in self._settled for _, place in pairs.open):
                 raise InvariantError(f"place {self.here}: {finish} waits for {pairs.open}")
         dead = self._settling.keys()
         if dead & self._settled or (dead and not any(settling.awaited - dead for settling in self._settling.values())):

@@ -73,9 +73,9 @@ class Elastic(Companion):
 
     def _finish(self) -> None:
         """Wait for an executor that the program leaves open, or has not waited for."""
-        if self.pool is not None:
-            self.pool.close(cancel=False)
-            self.pool.await_end()
+        if (pool := self.pool) is not None:
+            pool.close(cancel=False)
+            pool.await_end()
         self._stop_adapting()
 
     def end(self, pool: Pool) -> None:
@@ -172,8 +172,8 @@ class Elastic(Companion):
 
     def postGrow(self, _: int, __: Sequence[Place], new_places: Sequence[Place]) -> None:
         """Let newcomers work."""
-        if self.pool is not None:
-            self.pool.add(new_places)
+        if (pool := self.pool) is not None:
+            pool.add(new_places)
 
     def preShrink(self, nb_places: int) -> list[Place]:
         """Choose who has the least to do, and wait until that is done or handed back."""
@@ -192,8 +192,8 @@ class Elastic(Companion):
     def evacuate(self, places: Sequence[Place]) -> None:
         """Wait until what places have to do is done or handed back, or the order is given up."""
         self._leaving.update(place.id for place in places)
-        if self.pool is not None:
-            self._emptied(self.pool, places)
+        if (pool := self.pool) is not None:
+            self._emptied(pool, places)
 
     def _emptied(self, pool: Pool, leavers: Sequence[Place]) -> bool:
         """Whether they have nothing to do any more; False if the order is given up before."""
@@ -210,14 +210,14 @@ class Elastic(Companion):
     def postShrink(self, _: int, removed_places: Sequence[Place]) -> None:
         """They have left."""
         self._leaving.difference_update(place.id for place in removed_places)
-        if self.pool is not None:
-            self.pool.left(place.id for place in removed_places)
+        if (pool := self.pool) is not None:
+            pool.left(place.id for place in removed_places)
 
     def shrinkAborted(self, places: Sequence[Place]) -> None:
         """Let them work again."""
         self._leaving.difference_update(place.id for place in places)
-        if self.pool is not None:
-            self.pool.stay(place.id for place in places)
+        if (pool := self.pool) is not None:
+            pool.stay(place.id for place in places)
 
     def orderEnded(self, record: ResizeRecord) -> None:
         """Let who waits for it see; without any place left, and none to come, the executor is broken."""
@@ -226,8 +226,8 @@ class Elastic(Companion):
             self._growing = max(0, self._growing - (record.kind == "grow"))
             over = failed and not self._growing
             self._ended.notify_all()
-        if over and self.pool is not None and not self.places():
-            self.pool.broke(f"all of its places were lost, and no other could be started: {record.reason}")
+        if over and (pool := self.pool) is not None and not self.places():
+            pool.broke(f"all of its places were lost, and no other could be started: {record.reason}")
 
 
 elastic_of_place: Final = PlaceState(Elastic)

@@ -117,7 +117,7 @@ class Pool:
         self._beginning: set[int] = set()
         self._stillborn = 0
         worker.listen(self._number, self)
-        self._program = driver.expected()
+        self._program = driver.expected()  # kept here, for the driver refers to it weakly
         self._program.add_done_callback(lambda _: self.abandon("the program is over"))
         driver.on_place_died.append(self._died)
         self._thread = threading.Thread(target=self._run, name="apgas-futures", daemon=True)
@@ -410,8 +410,8 @@ class Pool:
         self._inbox.put(partial(self._lost, place.id))
 
     def _lost(self, place: int) -> None:
-        self._gone(place)
         self._stillborn += place in self._beginning
+        self._gone(place)
         if self.on_loss is None or self.broken is not None or self._over:
             return
         if self._stillborn < _STILLBORN:
@@ -421,6 +421,7 @@ class Pool:
             self._break(error, self._driver.death(place, 0))
 
     def _gone(self, place: int) -> None:
+        self._beginning.discard(place)
         self._carry_out(self.core.gone(place))
 
     def _withdraw(self, unwanted: Callable[[Target], bool]) -> None:

@@ -243,6 +243,7 @@ class SchedulerCore:
             if remembers:
                 self._histories.note(state, now)
                 self._histories.note_waits(state, self._policy, now)
+        state.script.clear()
         effects += arm_alarm(state)
         invariants.check_touched(state)
         return effects

@@ -18,6 +18,9 @@ _logger = logging.getLogger(__name__)
 _NOT_HERE: Final = (None, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """Errors where an address is none of this machine; asyncio gives some no number."""
 
+_WAITING: Final = 100
+"""Callers that wait to be let in: as many as asyncio has."""
+
 Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
@@ -39,9 +42,10 @@ class Listener:
     async def start(
         self, address: tuple[str, int], what: str, hints: tuple[str, str], limit: int = 2**16, *, serving: bool = True
     ) -> int:
-        """Listen on a host's port (0: a free one), for lines of at most ``limit`` bytes; or from ``serve`` on.
+        """Listen on a host's port (0: a free one), for lines of at most ``limit`` bytes.
 
-        ``what`` is done there, and ``hints`` help where there is no such host, or no such port is to be had.
+        ``what`` is done there, and ``hints`` help where there is no such host, or no such port is to be had. Callers
+        wait for ``serve``, unless it is ``serving``.
 
         Returns:
             The port.
@@ -52,6 +56,9 @@ class Listener:
         host, port = address
         try:
             self._server = await asyncio.start_server(self._accepted, host, port, limit=limit, start_serving=serving)
+            for one in self._server.sockets if not serving else ():
+                with one.dup() as same:
+                    same.listen(_WAITING)  # else another program could have the port, too, and callers be refused
         except (OSError, ValueError) as error:
             if not isinstance(error, OSError) or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE:
                 why = f"cannot {what} at {host}: no address of this machine has that name or number"

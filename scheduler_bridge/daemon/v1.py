@@ -47,12 +47,14 @@ class AdminConfig:
 
 
 class AdminServer:
-    """Takes the lines; an async context manager, to be entered where the daemon serves.
+    """Takes the lines; an async context manager.
+
+    It may be entered before the daemon: where its port is not to be had, the daemon takes up no jobs then.
 
     Args:
         daemon: What they concern.
         config: Where to listen, and limits.
-        serving: False: who speaks waits for ``listener.serve``; so it can be entered before the daemon is.
+        serving: False: who speaks waits for ``listener.serve``, which the daemon must be there for.
 
     Raises:
         DaemonError: On entering: the port is not to be had, or there is no such folder.

@@ -32,12 +32,14 @@ _TYPES: Final = {
 
 
 class WebServer:
-    """Serves the live page of a daemon; an async context manager, to be entered where the daemon serves.
+    """Serves the live page of a daemon; an async context manager.
+
+    It may be entered before the daemon: where its port is not to be had, the daemon takes up no jobs then.
 
     Args:
         daemon: What is shown.
         config: Where to listen, and limits.
-        serving: False: readers wait for ``listener.serve``; so it can be entered before the daemon is.
+        serving: False: readers wait for ``listener.serve``, which the daemon must be there for.
 
     Raises:
         DaemonError: On entering: the port is not to be had.

@@ -195,3 +195,23 @@ def test_a_host_for_jobs_that_is_not_here_is_reported(tmp_path: Path) -> None:
         assert refused.value.hint == 'name another one in the configuration: host = "127.0.0.1"'
 
     asyncio.run(play())
+
+
+def test_a_port_that_nothing_is_taken_at_yet_is_taken(tmp_path: Path) -> None:
+    """Else two schedulers have it, and one hears so when it has taken jobs up; callers wait until it serves."""
+
+    async def play() -> None:
+        async with (
+            Daemon(DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state")) as daemon,
+            AdminServer(daemon, AdminConfig(port=0, scripts=tmp_path), serving=False) as first,
+        ):
+            config = AdminConfig(port=first.port, scripts=tmp_path)
+            with pytest.raises(DaemonError, match=f"cannot take v1's lines on port {first.port} of 127.0.0.1"):
+                await AdminServer(daemon, config, serving=False).__aenter__()
+            reader, writer = await asyncio.open_connection("127.0.0.1", first.port)
+            writer.write(b"no such line\n")
+            await first.listener.serve()
+            await asyncio.wait_for(reader.read(), PATIENCE_S)  # it is let in, and turned out
+            writer.close()
+
+    asyncio.run(play())

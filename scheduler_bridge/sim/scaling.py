@@ -75,7 +75,8 @@ class Downey(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not (1 <= self.average <= LARGEST and 0 <= self.variance <= LARGEST):
-            raise UnknownModelError(f"downey: A is {self.average}, from 1; sigma {self.variance}, from 0; both finite")
+            what = f"A is {self.average}, from 1; sigma {self.variance}, from 0"
+            raise UnknownModelError(f"downey: {what}; both at most {LARGEST:g}")
 
     def __call__(self, nodes: int) -> float:
         """Times as fast as on one node."""
@@ -106,7 +107,8 @@ class Table(msgspec.Struct, frozen=True):
         sizes = [nodes for nodes, _ in self.runtimes_s]
         positive = all(0 < seconds <= LARGEST for _, seconds in self.runtimes_s)
         if not sizes or sizes != sorted(set(sizes)) or sizes[0] < 1 or not positive:
-            raise UnknownModelError(f"table: {self.runtimes_s} must have rising nodes and positive seconds")
+            what = f"must have rising nodes and positive seconds, at most {LARGEST:g}"
+            raise UnknownModelError(f"table: {self.runtimes_s} {what}")
 
     def __call__(self, nodes: int) -> float:
         """Work per second, interpolated."""

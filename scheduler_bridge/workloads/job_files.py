@@ -104,7 +104,6 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
         raise ValueError(f"class is {malleable!r}, must be rigid or malleable")
     nodes = _number(entry, "nodes", low or 1)
     walltime_s = _number(entry, "walltime_s", _DEFAULT_WALLTIME_S)
-    alpha, beta = entry.get("overhead", (None, None))
     first = TraceJob(
         job_id=first_id,
         submit_s=_number(entry, "submit_s", 0.0),
@@ -119,9 +118,9 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
         rho=_number(entry, "rho", 0.0),
         speedup=str(entry.get("speedup", "linear")),
         steps=_number(entry, "steps", 0),
-        wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
+        wishes=tuple(_pairs("wishes", entry.get("wishes", ()), 0)),
         target_efficiency=_number(entry, "target_efficiency", 0.0),
-        overhead=None if alpha is None else (float(alpha), float(beta)),
+        overhead=next(_pairs("overhead", [entry["overhead"]], 0.0)) if "overhead" in entry else None,
         think_s=_number(entry, "think_s", 0.0),
     )
     every_s = _number(entry, "every_s", 0.0)
@@ -131,10 +130,19 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
 
 def _number(entry: dict[str, Any], key: str, default: _Number) -> _Number:
     value, kind = entry.get(key, default), type(default)
-    if not isinstance(value, int | float) or not abs(value) <= LARGEST or kind(value) != value:
+    if type(value) not in (int, float) or not abs(value) <= LARGEST or kind(value) != value:
         what = "whole number" if kind is int else "number"
         raise ValueError(f"{key} is {value!r}, must be a {what} of at most {LARGEST:g}")
     return kind(value)
+
+
+def _pairs(key: str, values: object, default: _Number) -> Iterator[tuple[float, _Number]]:
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"{key} is {values!r}, must be a list")
+    for value in values:
+        if not isinstance(value, list) or len(value) != 2:
+            raise TypeError(f"{key} is {value!r}, must be two numbers")
+        yield _number({key: value[0]}, key, 0.0), _number({key: value[1]}, key, default)
 
 
 def _linked(jobs: list[TraceJob], entries: list[dict[str, Any]], path: object) -> list[TraceJob]:

@@ -231,7 +231,7 @@ class Workload:
     def __post_init__(self) -> None:
         if self.nodes > MAX_NODES:
             why = f"no machine has more than {MAX_NODES:,}"
-            raise TraceError(f"{self.name}: {self.nodes} nodes are too many", why, "say with --nodes how many it has")
+            raise TraceError(f"{self.name}: {self.nodes} nodes are too many", why, f"give at most {MAX_NODES:,}")
 
     def __len__(self) -> int:
         return len(self.jobs)

@@ -287,8 +287,12 @@ def test_a_number_of_a_job_file_is_one(tmp_path: Path, key: str, wild: str) -> N
         (["nodes = 1000000000000", "[[job]]", "nodes = 1"], "1000000000000 nodes are too many"),
         (["nodes = 2", "[[job]]", "nodes = 3"], "a job needs 3 nodes of 2"),
         (["[[job]]", "nodes = 1.5"], "nodes is 1.5, must be a whole number"),
-        (["[[job]]", "overhead = [1, nan]"], r"overhead is \(1.0, nan\)"),
-        (["[[job]]", "overhead = [nan, 1]"], r"overhead is \(nan, 1.0\)"),
+        (["[[job]]", "overhead = [1, nan]"], "overhead is nan, must be a number of at most"),
+        (["[[job]]", "overhead = [nan, 1]"], "overhead is nan, must be a number of at most"),
+        (["[[job]]", "overhead = []"], r"overhead is \[\], must be two numbers"),
+        (["[[job]]", "wishes = [[0.5, 2.7]]"], "wishes is 2.7, must be a whole number"),
+        (["[[job]]", "wishes = 1"], "wishes is 1, must be a list"),
+        (["[[job]]", "nodes = true"], "nodes is True, must be a whole number"),
     ],
 )
 def test_a_job_file_that_makes_no_sense_is_refused(tmp_path: Path, lines: list[str], says: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from scheduler_bridge.cli.common import CliError, Commands, TakesOnce, say, show
+from scheduler_bridge.cli.common import ChecksOptions, CliError, Commands, say, show
 
 
 class Entry(NamedTuple):
@@ -81,7 +81,7 @@ def load(name: str) -> Any:
     return typer.main.get_group(commands).commands[name]
 
 
-class _CommandLine(TakesOnce, TyperGroup):
+class _CommandLine(ChecksOptions, TyperGroup):
     """All commands, each by its help alone until it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

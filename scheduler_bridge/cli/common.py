@@ -46,7 +46,7 @@ def expect_finite(option: str, value: float, most: float | None = None) -> float
     return value
 
 
-class TakesOnce:
+class ChecksOptions:
     """A command, or a group of them, that refuses options that take one value and are given twice, and wild numbers.
 
     The option parser keeps the last value in silence. Flags that only switch something on may be repeated. The types of
@@ -78,11 +78,11 @@ class TakesOnce:
         return rest
 
 
-class _Command(TakesOnce, TyperCommand):
+class _Command(ChecksOptions, TyperCommand):
     pass
 
 
-class _Group(TakesOnce, TyperGroup):
+class _Group(ChecksOptions, TyperGroup):
     pass
 
 

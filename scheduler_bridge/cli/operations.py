@@ -22,6 +22,7 @@ from scheduler_bridge.cli.common import (
     say,
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
+from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.daemon import ReservationStatus, Snapshot
 from scheduler_bridge.daemon.config import NODE_NAME
 from scheduler_bridge.daemon.requests import (
@@ -233,6 +234,7 @@ def policy(
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
     ] = None,
+    load: LoadOption = None,
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -241,7 +243,9 @@ def policy(
     Example: malleable policy easy
     """
     if name is not None:
-        client(state).use(name, policies.parse(name, parameters or []))
+        load_policies(load)
+        # the scheduler knows the policies that it was given; to read parameters, one has to know them here
+        client(state).use(name, policies.parse(name, parameters) if parameters else {})
     decides = name or client(state).snapshot().policy
     print_outcome(decides, {"policy": decides}, as_json=as_json)
 

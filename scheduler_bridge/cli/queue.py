@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import time
 from collections import Counter
@@ -192,12 +193,15 @@ def watch_queue(client: ControlClient, choose: Callable[[JobStatus], bool]) -> N
             for now in _looks(client):
                 seen = Text(now, "bold red") if isinstance(now, str) else picture(now, choose, *console.size)
                 live.update(seen, refresh=True)
-    before, printed = None, [""]
+    before, gone = None, False
     for now in _looks(client):
-        lines = changes(before, now) if isinstance(now, Snapshot) else [now]
-        for line in lines if lines != printed else ():  # that it is gone is said once
+        if isinstance(now, Snapshot):
+            lines, before, gone = changes(before, now), now, False
+        else:
+            lines, gone = [] if gone else [now], True
+        for line in lines:
             print_rich(Text(line))
-        before, printed = (now if isinstance(now, Snapshot) else before), lines
+        sys.stdout.flush()
 
 
 def _looks(client: ControlClient) -> Iterator[Snapshot | str]:

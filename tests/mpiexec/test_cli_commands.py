@@ -433,6 +433,7 @@ def test_an_own_policy_is_repaired_while_a_job_runs(
     assert run([*submit, "--name", "odd", "--", "true"]) == 0
     assert run(["explain", "2"]) == 0
     assert f"policy mine ({file}:9) raised IndexError: list index out of range" in capsys.readouterr().out
+    assert run(["policy", "mine"]) == 0
     first.process.kill()
     first.process.communicate()
     file.write_text(OWN_POLICY.replace("mistake =", "repaired = 0  #"))

@@ -27,7 +27,7 @@ from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies import Decision, Grow, Policy, PolicyError, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
-from scheduler_bridge.policies.mistakes import MISTAKES, makes_sense
+from scheduler_bridge.policies.mistakes import MISTAKES, legible, makes_sense
 
 
 def under(state: SchedulerState, policy: Policy) -> Policy:
@@ -69,7 +69,6 @@ class Tolerated(Around):
         """Decide, or nothing if that fails, or makes no sense."""
         if self.state.script:
             return list(self.state.script.popleft())
-        decided: list[Decision] = []
         try:
             decided = self.policy.decide(view, now)
             if not makes_sense(decided) or not all(map(self._knows, decided)):
@@ -78,13 +77,13 @@ class Tolerated(Around):
             said = error if isinstance(error, PolicyError) else PolicyError.raised(self.name, error)
             self.state.failure = str(said)
             decided = []
-        self.state.answers.append(decided)
+        self.state.answers.append(list(decided))
         return decided
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """What has failed, or else what the policy says."""
         try:
-            return self.state.failure or str(self.policy.why_waiting(view, job, reservation))
+            return self.state.failure or legible(str(self.policy.why_waiting(view, job, reservation)))
         except MISTAKES as error:
             return str(PolicyError.raised(self.name, error))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -190,15 +191,15 @@ class SchedulerCore:
         """What the policy did wrong in the last pass; empty: nothing."""
         return self._state.failure
 
-    @property
-    def answers_in_failure(self) -> list[Sequence[Decision]]:
-        """What the policy decided in the last batch, pass by pass, if it did something wrong in it; else nothing."""
-        return list(self._state.answers) if self._state.failure else []
+    def failed_answers(self) -> list[list[Decision]]:
+        """Hand out, once, what the policy decided in the last batch, pass by pass, if it did something wrong in it."""
+        answers, self._state.answers = self._state.answers, []
+        return answers if self._state.failure else []
 
-    def repeat(self, failure: str, answers: Iterable[Sequence[Decision]]) -> None:
+    def repeat(self, failure: str, answers: Iterable[list[Decision]]) -> None:
         """Take these answers of a policy that failed in the next batch: it may have been repaired since."""
         self._state.failure = failure
-        self._state.script.extend(answers)
+        self._state.script = deque(answers)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at ``now`` (seconds); see ``handle_batch``."""

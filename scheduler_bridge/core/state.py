@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -115,8 +115,8 @@ class SchedulerState:
     anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     tolerant: bool = False
     failure: str = ""
-    answers: list[Sequence[Decision]] = field(default_factory=list)
-    script: deque[Sequence[Decision]] = field(default_factory=deque)
+    answers: list[list[Decision]] = field(default_factory=list)
+    script: deque[list[Decision]] = field(default_factory=deque)
     sharing: Sharing = field(init=False)
     _view: LiveView = field(init=False)
 

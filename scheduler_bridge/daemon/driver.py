@@ -218,13 +218,15 @@ class Driver:
         for timer in self._timers:
             timer.cancel()
         self.job_orders.close()
-        await self._journal.close()
         await self.removed()
+        await self._journal.close()
 
     async def removed(self) -> None:
-        """Wait until what ended jobs left is removed."""
-        while self._removals:
-            await asyncio.wait(self._removals)
+        """Wait for a while until what ended jobs left is removed."""
+        if self._removals:
+            _, going_on = await asyncio.wait(self._removals, timeout=_FAREWELL_S)
+            if going_on:
+                _logger.warning("what %d jobs left in the state folder is not removed yet", len(going_on))
 
     # the life before --------------------------------------------------------------------------------------------------
 
@@ -322,6 +324,8 @@ class Driver:
         began_s = perf_counter()
         try:
             effects = self._log_state.take(entry)
+            failed = self._log_state.policy_failed()
+            row = draft.with_effects(effects, None if failed is None else (*facts, failed))
         except Exception as error:
             self._broken = True
             self._broke(error)
@@ -333,11 +337,7 @@ class Driver:
         self._failing = bool(failure)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.next_job = self._log_state.next_job_id
-        self._journal.add(
-            draft.with_effects(effects, self._log_state.policy_failed()),
-            actions if then is None else [*actions, then],
-            after,
-        )
+        self._journal.add(row, actions if then is None else [*actions, then], after)
         self._freeze()
         self._change.set()
         self._change = asyncio.Event()

@@ -6,13 +6,14 @@ import sysconfig
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from scheduler_bridge.model import Because, Reservation
-from scheduler_bridge.policies.base import Decision
+from scheduler_bridge.policies.base import Decision, Reserve, Stand
 
 MISTAKES: Final = (Exception, SystemExit)
 """What a policy may raise; only Ctrl-C is not its own."""
+_DECISIONS: Final = get_args(Decision)
 _NOT_OURS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     **dict.fromkeys(("job_id", "nodes", "cores", "free_nodes", "spare_nodes"), int),
@@ -24,10 +25,20 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 """Of the fields of all decisions."""
 _MOST_BITS: Final = 63
 """What the log of a live scheduler takes."""
+_MOST_CHARACTERS: Final = 2000
+"""Of what a policy says."""
+
+
+def legible(said: str) -> str:
+    """What a policy says, as text that can be written and sent."""
+    return said[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
 
 
 class PolicyError(RuntimeError):
     """A policy, or the function that makes it, went wrong; the text says which, how, and where."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(legible(text))
 
     @classmethod
     def raised(cls, name: str, error: BaseException, when: str = "") -> PolicyError:
@@ -40,12 +51,15 @@ class PolicyError(RuntimeError):
     def nonsense(cls, name: str, decided: object, when: str = "") -> PolicyError:
         """What is to be said of what a policy returned that does not make sense."""
         what = f"{decided!r:.200} {when}".rstrip()
-        return cls(f"policy {name} decided {what}: that is no list of decisions about known jobs")
+        return cls(f"policy {name} decided {what}: that is no list of decisions about known jobs, one a job")
 
 
 def makes_sense(decided: object) -> bool:
-    """Whether what a policy returned is a list of decisions, of which each field is what its type says."""
-    return isinstance(decided, Sequence) and all(isinstance(each, Decision) and _is_sound(each) for each in decided)
+    """Whether what a policy returned is a list of decisions, one a job, of which each field is what its type says."""
+    if not isinstance(decided, Sequence) or not all(type(each) in _DECISIONS and _is_sound(each) for each in decided):
+        return False
+    jobs = [each.job_id for each in decided if not isinstance(each, Reserve | Stand)]
+    return len(set(jobs)) == len(jobs)
 
 
 def _is_sound(part: Decision | Reservation) -> bool:
@@ -56,12 +70,12 @@ def _is_sound(part: Decision | Reservation) -> bool:
         match value:
             case Reservation() if not _is_sound(value):
                 return False
-            case int() if isinstance(value, bool) or value.bit_length() > _MOST_BITS:
+            case int() if type(value) is not int or value.bit_length() > _MOST_BITS:
                 return False
-            case tuple() if not all(isinstance(mate, int) for mate in value):
+            case tuple() if not all(type(mate) is int for mate in value):
                 return False
-            case Because():
-                str(value)  # or its gaps are not filled, which raises
+            case str() | Because():
+                str(value).encode()  # or it is no text, or its gaps are not filled, which raises
             case _:
                 pass
     return True

@@ -180,9 +180,9 @@ def test_a_full_disk_stops_no_job_but_none_is_taken(config: DaemonConfig, caplog
             daemon.submit(rigid(1, "/bin/true"))
         with pytest.raises(SubmitError, match="the log cannot be written"):
             daemon.reserve(Reserve(in_s=10.0, duration_s=10.0, nodes=1))
-        assert "forgets this" not in caplog.text
+        assert "this is lost" not in caplog.text
         await asyncio.to_thread(client.use, "easy")
-        assert "('database or disk is full'), and forgets this if the scheduler is killed now" in caplog.text
+        assert "(database or disk is full): if the scheduler is killed now, this is lost" in caplog.text
         base.execute("PRAGMA max_page_count = 1000000")
         while daemon.snapshot().log_behind:
             await asyncio.sleep(0.05)

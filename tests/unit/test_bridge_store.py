@@ -12,7 +12,7 @@ from support.logged import encode
 
 from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, runs
+from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, read_run, runs
 from scheduler_bridge.daemon.storage import log_entries, log_state, restore
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
@@ -128,13 +128,17 @@ def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> 
     assert [(run.run, run.jobs, run.ended) for run in runs(config.state_dir)] == [(1, 1, True), (2, 0, False)]
 
 
-def test_a_log_that_this_version_decides_otherwise_is_refused(config: DaemonConfig) -> None:
+def test_a_log_that_this_version_decides_otherwise_is_refused(
+    config: DaemonConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     written(config)
     store = Store(config.state_dir)
     store.append(1, 1, [encode(ENTRY, [])])
     store.close()
     with pytest.raises(DaemonError, match=r"row 1 of .* is decided otherwise by this policy"):
         again(config)
+    assert read_run(config.state_dir).jobs  # as it would have been
+    assert "run 1 is not shown as it was: this policy, or this version, decides otherwise from row 1 of" in caplog.text
 
 
 def test_a_newer_log_is_refused(config: DaemonConfig) -> None:

@@ -20,6 +20,7 @@ from scheduler_bridge.daemon.storage.log_entries import (
     Configured,
     Entry,
     Held,
+    Noted,
     Policy,
     Requested,
     Row,
@@ -117,12 +118,14 @@ def test_a_log_with_what_a_policy_did_wrong_is_read_again_after_its_repair(
     booked = ev.ReservationMade(AdvanceReservation("later", 500.0, 1000.0, 1))
     entries = [Entry(0.0, (booked,))] if reserved else []
     entries += [submitted(1, 100.0, 1.0), submitted(2, 100.0, 2.0, how), submitted(3, 100.0, 3.0)]
+    entries += [Entry(3.5, (), (Noted("no batch"),))]
     entries += [Entry(4.0, (ev.JobStarted(1),)), Entry(5.0, (ev.JobEnded(1, "completed"),))]
     for entry in entries:
         effects = live.take(entry)
-        rows.append(draft(entry).with_effects(effects, live.policy_failed()))
+        failed = live.policy_failed()
+        rows.append(draft(entry).with_effects(effects, None if failed is None else (*entry.facts, failed)))
     assert live.core.policy_failure
-    assert any("policy_failed" in row.facts for row in rows)
+    assert ["policy_failed" in row.facts for row in rows][-5:] == [True, True, False, True, True]
 
     repaired = True
     again = LogState(era)
@@ -136,18 +139,24 @@ def test_a_log_with_what_a_policy_did_wrong_is_read_again_after_its_repair(
     assert again.policy_failed() is None
 
 
-def test_the_record_is_of_what_was_logged_whatever_a_policy_decides_by_now() -> None:
-    then, now = easy("a"), easy("a")
-    now.core.use(Repairable(repaired=False), Settings())  # which starts jobs of other names alone
-    entries = (
-        submitted(1, 10.0, 0.0, "x"),
-        Entry(1.0, (ev.JobStarted(1),)),
-        Entry(5.0, (ev.JobEnded(1, "completed"),)),
-    )
+def test_a_note_after_a_failure_does_not_spoil_the_next_pass() -> None:
+    """What a failed policy answered is logged once, with its pass, and taken there alone."""
+    live, again = easy("a"), easy("a")
+    mistaken = Repairable(repaired=False)
+    entries = [
+        submitted(1, 10.0, 1.0, "raises"),
+        Entry(2.0, (), (Noted("nothing happens"),)),
+        Entry(3.0, (ev.CancelJob(1),)),
+        submitted(2, 10.0, 4.0),
+    ]
+    for log_state in (live, again):
+        log_state.core.use(mistaken, Settings())
+    effects: list[ev.Effect] = []
     for entry in entries:
-        now.take(entry, then.take(entry))
-    assert now.record().jobs == then.record().jobs
-    assert now.record().jobs[0].state == "completed"
+        effects, failed = live.take(entry), live.policy_failed()
+        again.replay(*decode(draft(entry).with_effects(effects, None if failed is None else (*entry.facts, failed))))
+    assert again.core.snapshot() == live.core.snapshot()
+    assert ev.StartJob in map(type, effects)
 
 
 def pauses(log_state: LogState) -> tuple[float | None, float]:

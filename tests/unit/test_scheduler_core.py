@@ -269,6 +269,10 @@ def _raises() -> list[Decision]:
     raise KeyError("my mistake")
 
 
+def _raises_what_cannot_be_written() -> list[Decision]:
+    raise ValueError("\udcff")
+
+
 @pytest.mark.parametrize("user_nodes", [None, 4])
 @pytest.mark.parametrize(
     ("decided", "failure"),
@@ -283,6 +287,14 @@ def _raises() -> list[Decision]:
         (lambda: [Share(2, 1, (8,), 1, 0, "unknown mate")], "that is no list of decisions"),
         (lambda: [Share(2, 1, (1,), 1, -1, "less than no node")], "the policy decided what cannot be done: Share"),
         (lambda: [Share(2, 1, None, 1, 0, "no mates")], "that is no list of decisions"),  # type: ignore[arg-type]
+        (lambda: [Share(2, 1, (True,), 1, 0, "no number")], "that is no list of decisions"),
+        (lambda: [Start(2, True, "no number")], "that is no list of decisions"),
+        (
+            lambda: [Start(2, 1, "once"), Start(2, 1, "twice")],
+            "that is no list of decisions about known jobs, one a job",
+        ),
+        (lambda: [Start(2, 1, "\udcff")], "raised UnicodeEncodeError"),
+        (_raises_what_cannot_be_written, r"raised ValueError: \\udcff$"),
         (lambda: [Start(2, 1, Because("{} {}", (1,)))], "raised IndexError"),
         (lambda: [Reserve(None)], "that is no list of decisions"),  # type: ignore[arg-type]
         (lambda: [Reserve(Reservation(2, "soon", 1, 0))], "that is no list"),  # type: ignore[arg-type]

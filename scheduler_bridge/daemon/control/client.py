@@ -124,7 +124,7 @@ class ControlClient:
         if not isinstance(reply, expected):
             raise ControlError(f"the scheduler answered a {type(request).__name__} with a {type(reply).__name__}")
         if isinstance(reply, requests.Done) and reply.log_behind:
-            said = "the log cannot be written (%r), and forgets this if the scheduler is killed now"
+            said = "the log cannot be written (%s): if the scheduler is killed now, this is lost"
             logging.getLogger(__name__).warning(said, reply.log_behind)
         return reply
 

@@ -148,7 +148,7 @@ class PolicyFailed(Deciding, frozen=True, tag="policy_failed"):
     @classmethod
     def of(cls, failure: str, answers: Iterable[Sequence[Decision]]) -> PolicyFailed:
         """Return what is kept of these answers."""
-        # a float of a policy may be one of NumPy
+        # some floats of a policy are NumPy's
         plain = [[_in_words(found) for found in answer] for answer in answers]
         return cls(failure, msgspec.msgpack.encode(plain, enc_hook=float))
 
@@ -201,10 +201,9 @@ class Row:
     facts: str
     effects: str = "[]"
 
-    def with_effects(self, effects: Sequence[Effect], failed: PolicyFailed | None = None) -> Row:
-        """Return it with its effects, and with what the policy did wrong."""
-        facts = self.facts if failed is None else _encoded([*_FACTS.decode(self.facts), failed])
-        return Row(self.at_s, self.events, facts, _encoded(effects))
+    def with_effects(self, effects: Sequence[Effect], facts: Sequence[AnyFact] | None = None) -> Row:
+        """Return it with its effects, and with all of these facts, if there are more of them by now."""
+        return Row(self.at_s, self.events, self.facts if facts is None else _encoded(facts), _encoded(effects))
 
 
 class TooLongError(ValueError):

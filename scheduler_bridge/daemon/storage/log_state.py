@@ -94,10 +94,8 @@ class LogState:
         self.policy = log_entries.Policy(era.policy, era.parameters)
         self.configured = log_entries.Configured(era.nodes, era.policy, era.parameters)
 
-    def take(self, entry: Entry, logged: Sequence[ev.Effect] | None = None) -> list[ev.Effect]:
+    def take(self, entry: Entry) -> list[ev.Effect]:
         """Take in what happened; return what the core wants done.
-
-        The record is of what was ``logged``, if that is given: the policy may decide otherwise than it did.
 
         Raises:
             Exception: The core or a policy contradicts itself; the entry must not be kept.
@@ -107,7 +105,7 @@ class LogState:
             if isinstance(fact, log_entries.Deciding):
                 self._know(fact, entry.at_s)
         happened = (*self._submitted(entry.facts), *entry.events)
-        effects = self._handle(happened, entry.at_s, logged) if happened else []
+        effects = self._handle(happened, entry.at_s) if happened else []
         for fact in entry.facts:
             if not isinstance(fact, log_entries.Deciding):
                 self._know(fact, entry.at_s)
@@ -124,8 +122,8 @@ class LogState:
             raise DivergedError(f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}")
 
     def policy_failed(self) -> log_entries.PolicyFailed | None:
-        """What the policy did wrong in the last entry; None: nothing."""
-        answers = self.core.answers_in_failure
+        """Hand out, once, what the policy did wrong in the last entry; None: nothing."""
+        answers = self.core.failed_answers()
         return log_entries.PolicyFailed.of(self.core.policy_failure, answers) if answers else None
 
     def held(self) -> list[Held]:
@@ -208,7 +206,7 @@ class LogState:
                 for job_id in range(fact.job_id, fact.job_id + fact.admitted):
                     yield ev.JobSubmitted(self.jobs[job_id].spec)
 
-    def _handle(self, happened: Sequence[ev.Event], at_s: float, logged: Sequence[ev.Effect] | None) -> list[ev.Effect]:
+    def _handle(self, happened: Sequence[ev.Event], at_s: float) -> list[ev.Effect]:
         held, size = self.core.held_nodes, self.core.size
         effects = self.core.handle_batch(happened, at_s)
         self.busy_node_s += held * (at_s - self.at_s)
@@ -217,8 +215,7 @@ class LogState:
         ordered = sorted(happened, key=ev.batch_rank)
         for number, event in enumerate(ordered, start=1):
             # The effects belong to the last one, for decisions are made once per instant.
-            done = effects if logged is None else logged
-            self._observe(at_s, event, done if number == len(ordered) else [])
+            self._observe(at_s, event, effects if number == len(ordered) else [])
         submitted = {event.job.job_id for event in happened if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
             if isinstance(effect, ev.StartJob):

@@ -155,12 +155,19 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
     Raises:
         DaemonError: The log is damaged.
     """
-    log_state = LogState(era)
+    log_state, differs = LogState(era), False
     for seq, row in store.rows(number):
         try:
-            log_state.take(*decode(row))
+            entry, logged = decode(row)
+            found = log_state.take(entry)
         except BadEntryError as error:
             raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
+        if found != logged and not differs:
+            differs = True
+            _logger.warning(
+                "run %d is not shown as it was: this policy, or this version, decides otherwise from row %d of %s on",
+                number, seq, store.path,
+            )  # fmt: skip
     return log_state.record()
 
 

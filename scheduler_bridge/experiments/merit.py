@@ -25,8 +25,8 @@ MEASURES: Final[Mapping[str, str]] = {
 }
 """The figures of merit, and their titles in tables."""
 COMPARED: Final = tuple(column for title in MEASURES.values() for column in (title, "simulated", "error %"))
-Merit: TypeAlias = Mapping[str, float | None]
-"""A run in numbers, by measure; None: it is not known."""
+Merit: TypeAlias = Mapping[str, float]
+"""A run in numbers, by measure, without those that are not known."""
 Key = TypeVar("Key", bound="tuple[str, int, int, object]")
 
 
@@ -70,14 +70,14 @@ class Held(Generic[Key]):
 
     def covers(self, name: str) -> bool:
         """Whether the real run could be one of the replicas: it lies between the least and the largest of them."""
-        return min(self.replicas[name]) <= (self.real[name] or 0.0) <= max(self.replicas[name])
+        return min(self.replicas[name]) <= self.real[name] <= max(self.replicas[name])
 
 
 def beside(those: Sequence[Held[Key]], name: str) -> tuple[float | None, float | None]:
     """The means of a measure, real and simulated; None: of some run it is not known, or there is no run."""
     if not those:
         return None, None
-    real = known_of(one.real[name] for one in those)
+    real = known_of(one.real.get(name) for one in those)
     return statistics.fmean(real) if real else None, statistics.fmean(one.mean(name) for one in those)
 
 
@@ -124,7 +124,7 @@ def draw_runs(held: Sequence[Held[Key]], note: str, apart: str) -> Picture:
     policies = list(dict.fromkeys(one.key[0] for one in held))
     off = LIMIT / 100
     for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
-        points = [(one, one.real[name] or 0.0, one.mean(name)) for one in held]
+        points = [(one, one.real[name], one.mean(name)) for one in held]
         ends = [value for _, *point in points for value in point]
         low, high = (1 - off) * min(ends), (1 + off) * max(ends)
         axes.plot([low, high], [low, high], color="#333333", lw=1)

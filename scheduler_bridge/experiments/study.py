@@ -92,7 +92,7 @@ def change(before: float | None, after: float | None) -> float | None:
 
 Word: TypeAlias = Literal["held", "right direction", "differs", "not judged"]
 Claim: TypeAlias = Mapping[str, Any]
-"""An entry of a claims file; or one with what is usual, which is about one mean."""
+"""An entry of a claims file, with what is usual; or what it says of one of its means."""
 TOLERANCE: Final = 5.0
 """In points: a change is held where it has the printed direction and is no farther away from the printed one."""
 FACTOR: Final = 2.0
@@ -109,6 +109,12 @@ HOW_JUDGED: Final = (
 """For the remarks of a study."""
 CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known of the reason")
 _AXES: Final = ("workload", "policy", "share")
+_MEAN: Final = {*_AXES, "measure"}
+_SAID: Final = _MEAN | {
+    "rule", "text", "where", "than", "printed", "still", "among", "axis", "of", "highest", "form", "points",
+}  # fmt: skip
+"""All that a claim may say, whatever the study."""
+_TABLES: Final = {"usual", "claim", "real", "printed", "rigid"}
 
 
 class Judged(NamedTuple):
@@ -142,9 +148,29 @@ class ClaimVerdict:
     beside: tuple[Value, ...] = ()
 
 
-def claims_file(package: str) -> dict[str, Any]:
-    """Read ``claims.toml`` in a study's folder: the claims, what is usual in them, and what else the paper prints."""
-    return tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
+def claims_file(package: str, *own: str) -> dict[str, Any]:
+    """Read ``claims.toml`` in a study's folder: each claim with what is usual, and what else the paper prints.
+
+    Args:
+        package: The folder.
+        own: What only claims of this study say.
+
+    Raises:
+        ValueError: There is something in it that the language does not have; the text names it.
+    """
+    file = files(package).joinpath("claims.toml")
+    found = tomllib.loads(file.read_text(encoding="utf-8"))
+    _refuse(f"{file}", found.keys() - _TABLES)
+    found["claim"] = [found.get("usual", {}) | claim for claim in found["claim"]]
+    for claim in (*found["claim"], *found.get("real", ())):
+        than = {f"than.{key}" for key in claim.get("than", {}).keys() - _MEAN}
+        _refuse(f"{file}: {claim['text']}", claim.keys() - {*_SAID, *own} | than)
+    return found
+
+
+def _refuse(where: str, unknown: Collection[str]) -> None:
+    if unknown:
+        raise ValueError(f"{where}: the language of claims does not have {', '.join(sorted(unknown))}")
 
 
 class Missing(LookupError):
@@ -161,7 +187,6 @@ class Judge:
 
     Attributes:
         find: The mean that a claim is about; None: there is none.
-        usual: What claims are about where they do not say so.
         rules: All that occur in the claims.
         names: Of the workloads that are there, by what claims call them; None: claims have these names.
         shares: Those that are there of what claims list; None: all.
@@ -169,7 +194,6 @@ class Judge:
     """
 
     find: Callable[[Claim], float | None]
-    usual: Claim
     rules: Mapping[str, Rule] = field(default_factory=lambda: RULES)
     names: Mapping[Any, str] | None = None
     shares: Collection[int] | None = None
@@ -177,12 +201,11 @@ class Judge:
 
     def judged(self, claim: Claim) -> Judged:
         """Judge a claim by its rule."""
-        at = {**self.usual, **claim}
         words, rule = self.rules[claim["rule"]]
+        printed = words(claim)
         try:
-            return Judged(words(at), *rule(self, at))
+            return Judged(printed, *rule(self, claim))
         except Missing as missing:
-            printed = words(at)
             return Judged(printed, None if isinstance(printed, float) else str(missing) or "-", "not judged")
 
     def verdicts(
@@ -314,6 +337,11 @@ def word_for_times(found: float, printed: float, *, still: bool = False) -> Word
     return "differs" if word == "right direction" and far else word
 
 
+def several(of: Any) -> list[Any]:
+    """All that a claim lists, or the one that it names."""
+    return of if isinstance(of, list) else [of]
+
+
 def held(so: bool) -> Word:
     """The verdict on what is so or not."""
     return "held" if so else "differs"
@@ -382,7 +410,7 @@ def _level(by: Judge, claim: Claim) -> tuple[Value, Word]:
 def _amount(by: Judge, claim: Claim) -> tuple[Value, Word]:
     """Up to as many percent as a change may be points away, or within the factor; of several shares, the mean."""
     printed, words, found = claim["printed"], list[Word](), []
-    for policy in claim["policy"]:
+    for policy in several(claim["policy"]):
         value = by.mean({**claim, "policy": policy})
         near = abs(value - printed) <= TOLERANCE / 100 * printed
         far = value > FACTOR * printed or printed > FACTOR * value
@@ -394,7 +422,7 @@ def _amount(by: Judge, claim: Claim) -> tuple[Value, Word]:
 def _more(by: Judge, claim: Claim) -> tuple[Value, Word]:
     """Found is the smallest lead on each workload, in percent or points."""
     leads, points = [], claim.get("points", False)
-    for workload in claim["workload"]:
+    for workload in several(claim["workload"]):
         one = {**claim, "workload": workload}
         low, high = min(by.means(one)), max(by.means({**one, **claim["than"]}))
         leads.append(low - high if points else percent(high, low))
@@ -406,7 +434,7 @@ def _same(by: Judge, claim: Claim) -> tuple[Value, Word]:
 
 
 def _alike(by: Judge, claim: Claim) -> tuple[Value, Word]:
-    each = [by.means({**claim, "workload": workload}) for workload in claim["workload"]]
+    each = [by.means({**claim, "workload": workload}) for workload in several(claim["workload"])]
     return _unchanged([percent(min(means), max(means)) for means in each])
 
 
@@ -423,7 +451,7 @@ RULES: Final[dict[str, Rule]] = {
     "times": (lambda claim: f"{claim['printed']:.2f}", _times),
     "first": (lambda claim: claim[claim.get("axis", "policy")], _first),
     "lower": (lambda _: "< 0 %", _lower),
-    "falls": (lambda claim: " > ".join(claim["policy"]), _falls),
+    "falls": (lambda claim: " > ".join(several(claim["policy"])), _falls),
     "level": (lambda claim: f"{claim['printed']:.1f} %", _level),
     "amount": (lambda claim: f"{claim['printed']:g}", _amount),
     "more": (lambda _: "more", _more),

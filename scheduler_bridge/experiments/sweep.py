@@ -415,7 +415,7 @@ class RowFile:
             csv.writer(journal, lineterminator="\n").writerow(self._header)
             journal.flush()
             return []
-        header, *lines = csv.reader(whole.decode(errors="replace").split("\n"))
+        header, *lines = map(_fields, whole.decode(errors="replace").split("\n"))
         self._check(self._csv, header)
         # names come first, then numbers, then what else the origin has
         names, others = 2, len(_ORIGIN) - 1
@@ -450,6 +450,13 @@ class RowFile:
     def _check(self, file: Path, header: list[str]) -> None:
         if header != self._header:
             raise SweepFileError(f"{file} holds another sweep: its columns are {', '.join(header)}")
+
+
+def _fields(line: str) -> list[str]:
+    """What a line says by itself; nothing if it is damaged."""
+    with suppress(csv.Error):
+        return next(csv.reader([line]), [])
+    return []
 
 
 def _number(text: str) -> Number:

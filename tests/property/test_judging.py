@@ -81,8 +81,8 @@ def test_the_printed_number_of_times_is_held(printed: float) -> None:
 def test_one_policy_is_best_of_all_or_none_is(values: list[float], highest: bool) -> None:
     found = dict(zip(POLICIES, values, strict=True))
     claim = {"rule": "first", "workload": "any", "among": POLICIES, "form": "", "highest": highest}
-    by = Judge(lambda of: found[of["policy"]], claim)
-    words = {policy: by.judged({"rule": "first", "policy": policy}).word for policy in POLICIES}
+    by = Judge(lambda of: found[of["policy"]])
+    words = {policy: by.judged({**claim, "policy": policy}).word for policy in POLICIES}
     extreme = (max if highest else min)(values)
     if len(set(values)) == 1:
         assert set(words.values()) == {"not judged"}
@@ -93,8 +93,8 @@ def test_one_policy_is_best_of_all_or_none_is(values: list[float], highest: bool
 
 @given(st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=5))
 def test_an_order_is_held_where_no_step_is_level(values: list[float]) -> None:
-    by = Judge(lambda of: values[int(of["policy"])], {"workload": "any"})
-    falls = by.judged({"rule": "falls", "policy": [str(at) for at in range(len(values))]})
+    by = Judge(lambda of: values[int(of["policy"])])
+    falls = by.judged({"rule": "falls", "workload": "any", "policy": [str(at) for at in range(len(values))]})
     assert (falls.word == "held") == all(b < a for a, b in itertools.pairwise(values))
 
 

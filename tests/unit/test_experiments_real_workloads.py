@@ -320,3 +320,5 @@ def test_printed_means_stand_at_the_bars_that_they_are_of() -> None:
     found = printed(means, "four", "haswell", "turnaround_s")
     assert found == {("easy", 0): 2391.0, ("avg", 100): pytest.approx(792.0, abs=1)}
     assert printed(means, "four", "haswell", "runtime_s") == {("avg", 100): pytest.approx(50 * 0.3468)}
+    resized = Shares([_row("easy", 0, shrinks=1.0), _row("keep-pref", 100, shrinks=1.0)])
+    assert printed(resized, "four", "theta", "shrinks") == {}, "what is printed is less than under other strategies"

@@ -61,7 +61,11 @@ def test_a_line_without_an_end_is_not_taken_for_one(tmp_path: Path) -> None:
     assert again.cells == CELLS[1:2]
 
 
-@pytest.mark.parametrize("damage", [b"\xff" * 9, bytes(9), b"three,,,,", b"b,easy,x,1,0,0,0,,,,\n"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"\xff" * 9, bytes(9), b"three,,,,", b"b,easy,x,1,0,0,0,,,,\n", b"\r" * 9, b"\x22" + b"a" * 8, b"a" * 140_000],
+    ids=lambda damage: repr(damage[:9]),
+)
 def test_a_line_that_is_damaged_is_simulated_again(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "cells.csv"
     rows = sweep(CELLS, _Simulated(), COLUMNS, file=file)
@@ -172,12 +176,11 @@ def test_a_claim_is_about_all_that_it_lists_and_that_is_there() -> None:
     found = {("real", "a", 20): 4.0, ("real", "b", 20): 8.0, ("real", "a", 60): 6.0, ("drawn", "a", 20): 1.0}
     by = Judge(
         lambda claim: found.get((claim["workload"], claim["policy"], claim["share"])),
-        {"share": [20, 40], "than": {"policy": "a"}},
         names={1: "real", 3: "drawn"},
         shares=(20, 60),
     )
-    both = {"workload": [1, 2], "policy": ["a", "b"]}
-    assert by.means({**by.usual, **both}) == [4.0, 8.0]
+    both = {"workload": [1, 2], "policy": ["a", "b"], "share": [20, 40], "than": {"policy": "a"}}
+    assert by.means(both) == [4.0, 8.0]
     changes = "+0.0 to +100.0 %; not real, a at 20 % +0.0 %; real, b at 20 % +100.0 %"
     assert by.judged({"rule": "lower", **both}) == ("< 0 %", changes, "differs")
     assert by.mean({"workload": 1, "policy": "a", "share": [20, 60]}) == 5.0

@@ -91,7 +91,10 @@ def test_runtimes_spread_in_simulations_as_they_did_in_the_same_run() -> None:
     assert found == {14.5, 15.5, 16.5}  # none is late, one, or both
     assert held[even].replicas == fidelity.simulated(alone(), costs)
     assert held[even].covers("makespan_s")
-    assert not replace(held[even], real={"makespan_s": 30.0}).covers("makespan_s")
+    longer = replace(held[even], real={"makespan_s": 30.0})
+    assert not longer.covers("makespan_s")
+    with pytest.raises(KeyError):  # what is not known is no zero
+        longer.covers("turnaround_s")
 
 
 def test_what_is_missing_of_a_job_was_before_its_computation() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.mebf.cells import (
@@ -39,11 +39,8 @@ from scheduler_bridge.report.charts import (
     sheet,
 )
 
-if TYPE_CHECKING:
-    pass
-
 NAME: Final = "mebf"
-CLAIMS: Final = study.claims_file(__package__)
+CLAIMS: Final = study.claims_file(__package__, "hours", "part")
 EVENTS: Final = ("shrinks", "expands", "backfills")
 """The events that Table 5 divides."""
 EXPAND_SIZES: Final = {f"expands_{low}_to_{high}": str(low) if low == high else f"{low}-{high}" for low, high in GROUPS}
@@ -123,16 +120,16 @@ class Twins(study.Means):
 # Claims --------------------------------------------------------------------------------------------------------------
 
 PRINTED: Final[Mapping[tuple[str, str, int, str], float]] = {
-    (of["workload"], of["policy"], of["share"], of["measure"]): of["printed"]
+    (claim["workload"], claim["policy"], claim["share"], claim["measure"]): claim["printed"]
     for claim in CLAIMS["claim"]
-    if (of := CLAIMS["usual"] | claim)["rule"] == "change"
+    if claim["rule"] == "change"
 }
 """The printed changes by workload, policy, share and measure."""
 
 
 def judged(means: Twins) -> list[study.ClaimVerdict]:
     """Judge all claims."""
-    return study.Judge(means.find, CLAIMS["usual"]).verdicts(CLAIMS["claim"], lambda _: _TWIN)
+    return study.Judge(means.find).verdicts(CLAIMS["claim"], lambda _: _TWIN)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------

@@ -73,17 +73,19 @@ def judged(waits: study.Means, policy: str = "penalty") -> list[study.ClaimVerdi
     def classes(_by: study.Judge, claim: study.Claim) -> tuple[Value, study.Word]:
         return study.falling(_by_class(waits, claim["workload"], claim["policy"]), "{:,.0f}")
 
-    rules = {**study.RULES, "classes": (printed, classes)}
-    by, aged, easy = (study.Judge(waits.find, {"policy": each}, rules) for each in (policy, AGED, "easy"))
+    by = study.Judge(waits.find, {**study.RULES, "classes": (printed, classes)})
+
+    def under(other: str, claim: study.Claim) -> study.Judged:
+        return by.judged({**claim, "policy": other})
 
     def reason(claim: study.Claim) -> str:
-        held = aged.judged(claim).word == "held"
+        held = under(AGED, claim).word == "held"
         return f"a job's age may count in the paper's scheduler: with aging it is so ({AGED})" if held else "not known"
 
     def beside(claim: study.Claim) -> tuple[Value, ...]:
-        return *aged.judged(claim)[1:], easy.judged(claim).found
+        return *under(AGED, claim)[1:], under("easy", claim).found
 
-    return by.verdicts(CLAIMS["claim"], reason, beside=beside)
+    return by.verdicts([{**claim, "policy": policy} for claim in CLAIMS["claim"]], reason, beside=beside)
 
 
 def _by_class(waits: study.Means, scenario: str, policy: str) -> list[float]:

@@ -317,15 +317,17 @@ def _runtime_s(job: SimRecord) -> float:
     return end_s - start_s
 
 
-def measured(jobs: Sequence[SimRecord], costs: Costs = AS_MEASURED) -> dict[str, float | None]:
+def measured(jobs: Sequence[SimRecord], costs: Costs = AS_MEASURED) -> dict[str, float]:
     """Measure a real run as ``simulated`` does.
 
-    Of jobs that were resized the sizes over time are not published, so that utilization is not known.
+    Of jobs that were resized the sizes over time are not published, so that utilization is not known and left out.
     """
     held = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
     orders = _orders(jobs)
-    found: dict[str, float | None] = {**merit([span(job) for job in jobs], held, NODES), **orders}
-    return found | {"utilization": None} if any(orders.values()) else found
+    found = merit([span(job) for job in jobs], held, NODES) | orders
+    if any(orders.values()):
+        del found["utilization"]
+    return found
 
 
 def _orders(jobs: Sequence[SimRecord]) -> dict[str, float]:

@@ -105,7 +105,7 @@ def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tupl
     twice = [RunKey("MalleableStrategy", 100, 47, number) for number in (0, 1)]
     if all(key in reference.runs for key in twice):
         first, second = (measured(reference.runs[key].jobs, costs) for key in twice)
-        makespan, wait = (abs(study.change(first[name], second[name]) or 0.0) for name in ("makespan_s", "wait_s"))
+        makespan, wait = (abs(study.percent(first[name], second[name])) for name in ("makespan_s", "wait_s"))
         remarks.append(
             f"How far reality repeats itself: one batch (100 % malleable, seed 47) was run twice; the makespans differ "
             f"by {makespan:.1f} %, the mean waits by {wait:.1f} %."
@@ -135,7 +135,7 @@ def _single_jobs(comparison: Comparison, reference: Reference) -> str:
         for one in cell.runs
         for seconds in ends_apart_s(reference.runs[one.key], reference.scaling, cell.policy, comparison.costs)
     ]
-    turnaround_s = statistics.fmean(one.real["turnaround_s"] or 0.0 for cell in comparison.compat for one in cell.runs)
+    turnaround_s = statistics.fmean(one.real["turnaround_s"] for cell in comparison.compat for one in cell.runs)
     return (
         f"Single jobs end {statistics.fmean(apart):.1f} s from where they did, in the mean of {len(apart):,} jobs "
         f"(median {statistics.median(apart):.1f} s); their mean turnaround is {turnaround_s:.0f} s."
@@ -179,14 +179,15 @@ def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
     def means_of(cells: Mapping[tuple[str, int], Cell]) -> Find:
         return lambda claim: _value(claim["measure"], cells.get((claim["policy"], claim["share"])))
 
+    by = study.Judge(means_of(compat))
+
     def reason(claim: study.Claim) -> str:
         if claim["rule"] == "first":
             return "not known"
-        means = (means_of(compat)(at) for at in ({**claim, **claim["than"]}, claim))
-        errors = (study.change(printed, mean) or 0.0 for mean, printed in zip(means, claim["printed"], strict=True))
+        errors = map(study.percent, claim["printed"], (by.base(claim), by.mean(claim)))
         return f"the simulated means are off by {' and '.join(f'{error:+.1f} %' for error in errors)}"
 
-    return judge_claims(means_of(compat), reason, means_of(correct))
+    return judge_claims(by.find, reason, means_of(correct))
 
 
 def judge_claims(
@@ -199,8 +200,8 @@ def judge_claims(
         reason: What is known of why a claim does not hold.
         beside: What else was found, to compare with.
     """
-    by, also = study.Judge(find, CLAIMS["usual"]), None if beside is None else study.Judge(beside, CLAIMS["usual"])
-    verdicts = by.verdicts(
+    also = None if beside is None else study.Judge(beside)
+    verdicts = study.Judge(find).verdicts(
         CLAIMS["claim"],
         reason,
         where=lambda claim: (claim["where"],),
@@ -260,7 +261,7 @@ def _batches(comparison: Comparison) -> DataTable:
         for one in cell.runs:
             row: list[Value] = [cell.strategy, cell.share, one.key.seed, one.key.number, "yes" if one.apart else ""]
             for name in JUDGED:
-                theirs, mine = one.real[name], one.mean(name)
+                theirs, mine = one.real.get(name), one.mean(name)
                 row += [theirs, mine, study.change(theirs, mine)]
             rows.append(tuple(row))
     return DataTable("batches", "Every run", columns, rows)

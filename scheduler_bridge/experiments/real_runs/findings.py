@@ -79,7 +79,7 @@ def published(reference: Reference | None, time: float, seeds: Seeds = None) -> 
         found = {
             name: statistics.fmean(known) * (time if name in _SCALED else 1)
             for name in MEASURES
-            if (known := study.known_of(run[name] for run in runs))
+            if (known := study.known_of(run.get(name) for run in runs))
         }
         jobs = [job for batch in batches for job in batch.jobs if job.spec.is_malleable]
         if jobs and strategy == STRATEGIES["malleable"]:
@@ -101,9 +101,9 @@ def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time
         here, there = measures(record), measured(theirs.jobs)
         row: list[Value] = [key.policy, key.share, key.seed]
         for name in names:
-            scaled = (there[name] or 0.0) * time
+            scaled = there[name] * time
             row += [here[name], scaled, 100 * (here[name] / scaled - 1)]
-        rows.append((*row, here["utilization"], there["utilization"]))
+        rows.append((*row, here["utilization"], there.get("utilization")))
     columns = ["policy", "malleable %", "seed"]
     columns += [column for name in names for column in (MEASURES[name], "paper, scaled", "difference %")]
     columns += [MEASURES["utilization"], "paper"]

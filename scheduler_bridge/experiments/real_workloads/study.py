@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAME: Final = "real-workloads"
-CLAIMS: Final = study.claims_file(__package__)
+CLAIMS: Final = study.claims_file(__package__, "below")
 _TWIN: Final = (
     "Eagle is a statistical twin, drawn from what the paper prints of it: synthetic, not the log. How much of the "
     "machine it uses and how long rigid jobs wait was made to be of the printed size."
@@ -198,7 +198,12 @@ def _judged_on(trace: Trace, means: Shares, easy: str) -> list[study.ClaimVerdic
 
 def _from_rigid(claim: study.Claim) -> bool:
     """Whether a claim is about changes from rigid jobs."""
-    return claim["rule"] in ("change", "only", "slightly", "early") and "than" not in claim
+    return claim["rule"] in ("change", "only", "slightly", "early") and claim["than"] == {"policy": "rigid"}
+
+
+def _is_printed(claim: study.Claim) -> bool:
+    """Whether it follows from a claim what the paper prints of a mean: a change from rigid jobs."""
+    return claim["rule"] == "change" and _from_rigid(claim)
 
 
 def _judge(trace: Trace, means: Shares, easy: str) -> study.Judge:
@@ -219,7 +224,7 @@ def _judge(trace: Trace, means: Shares, easy: str) -> study.Judge:
         return "" if of is None else f" ({of[0]}, {of[1]} %)"
 
     names, shares = {trace.paper: trace.name}, means.shares(trace.name)
-    return study.Judge(find, CLAIMS["usual"], study.RULES | _RULES, names, shares, note)
+    return study.Judge(find, study.RULES | _RULES, names, shares, note)
 
 
 def _limit(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
@@ -268,8 +273,9 @@ def _fewest(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
 def _twice(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
     """Each of some strategies has more than twice as many as each of the others."""
     counts = {name: by.mean({**claim, "policy": name}) for name in STRATEGIES}
-    more = min(counts[name] for name in claim["policy"])
-    less = max(value for name, value in counts.items() if name not in claim["policy"])
+    often = study.several(claim["policy"])
+    more = min(counts[name] for name in often)
+    less = max(value for name, value in counts.items() if name not in often)
     return ", ".join(f"{name} {value:.1f}" for name, value in counts.items()), study.held(more > 2 * less)
 
 
@@ -295,7 +301,7 @@ def _reason(claim: study.Claim, trace: Trace, means: Shares) -> str:
     for kind, of in OF_RESIZED.items():
         for name in policies if kind in claim["measure"] else ():
             with suppress(study.Missing):
-                count = by.mean({**by.usual, **claim, "policy": name, "measure": of})
+                count = by.mean({**claim, "policy": name, "measure": of})
                 resized.append(f"{name} {count:.1f} {kind}")
     return "; ".join([*far, *([f"{_OF_RESIZED}: {', '.join(resized)}"] if resized else [])]) or "not known"
 
@@ -321,7 +327,7 @@ _MEASURES: Final = {
 
 def _best_printed() -> dict[tuple[str, str], float]:
     """What the paper prints of the best strategy, by workload and mean."""
-    best = (claim for claim in CLAIMS["claim"] if claim["rule"] == "change" and claim["policy"] == "best")
+    best = (claim for claim in CLAIMS["claim"] if _is_printed(claim) and claim["policy"] == "best")
     return {(claim["workload"], claim["measure"]): claim["printed"] for claim in best}
 
 
@@ -467,8 +473,8 @@ def printed(means: Shares, trace: str, paper: str, measure: str) -> dict[tuple[s
     rigid = means.rigid(trace, measure) if known is None else known
     found = {} if known is None else {(RIGID, 0): known}
     for claim in CLAIMS["claim"]:
-        of = claim["rule"], claim["workload"], claim["measure"]
-        if rigid is not None and of == ("change", paper, measure):
+        of = claim["workload"], claim["measure"]
+        if rigid is not None and of == (paper, measure) and _is_printed(claim):
             best = means.choose(trace, claim["policy"], claim["share"], measure)
             if best is not None:
                 found[best[0], best[1]] = rigid * (1 + claim["printed"] / 100)

@@ -134,12 +134,6 @@ _ANOTHER: Final = {
 }
 
 
-def printed_static(paper: int, measure: str) -> float | None:
-    """What Table 1 has for a workload under static backfill."""
-    value: float | None = CLAIMS["printed"][str(paper)].get(measure)
-    return value
-
-
 def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[study.ClaimVerdict]:
     """Judge all claims; those on workloads that are not there are not judged.
 
@@ -172,7 +166,7 @@ def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[
         far = study.far_off(printed, lambda measure: means.get(names[paper], STATIC, measure), "static")
         return "; ".join((_ANOTHER[paper], *far))
 
-    by = study.Judge(means.find, CLAIMS["usual"], study.RULES | rules, names, note=note)
+    by = study.Judge(means.find, study.RULES | rules, names, note=note)
     return by.verdicts(CLAIMS["claim"], reason)
 
 
@@ -323,7 +317,7 @@ def _means_table(means: Limits, found: Sequence[Trace]) -> DataTable:
                 None if policy == STATIC else means.change(name, policy, measure),
             ]
             if measure != MEASURES[-1]:  # the paper has no energy of simulations
-                values.append(printed_static(trace.paper, measure) if policy == STATIC else None)
+                values.append(CLAIMS["printed"][str(trace.paper)][measure] if policy == STATIC else None)
         rest: list[Value] = [means.get(name, policy, column) for column in COLUMNS[len(MEASURES) :]]
         rows.append((trace.paper, trace.label, policy, *values, *rest, means.seeds(name, policy)))
     measures = ("response s", "slowdown", "makespan s", "energy kWh")
@@ -371,7 +365,7 @@ _HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
 def printed(means: Limits, trace: Trace, measure: str) -> dict[str, float]:
     """What the paper prints by policy, as a change in percent: of the best limit, where ours is best."""
     found: dict[str, float] = {}
-    for claim in (CLAIMS["usual"] | claim for claim in CLAIMS["claim"]):
+    for claim in CLAIMS["claim"]:
         of = claim["rule"], claim["workload"], claim["measure"]
         if of != ("change", trace.paper, measure) or "policy" not in claim["than"]:
             continue

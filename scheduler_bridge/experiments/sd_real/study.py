@@ -285,9 +285,9 @@ def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
 
 def judged(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> list[study.ClaimVerdict]:
     """Judge the claims on the paper's real run; by a batch that is not ``enough``, none."""
-    usual = {"policy": SHARED, "than": {"policy": STATIC}}
-    by = study.Judge(lambda claim: found[claim["policy"]][claim["measure"]], usual)
-    verdicts = by.verdicts(CLAIMS["real"], lambda _: _WHY)
+    claims = [{"policy": SHARED, "than": {"policy": STATIC}, **claim} for claim in CLAIMS["real"]]
+    by = study.Judge(lambda claim: found[claim["policy"]][claim["measure"]])
+    verdicts = by.verdicts(claims, lambda _: _WHY)
     return verdicts if enough else [replace(verdict, word="not judged", reason="") for verdict in verdicts]
 
 

@@ -1,0 +1,122 @@
+"""The claims of all papers: what they name is there, and what is misspelled in a file of them is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
+from scheduler_bridge.experiments import study
+from scheduler_bridge.experiments.mebf import cells as mebf
+from scheduler_bridge.experiments.mebf.study import CLAIMS as MEBF
+from scheduler_bridge.experiments.mebf.study import EVENTS, EXPAND_SIZES
+from scheduler_bridge.experiments.merit import MEASURES
+from scheduler_bridge.experiments.penalty import cells as penalty
+from scheduler_bridge.experiments.penalty.study import CLAIMS as PENALTY
+from scheduler_bridge.experiments.published_runs.cells import COMPAT, SHARES
+from scheduler_bridge.experiments.published_runs.study import CLAIMS as PUBLISHED
+from scheduler_bridge.experiments.real_workloads import cells as real_workloads
+from scheduler_bridge.experiments.real_workloads.study import CLAIMS as REAL_WORKLOADS
+from scheduler_bridge.experiments.sd_policy import cells as sd_policy
+from scheduler_bridge.experiments.sd_policy.study import CLAIMS as SD_POLICY
+from scheduler_bridge.experiments.sd_real.study import MEASURES as SHARED_MEASURES
+from scheduler_bridge.experiments.study import Claim, several
+from scheduler_bridge.workloads.generate.papers import PENALTY_SCENARIOS
+
+MEBF_CELLS = mebf.cells((1,))
+STRATEGIES = (*real_workloads.STRATEGIES, "best", "worst", "rigid")
+ALL: dict[str, tuple[list[Claim], Mapping[str, Collection[object]]]] = {
+    "mebf": (
+        MEBF["claim"],
+        {
+            "workload": {cell.trace for cell in MEBF_CELLS},
+            "policy": {cell.policy for cell in MEBF_CELLS},
+            "share": {cell.share for cell in MEBF_CELLS},
+            "measure": mebf.COLUMNS,
+            "part": (*EVENTS, *EXPAND_SIZES),
+            "hours": (*mebf.HOURS, mebf.HOURS[-1] + mebf.STEP_H),
+        },
+    ),
+    "penalty": (PENALTY["claim"], {"workload": PENALTY_SCENARIOS, "measure": penalty.COLUMNS}),
+    "published-runs": (
+        PUBLISHED["claim"],
+        {"policy": COMPAT, "share": SHARES, "measure": (*MEASURES, "grows_per_job", "shrinks_per_job")},
+    ),
+    "real-workloads": (
+        REAL_WORKLOADS["claim"],
+        {
+            "workload": REAL_WORKLOADS["rigid"],
+            "policy": STRATEGIES,
+            "share": (*real_workloads.GRIDS["full"].shares, "any"),
+            "measure": real_workloads.COLUMNS,
+        },
+    ),
+    "sd-policy": (
+        SD_POLICY["claim"],
+        {
+            "workload": {int(number) for number in SD_POLICY["printed"]},
+            "policy": (sd_policy.STATIC, *sd_policy.LIMITS, sd_policy.named("dynamic", "worst"), "best"),
+            "measure": (*sd_policy.COLUMNS, "wait"),
+        },
+    ),
+    "sd-real": (SD_POLICY["real"], {"measure": SHARED_MEASURES}),
+}
+"""The claims of each study, and what it knows of what they name."""
+
+
+def _named(claim: Claim, axis: str) -> Iterator[object]:
+    """What a claim names, also of what it is compared with; sums by their parts."""
+    for one in (claim, claim.get("than", {})):
+        for value in several(one[axis]) if axis in one else ():
+            yield from value.split(" + ") if isinstance(value, str) else (value,)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_claims_name_is_there(name: str) -> None:
+    claims, known = ALL[name]
+    assert claims
+    for claim in claims:
+        for axis, values in known.items():
+            for value in _named(claim, axis):
+                assert value in values, (claim["text"], axis)
+        if claim["rule"] in ("first", "fewest"):
+            assert claim[claim.get("axis", "policy")] in claim["among"], claim["text"]
+
+
+def _claims_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *own: str) -> dict[str, Any]:
+    (folder / "claims.toml").write_text(text)
+    monkeypatch.setattr(study, "files", lambda _: folder)
+    return study.claims_file("a package", *own)
+
+
+ONE = '[[claim]]\nrule = "change"\ntext = "falls"\npolicy = "a"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (f"{ONE}shre = 20\n", "falls: .* shre"),
+        (f"{ONE}than = {{ plicy = 'b' }}\n", "falls: .* than.plicy"),
+        (f"[usual]\nstil = true\n{ONE}", "falls: .* stil"),
+        (f"{ONE}hours = [0, 4]\n", "falls: .* hours"),
+        (f"{ONE}[[clam]]\n{ONE[10:]}", ": .* clam"),
+        (f"{ONE}[[real]]\n{ONE[10:]}mesure = 'wait'\n", "falls: .* mesure"),
+    ],
+)
+def test_what_the_language_does_not_have_is_refused(
+    text: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=rf"claims.toml.*{wrong}"):
+        _claims_of(text, tmp_path, monkeypatch)
+
+
+def test_what_is_usual_is_what_a_claim_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"[usual]\nshare = 20\npolicy = 'b'\n{ONE}hours = [0, 4]\n[[real]]\n{ONE[10:]}"
+    found = _claims_of(text, tmp_path, monkeypatch, "hours")
+    (claim,), (real,) = found["claim"], found["real"]
+    assert claim == {"rule": "change", "text": "falls", "policy": "a", "share": 20, "hours": [0, 4]}
+    assert "share" not in real

@@ -1,8 +1,8 @@
 """The engine of the studies: means of what was simulated, the language of claims, tables and figures of both.
 
 A study simulates its cells (``sweep``), takes means over the rows, and judges the claims of its paper, which are in the
-file ``claims.toml`` of its folder. The kinds of claims and how each is judged are here; which means a claim is about,
-the study says.
+file ``claims.toml`` of its folder. The rules by which claims are judged are here; which means a claim is about, the
+study says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from scheduler_bridge.experiments.study_report import DataTable, Picture, Value
 from scheduler_bridge.experiments.sweep import Figures, Row
@@ -63,27 +63,29 @@ class Means:
 
 def change(before: float | None, after: float | None) -> float | None:
     """From one mean to another, in percent; None: there is none, or nothing to compare with."""
-    return None if not before or after is None else 100 * (after / before - 1)
+    return None if not before or after is None else percent(before, after)
 
 
 # Claims --------------------------------------------------------------------------------------------------------------
 #
 # A claim is an entry of the file ``claims.toml`` in a study's folder. It says what it is about: a ``workload``, a
 # ``policy``, a ``share`` of malleable jobs and a ``measure``; where it lists several, it is about all of them. ``than``
-# has what is another in the mean that it is compared with. What it leaves out stands in the file's ``usual``. ``rule``
-# says how it is judged:
+# has what is another in the mean that it is compared with. What it leaves out stands in the file's ``usual``. ``text``
+# is the claim in words, ``where`` its place in the paper. ``rule`` says how it is judged:
 #
 # =========  =========================================================================================================
-# change     from the mean that it is compared with, in percent, is as ``printed``; ``still``: hardly anything changes
-# times      it is so many times lower than the mean that it is compared with
+# change     from the mean that it is compared with, in percent, is as ``printed``, by itself or by both means: [from,
+#            to]; ``still``: hardly anything changes
+# times      it is so many times lower than the mean that it is compared with; ``still`` as in a change
 # first      ``policy`` (or what ``axis`` names) is the first of those that it is ``among``, by its mean, or by ``of``:
-#            the change or the distance in points; the lowest one, or the ``highest``
+#            the change or the distance in points; the lowest one, or the ``highest``; a mean is written by ``form``,
+#            and if that is empty, only the first one is named
 # lower      all changes are below zero
 # falls      each mean is below the one before it
 # level      a share in percent is as printed
 # amount     a number is as printed
-# more       on each workload, all of its policies have more than all of those that it is compared with, in percent
-#            or in ``points``
+# more       on each workload, all of its policies have more than all of those that it is compared with, in percent;
+#            or in points, if the means are in percent themselves
 # same       all changes are so small that they do not matter
 # alike      so are, on each workload, the differences between its policies
 # =========  =========================================================================================================
@@ -111,7 +113,7 @@ CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known o
 _AXES: Final = ("workload", "policy", "share")
 _MEAN: Final = {*_AXES, "measure"}
 _SAID: Final = _MEAN | {
-    "rule", "text", "where", "than", "printed", "still", "among", "axis", "of", "highest", "form", "points",
+    "rule", "text", "where", "than", "printed", "still", "among", "axis", "of", "highest", "form",
 }  # fmt: skip
 """All that a claim may say, whatever the study."""
 _TABLES: Final = {"usual", "claim", "real", "printed", "rigid"}
@@ -191,6 +193,7 @@ class Judge:
         names: Of the workloads that are there, by what claims call them; None: claims have these names.
         shares: Those that are there of what claims list; None: all.
         note: Says beside a change of what it was found.
+        in_percent: Whether the means that a claim is about are in percent.
     """
 
     find: Callable[[Claim], float | None]
@@ -198,6 +201,7 @@ class Judge:
     names: Mapping[Any, str] | None = None
     shares: Collection[int] | None = None
     note: Callable[[Claim], str] = lambda _: ""
+    in_percent: Callable[[Claim], bool] = lambda _: False
 
     def judged(self, claim: Claim) -> Judged:
         """Judge a claim by its rule."""
@@ -243,8 +247,9 @@ class Judge:
             for axis in _AXES
             if isinstance(values := claim.get(axis), list)
         }
-        found = [{**claim, **dict(zip(listed, one, strict=True))} for one in itertools.product(*listed.values())]
-        return found or _missing()
+        if not all(listed.values()):
+            raise Missing
+        return [{**claim, **dict(zip(listed, one, strict=True))} for one in itertools.product(*listed.values())]
 
     def means(self, claim: Claim) -> list[float]:
         """What is found of all that a claim is about.
@@ -254,7 +259,9 @@ class Judge:
         """
         names = self.names
         at = (one if names is None else {**one, "workload": names.get(one["workload"], "")} for one in self.each(claim))
-        return known_of(map(self.find, at)) or _missing()
+        if not (found := known_of(map(self.find, at))):
+            raise Missing
+        return found
 
     def mean(self, claim: Claim) -> float:
         """The mean of all that a claim is about, see ``means``."""
@@ -279,17 +286,15 @@ class Judge:
         return f"{name}, {claim['policy']}{'' if share is None else f' at {share} %'}"
 
 
-def _missing(found: str = "") -> NoReturn:
-    raise Missing(found)
-
-
 def percent(before: float, after: float) -> float:
     """From one mean to another.
 
     Raises:
         Missing: There is nothing to compare with.
     """
-    return 100 * (after / before - 1) if before else _missing("from 0")
+    if not before:
+        raise Missing("nothing to compare with")
+    return 100 * (after / before - 1)
 
 
 _WORST_FIRST: Final[tuple[Word, ...]] = ("differs", "right direction", "held", "not judged")
@@ -347,20 +352,21 @@ def held(so: bool) -> Word:
     return "held" if so else "differs"
 
 
-def printed_change(claim: Claim) -> float:
+def _wanted(claim: Claim) -> float:
     """What is printed of a change, in percent; or what follows from both means, where these are printed."""
     printed = claim["printed"]
     return percent(*printed) if isinstance(printed, list) else float(printed)
 
 
-def _printed_change(claim: Claim) -> Value:
-    printed = printed_change(claim)
-    return printed if isinstance(claim["printed"], list) else f"{printed:+.1f} %"
+def _worded(claim: Claim) -> Value:
+    """The same as a number where it follows from the means, so that it has a column of its own; else in words."""
+    wanted = _wanted(claim)
+    return wanted if isinstance(claim["printed"], list) else f"{wanted:+.1f} %"
 
 
 def _change(by: Judge, claim: Claim) -> tuple[Value, Word]:
     found = by.change(claim)
-    word = word_for(found, printed_change(claim), still=claim.get("still", False))
+    word = word_for(found, _wanted(claim), still=claim.get("still", False))
     return found if isinstance(claim["printed"], list) else f"{found:+.1f} %{by.note(claim)}", word
 
 
@@ -397,8 +403,10 @@ def _falls(by: Judge, claim: Claim) -> tuple[Value, Word]:
 
 def falling(means: Sequence[float], form: str) -> tuple[Value, Word]:
     """Each mean is below the one before it; ``form`` words one."""
+    if len(means) < 2:
+        raise Missing
     falls = all(after < before for before, after in itertools.pairwise(means))
-    return ", ".join(map(form.format, means)) if len(means) > 1 else _missing(), held(falls)
+    return ", ".join(map(form.format, means)), held(falls)
 
 
 def _level(by: Judge, claim: Claim) -> tuple[Value, Word]:
@@ -421,7 +429,7 @@ def _amount(by: Judge, claim: Claim) -> tuple[Value, Word]:
 
 def _more(by: Judge, claim: Claim) -> tuple[Value, Word]:
     """Found is the smallest lead on each workload, in percent or points."""
-    leads, points = [], claim.get("points", False)
+    leads, points = [], by.in_percent(claim)
     for workload in several(claim["workload"]):
         one = {**claim, "workload": workload}
         low, high = min(by.means(one)), max(by.means({**one, **claim["than"]}))
@@ -447,7 +455,7 @@ def _listed(values: Iterable[float], unit: str) -> str:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "change": (_printed_change, _change),
+    "change": (_worded, _change),
     "times": (lambda claim: f"{claim['printed']:.2f}", _times),
     "first": (lambda claim: claim[claim.get("axis", "policy")], _first),
     "lower": (lambda _: "< 0 %", _lower),

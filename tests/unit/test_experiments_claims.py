@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,27 @@ def test_what_claims_name_is_there(name: str) -> None:
         for axis, values in known.items():
             for value in _named(claim, axis):
                 assert value in values, (claim["text"], axis)
+        if "of" in claim:
+            assert claim["of"] in ("mean", "change", "distance")
         if claim["rule"] in ("first", "fewest"):
             assert claim[claim.get("axis", "policy")] in claim["among"], claim["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "values"),
+    [
+        ("mebf", "among", (mebf.EBF, *mebf.EXPANDS)),
+        ("mebf", "policy", mebf.EXPANDS),
+        ("published-runs", "among", COMPAT),
+        ("real-workloads", "among", real_workloads.STRATEGIES),
+        ("real-workloads", "share", real_workloads.GRIDS["full"].shares),
+        ("sd-policy", "among", (sd_policy.STATIC, *sd_policy.LIMITS)),
+    ],
+)
+def test_what_is_usual_is_all_that_the_study_has(name: str, axis: str, values: Iterable[object]) -> None:
+    """The longest list: a claim may name fewer."""
+    listed = [several(claim[axis]) for claim in ALL[name][0] if axis in claim]
+    assert max(listed, key=len) == list(values)
 
 
 def _claims_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *own: str) -> dict[str, Any]:

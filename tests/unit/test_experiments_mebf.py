@@ -118,7 +118,7 @@ def test_quantities_of_claims() -> None:
     assert means.find({**of, "measure": "shrinks"}) == 30.0
 
 
-USED = {"points": True, "measure": "utilization"}
+USED = {"measure": "utilization"}
 NEAR = {"of": "distance", "among": EXPANDS, "measure": "utilization"}
 PARTS = {"axis": "part", "among": list(EVENTS), "highest": True, "form": "{:.1f} %"}
 

@@ -201,7 +201,7 @@ def test_claims_differ_where_sharing_does_harm(tmp_path: Path) -> None:
 
 def test_claims_on_workloads_that_are_not_there_are_not_judged() -> None:
     verdicts = judged(Limits([]), traces("small", None), None)
-    assert {verdict.word for verdict in verdicts} == {"not judged"}
+    assert {(verdict.word, verdict.found) for verdict in verdicts} == {("not judged", "-")}
 
 
 def test_what_is_not_drawn_is_simulated_once(tmp_path: Path) -> None:

@@ -184,6 +184,9 @@ def test_a_claim_is_about_all_that_it_lists_and_that_is_there() -> None:
     changes = "+0.0 to +100.0 %; not real, a at 20 % +0.0 %; real, b at 20 % +100.0 %"
     assert by.judged({"rule": "lower", **both}) == ("< 0 %", changes, "differs")
     assert by.mean({"workload": 1, "policy": "a", "share": [20, 60]}) == 5.0
+    nothing = {"rule": "lower", "workload": 1, "policy": "a", "share": 20, "than": {"policy": "none"}}
+    found["real", "none", 20] = 0.0
+    assert by.judged(nothing) == ("< 0 %", "nothing to compare with", "not judged")
     level = {"rule": "level", "printed": 5.0, "share": 20}
     for missing in ({"workload": 3, "policy": "b"}, {"workload": [2], "policy": "a"}, {"workload": 2, "policy": "a"}):
         assert by.judged({**level, **missing}) == ("5.0 %", "-", "not judged")

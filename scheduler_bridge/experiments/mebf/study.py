@@ -127,9 +127,13 @@ PRINTED: Final[Mapping[tuple[str, str, int, str], float]] = {
 """The printed changes by workload, policy, share and measure."""
 
 
+def _in_percent(claim: study.Claim) -> bool:
+    return "hours" in claim or "part" in claim or claim["measure"] == "utilization"
+
+
 def judged(means: Twins) -> list[study.ClaimVerdict]:
     """Judge all claims."""
-    return study.Judge(means.find).verdicts(CLAIMS["claim"], lambda _: _TWIN)
+    return study.Judge(means.find, in_percent=_in_percent).verdicts(CLAIMS["claim"], lambda _: _TWIN)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
@@ -358,14 +362,9 @@ def _intensive(size: str) -> list[_Group]:
 
 
 def _table(
-    means: Twins,
-    rows: Sequence[BarRow],
-    policies: Sequence[str],
-    form: Callable[[float], str],
-    finding: str,
-    what: str,
-    alt: str,
-) -> Picture:
+    means: Twins, rows: Sequence[BarRow], policies: Sequence[str], form: Callable[[float], str], finding: str,
+    what: str, alt: str,
+) -> Picture:  # fmt: skip
     hollow = " Hollow: what the paper prints." if any(e.printed is not None for r in rows for e in r.entries) else ""
     twins = f"{means.most_seeds()} twins"
     note = f"{what}. Twins of KIT's workload, synthetic; means over {twins}.{hollow}"

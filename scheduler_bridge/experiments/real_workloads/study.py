@@ -237,7 +237,7 @@ def _limit(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
 
 def _only(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
     """One strategy lowers a mean, and none of the others does."""
-    changes = {name: by.change({**claim, "policy": name}) for name in STRATEGIES}
+    changes = {name: by.change({**claim, "policy": name}) for name in claim["among"]}
     lower = [name for name, value in changes.items() if value < 0]
     found = ", ".join(f"{name} {value:+.1f} %" for name, value in changes.items())
     return found, study.held(lower == [claim["policy"]])
@@ -272,7 +272,7 @@ def _fewest(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
 
 def _twice(by: study.Judge, claim: study.Claim) -> tuple[str, study.Word]:
     """Each of some strategies has more than twice as many as each of the others."""
-    counts = {name: by.mean({**claim, "policy": name}) for name in STRATEGIES}
+    counts = {name: by.mean({**claim, "policy": name}) for name in claim["among"]}
     often = study.several(claim["policy"])
     more = min(counts[name] for name in often)
     less = max(value for name, value in counts.items() if name not in often)
@@ -366,16 +366,10 @@ def _workloads(found: Sequence[Trace]) -> DataTable:
 
 def _means(means: Shares, found: Sequence[Trace]) -> DataTable:
     labels = {trace.name: trace.label for trace in found}
-    rows = tuple(
-        (
-            labels[trace],
-            policy,
-            share,
-            means.seeds(trace, policy, share),
-            *(means.get(trace, policy, column, share) for column in COLUMNS),
-        )
-        for trace, policy, share in sorted(means.known(), key=lambda key: (list(labels).index(key[0]), key[2], key[1]))
-    )
+    rows: list[tuple[Value, ...]] = []
+    for trace, policy, share in sorted(means.known(), key=lambda key: (list(labels).index(key[0]), key[2], key[1])):
+        values = (means.get(trace, policy, column, share) for column in COLUMNS)
+        rows.append((labels[trace], policy, share, means.seeds(trace, policy, share), *values))
     title = "Means over seeds, with quartiles over jobs"
     return DataTable("means", title, ("workload", "policy", "malleable %", "seeds", *COLUMNS), rows)
 

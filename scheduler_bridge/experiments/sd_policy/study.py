@@ -104,9 +104,9 @@ def _remarks(found: Sequence[Trace], scale: Scale) -> list[str]:
 class Limits(study.Means):
     """Means by workload and policy: static backfill, and SD-Policy by limit and runtime model."""
 
-    def change(self, trace: str, policy: str, measure: str, before: str = STATIC) -> float | None:
-        """The mean against that of another policy, in percent."""
-        return study.change(self.get(trace, before, measure), self.get(trace, policy, measure))
+    def change(self, trace: str, policy: str, measure: str) -> float | None:
+        """The mean against that of static backfill, in percent."""
+        return study.change(self.get(trace, STATIC, measure), self.get(trace, policy, measure))
 
     def best(self, trace: str, measure: str) -> str | None:
         """The limit with the smallest mean, under the ideal model; None: one of them was not simulated."""
@@ -143,13 +143,12 @@ def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[
         gains: Who gains in workload 4; None: it is not there.
     """
     names = {trace.paper: trace.name for trace in traces}
-    counted = () if gains is None else [category for category in gains.categories if category.counts]
     rules: dict[str, study.Rule] = {
         "corner": (
             lambda claim: f"up to x {claim['printed']:.2f}",
-            lambda _, claim: _corner(counted, claim["printed"]),
+            lambda _, claim: _corner(_counted(gains), claim["printed"]),
         ),
-        "categories": (lambda _: "x >= 1", lambda _, claim: _kept(counted, claim["measure"])),
+        "categories": (lambda _: "x >= 1", lambda _, claim: _kept(_counted(gains), claim["measure"])),
         "days": (lambda _: "nearly all days", lambda *_: _days(() if gains is None else gains.days)),
     }
 
@@ -168,6 +167,13 @@ def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[
 
     by = study.Judge(means.find, study.RULES | rules, names, note=note)
     return by.verdicts(CLAIMS["claim"], reason)
+
+
+def _counted(gains: Gains | None) -> list[Category]:
+    """The categories that have enough jobs."""
+    if gains is None:
+        raise study.Missing
+    return [category for category in gains.categories if category.counts]
 
 
 def _corner(counted: Sequence[Category], wanted: float) -> tuple[str, study.Word]:
@@ -382,16 +388,9 @@ def draw_changes(means: Limits, traces: Sequence[Trace], names: Mapping[str, str
     for trace in traces:
         theirs = {measure: printed(means, trace, measure) for measure in _TITLES}
         rows.append(BarRow(f"{trace.paper}: {trace.name}"))
-        rows += [
-            BarRow(
-                label,
-                [
-                    Entry(means.change(trace.name, policy, measure), None, theirs[measure].get(policy))
-                    for measure in _TITLES
-                ],
-            )
-            for policy, label in names.items()
-        ]
+        for policy, label in names.items():
+            found = {measure: means.change(trace.name, policy, measure) for measure in _TITLES}
+            rows.append(BarRow(label, [Entry(found[of], None, theirs[of].get(policy)) for of in _TITLES]))
     draws = _draws(means, traces)
     note = (
         f"{what}: changes of means from static backfill to SD-Policy, by workload; left of the line is better. Draws: "

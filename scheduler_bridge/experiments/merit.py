@@ -30,12 +30,12 @@ Merit: TypeAlias = Mapping[str, float]
 Key = TypeVar("Key", bound="tuple[str, int, int, object]")
 
 
-def merit(spans: Sequence[tuple[float, float, float]], held: float, nodes: int) -> dict[str, float]:
+def merit(spans: Sequence[tuple[float, float, float]], node_s: float, nodes: int) -> dict[str, float]:
     """The figures of merit of a batch; times are from the first submission to the last end, or means over the jobs.
 
     Args:
         spans: When each job was submitted, started and ended.
-        held: Node-seconds of the jobs, which utilization counts by those of the cluster until the last end.
+        node_s: Node-seconds of the jobs, which utilization counts by those of the cluster until the last end.
         nodes: Of the cluster.
     """
     makespan_s = max(end_s for *_, end_s in spans) - min(submit_s for submit_s, *_ in spans)
@@ -44,12 +44,12 @@ def merit(spans: Sequence[tuple[float, float, float]], held: float, nodes: int) 
         "turnaround_s": statistics.fmean(end_s - submit_s for submit_s, _, end_s in spans),
         "wait_s": statistics.fmean(start_s - submit_s for submit_s, start_s, _ in spans),
         "runtime_s": statistics.fmean(end_s - start_s for _, start_s, end_s in spans),
-        "utilization": 100 * held / (nodes * makespan_s),
+        "utilization": 100 * node_s / (nodes * makespan_s),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Generic[Key]):
+class Replayed(Generic[Key]):
     """A real run, and the same batch simulated.
 
     Attributes:
@@ -73,7 +73,7 @@ class Held(Generic[Key]):
         return min(self.replicas[name]) <= self.real[name] <= max(self.replicas[name])
 
 
-def beside(those: Sequence[Held[Key]], name: str) -> tuple[float | None, float | None]:
+def beside(those: Sequence[Replayed[Key]], name: str) -> tuple[float | None, float | None]:
     """The means of a measure, real and simulated; None: of some run it is not known, or there is no run."""
     if not those:
         return None, None
@@ -81,11 +81,15 @@ def beside(those: Sequence[Held[Key]], name: str) -> tuple[float | None, float |
     return statistics.fmean(real) if real else None, statistics.fmean(one.mean(name) for one in those)
 
 
+def inside(errors: Sequence[float]) -> int:
+    """How many means are as near as we aim at."""
+    return sum(error <= LIMIT for error in errors)
+
+
 def within(errors: Sequence[float], what: str) -> str:
-    """How many means are as near as we aim at, and how far the farthest is off, in words."""
-    inside = sum(error <= LIMIT for error in errors)
+    """The same in words, and how far the farthest is off."""
     return (
-        f"{inside} of {len(errors)} {what} are within {LIMIT:g} % of what was measured, the farthest is off by "
+        f"{inside(errors)} of {len(errors)} {what} are within {LIMIT:g} % of what was measured, the farthest is off by "
         f"{max(errors, default=0.0):.1f} %."
     )
 
@@ -111,20 +115,20 @@ def color_of(index: int) -> str:
     return OKABE_ITO[_ORDER[index % len(_ORDER)]]
 
 
-def draw_runs(held: Sequence[Held[Key]], note: str, apart: str) -> Picture:
+def draw_runs(replayed: Sequence[Replayed[Key]], note: str, apart: str) -> Picture:
     """Simulated over measured makespan and turnaround; the band is as wide as the error that we aim at.
 
     Args:
-        held: The runs.
+        replayed: The runs.
         note: Where they come from.
         apart: What hollow marks are.
     """
     figure = sheet(5.4)
     figure.suptitle(f"Run by run: simulated over measured\n{note}", fontsize=10)
-    policies = list(dict.fromkeys(one.key[0] for one in held))
+    policies = list(dict.fromkeys(one.key[0] for one in replayed))
     off = LIMIT / 100
     for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
-        points = [(one, one.real[name], one.mean(name)) for one in held]
+        points = [(one, one.real[name], one.mean(name)) for one in replayed]
         ends = [value for _, *point in points for value in point]
         low, high = (1 - off) * min(ends), (1 + off) * max(ends)
         axes.plot([low, high], [low, high], color="#333333", lw=1)
@@ -146,6 +150,6 @@ def draw_runs(held: Sequence[Held[Key]], note: str, apart: str) -> Picture:
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
     return Picture(
         figure,
-        f"One mark a run, {len(held)} runs; hollow ones: {apart}; the band is {LIMIT:g} % wide to both sides.",
+        f"One mark a run, {len(replayed)} runs; hollow ones: {apart}; the band is {LIMIT:g} % wide to both sides.",
         "Two scatter charts, makespan and turnaround: simulated over measured.",
     )

@@ -74,9 +74,9 @@ def test_a_batch_is_simulated_as_it_was() -> None:
     assert costs.working_s("UTS_18", 2) == pytest.approx(8.4)
     assert costs.working_s("UTS_18", 1) == pytest.approx(16.4)  # half the nodes, twice the time
     assert costs.working_s("BC_17", 1) == pytest.approx(120 * 0.08 + 0.4)  # never ran: as the rate has it
-    (held,) = fidelity.hold({key: alone()}, costs)
-    assert {name: held.mean(name) for name in held.real} == pytest.approx(dict(held.real))
-    assert [error for *_, error in fidelity.errors([held]).values()] == pytest.approx([0.0] * 5)
+    (replayed,) = fidelity.replay({key: alone()}, costs)
+    assert {name: replayed.mean(name) for name in replayed.real} == pytest.approx(dict(replayed.real))
+    assert [error for *_, error in fidelity.errors([replayed]).values()] == pytest.approx([0.0] * 5)
 
 
 def test_runtimes_spread_in_simulations_as_they_did_in_the_same_run() -> None:
@@ -85,13 +85,13 @@ def test_runtimes_spread_in_simulations_as_they_did_in_the_same_run() -> None:
     records[uneven].jobs[0].end_s = 6.25  # of the two on 4 nodes one took 6 s, the other 5
     costs = fidelity.fitted(records, 0.08)
     assert costs.spread_s == pytest.approx(0.433, abs=0.01)  # one of four jobs is 1 s late
-    held = {one.key: one for one in fidelity.hold(records, costs)}
-    assert {round(makespan_s, 2) for makespan_s in held[even].replicas["makespan_s"]} == {14.5}
-    found = {round(makespan_s, 2) for makespan_s in held[uneven].replicas["makespan_s"]}
+    replayed = {one.key: one for one in fidelity.replay(records, costs)}
+    assert {round(makespan_s, 2) for makespan_s in replayed[even].replicas["makespan_s"]} == {14.5}
+    found = {round(makespan_s, 2) for makespan_s in replayed[uneven].replicas["makespan_s"]}
     assert found == {14.5, 15.5, 16.5}  # none is late, one, or both
-    assert held[even].replicas == fidelity.simulated(alone(), costs)
-    assert held[even].covers("makespan_s")
-    longer = replace(held[even], real={"makespan_s": 30.0})
+    assert replayed[even].replicas == fidelity.simulated(alone(), costs)
+    assert replayed[even].covers("makespan_s")
+    longer = replace(replayed[even], real={"makespan_s": 30.0})
     assert not longer.covers("makespan_s")
     with pytest.raises(KeyError):  # what is not known is no zero
         longer.covers("turnaround_s")
@@ -110,7 +110,7 @@ def test_a_long_job_is_late_by_no_more_than_a_short_one() -> None:
     for record in records.values():
         record.jobs.append(job(3, 4, 14.75, 915.75, 900.0, malleable=False, name="UTS_20"))
     records[key].jobs[0].end_s = 6.25
-    spans = [max(found) - min(found) for found in (one.replicas["makespan_s"] for one in fidelity.hold(
+    spans = [max(found) - min(found) for found in (one.replicas["makespan_s"] for one in fidelity.replay(
         records, fidelity.fitted(records, 0.08)))]  # fmt: skip
     assert max(spans) < 5.0  # in proportion it would be minutes
 
@@ -126,8 +126,8 @@ def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
     costs = fidelity.fitted(records, 0.08)
     assert costs.resizes == Measured(1.0, 0.0, 0.0, 0.0)
     assert costs.ready_s == 0.5
-    held = {one.key: one.mean("runtime_s") for one in fidelity.hold(records, costs)}
-    assert held[plain] < held[slow]
+    replayed = {one.key: one.mean("runtime_s") for one in fidelity.replay(records, costs)}
+    assert replayed[plain] < replayed[slow]
     rows = findings.injected_table(records).rows
     assert [row[:3] for row in rows] == [(100, "as they are", 1), (100, "slower", 1)]
     assert rows[1][-2] == pytest.approx(3 * (rows[0][-2] or 0))
@@ -178,6 +178,7 @@ def test_a_report_of_a_part_says_what_is_missing() -> None:
         "means", "costs", "orders", "scaling", "fidelity", "repeated", "fidelity-runs", "emulation",
     }  # fmt: skip
     assert set(report.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
+    assert "hollow ones: with slower resizes" in report.figures["fidelity"].caption
     assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in report.remarks)
 
 

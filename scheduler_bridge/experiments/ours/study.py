@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -367,18 +367,18 @@ def draw_trade(results: Results) -> Picture:
     known = {name: ratio.value for name, ratio in ratios.items() if ratio is not None}
     names = sorted(known, key=lambda name: (known[name], name))
     finding = f"Turnaround is lowest under {names[0]}" if names else "Turnaround and wait"
-    return _draw_changes(results, {name: name for name in names}, _BASE, finding, "left of the line, it is better")
+    return _draw_changes(results, zip(names, names, strict=True), _BASE, finding, "left of the line, it is better")
 
 
 def draw_ablation(results: Results) -> Picture:
     """What it costs to leave an ingredient out."""
-    names = {what: without(what) for what in WITHOUT}
+    names = [(what, without(what)) for what in WITHOUT]
     return _draw_changes(
         results, names, OWN, f"{OWN} with an ingredient off", "right of the line, the ingredient helps"
     )
 
 
-def _draw_changes(results: Results, names: Mapping[str, str], base: str, finding: str, side: str) -> Picture:
+def _draw_changes(results: Results, names: Iterable[tuple[str, str]], base: str, finding: str, side: str) -> Picture:
     """How far geometric means are from those under a policy, in percent, with their intervals."""
 
     def entry(policy: str, column: str) -> Entry:
@@ -391,7 +391,7 @@ def _draw_changes(results: Results, names: Mapping[str, str], base: str, finding
     over = f"geometric means over all workloads and {plural(results.most_seeds(), 'seed')}"
     return study.draw_bars(
         list(columns.values()),
-        [BarRow(label, [entry(policy, column) for column in columns]) for label, policy in names.items()],
+        [BarRow(label, [entry(policy, column) for column in columns]) for label, policy in names],
         "{:+.1f} %".format,
         finding,
         f"Changes of {over} against {base}: {side}. Lines: {CONFIDENCE} % intervals.",

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
-from scheduler_bridge.experiments.merit import LIMIT, Held, beside, merit
+from scheduler_bridge.experiments.merit import Replayed, beside, merit
 from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.sweep import unending
 from scheduler_bridge.model import JobSpec
@@ -252,15 +252,15 @@ def simulated(batch: Batch, scaling: Scaling, policy: str, costs: Costs, *, repl
         for job in batch.jobs
         if job.spec.job_id in batch.failed
     }
-    spans, held = [], 0.0
+    spans, node_s = [], 0.0
     for record in records:
         submit_s, start_s, end_s = span(record)
         spans.append((submit_s, start_s, end_s - costs.release_s))
         most = computing.get(record.spec.job_id, math.inf)
-        held += sum(
+        node_s += sum(
             min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
         )
-    return merit(spans, held, NODES) | _orders(records)
+    return merit(spans, node_s, NODES) | _orders(records)
 
 
 def _replayed(batch: Batch, scaling: Scaling, policy: str, costs: Costs, replica: int) -> list[SimRecord]:
@@ -322,9 +322,9 @@ def measured(jobs: Sequence[SimRecord], costs: Costs = AS_MEASURED) -> dict[str,
 
     Of jobs that were resized the sizes over time are not published, so that utilization is not known and left out.
     """
-    held = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
+    node_s = sum(nodes * (_runtime_s(job) + costs.release_s) for job in jobs for _, nodes in job.sizes)
     orders = _orders(jobs)
-    found = merit([span(job) for job in jobs], held, NODES) | orders
+    found = merit([span(job) for job in jobs], node_s, NODES) | orders
     if any(orders.values()):
         del found["utilization"]
     return found
@@ -363,7 +363,7 @@ class Cell:
     strategy: str
     share: int
     policy: str
-    runs: tuple[Held[RunKey], ...]
+    runs: tuple[Replayed[RunKey], ...]
     published_utilization: float
 
     def means(self, name: str, *, sound: bool = False) -> tuple[float | None, float | None]:
@@ -401,11 +401,6 @@ class Comparison:
         """How far the means of these measures are off, see ``Cell.error``, as far as that is known."""
         found = (cell.error(name, sound=sound) for cell in self.compat for name in names)
         return [abs(error) for error in found if error is not None]
-
-    def within(self) -> tuple[int, int]:
-        """How many of the judged means are within the limit, and how many there are."""
-        errors = self.errors()
-        return sum(error <= LIMIT for error in errors), len(errors)
 
 
 def compare(
@@ -460,17 +455,12 @@ def predict(
 def _cell(reference: Reference, keys: Sequence[RunKey], policy: str, costs: Costs, replicas: int) -> Cell:
     """Replay runs of one policy and share."""
     strategy, share, *_ = keys[0]
-    return Cell(
-        strategy,
-        share,
-        policy,
-        tuple(_held(reference, key, policy, costs, replicas) for key in keys),
-        reference.utilization[strategy, share],
-    )
+    runs = tuple(_side_by_side(reference, key, policy, costs, replicas) for key in keys)
+    return Cell(strategy, share, policy, runs, reference.utilization[strategy, share])
 
 
-def _held(reference: Reference, key: RunKey, policy: str, costs: Costs, replicas: int) -> Held[RunKey]:
+def _side_by_side(reference: Reference, key: RunKey, policy: str, costs: Costs, replicas: int) -> Replayed[RunKey]:
     batch = reference.runs[key]
     found = [simulated(batch, reference.scaling, policy, costs, replica=number) for number in range(replicas)]
     by_name = {name: [one[name] for one in found] for name in found[0]}
-    return Held(key, measured(batch.jobs, costs), by_name, bool(batch.failed))
+    return Replayed(key, measured(batch.jobs, costs), by_name, bool(batch.failed))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_by_share, draw_runs, within
+from scheduler_bridge.experiments.merit import LIMIT, MEASURES, draw_by_share, draw_runs, inside, within
 from scheduler_bridge.experiments.published_runs.cells import (
     COMPAT,
     JUDGED,
@@ -58,10 +58,10 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
         comparison = compare(reference, shares=(0, 60, 100), seeds=(45, 46), progress=progress)
     else:
         comparison = compare(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS, progress=progress)
-    inside, means = comparison.within()
-    held = [one for cell in comparison.compat for one in cell.runs]
-    runs = len(held)
-    verdict = f"{runs} real runs replayed: {within(comparison.errors(), 'means')}"
+    errors = comparison.errors()
+    replayed = [one for cell in comparison.compat for one in cell.runs]
+    runs = len(replayed)
+    verdict = f"{runs} real runs replayed: {within(errors, 'means')}"
     return StudyReport(
         NAME,
         "The 2024 paper's real runs on 32 nodes, simulated",
@@ -73,11 +73,11 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
             study.claims_table(judged(comparison), _CLAIM_COLUMNS),
             _batches(comparison),
         ),
-        {"means": draw_means(comparison), "batches": draw_runs(held, _BATCHES, "with a failed resize")},
-        passed=inside == means,
+        {"means": draw_means(comparison), "batches": draw_runs(replayed, _BATCHES, "with a failed resize")},
+        passed=inside(errors) == len(errors),
         provenance={
             "real runs": str(runs),
-            "seeds": listed(one.key.seed for one in held),
+            "seeds": listed(one.key.seed for one in replayed),
             "simulations of each": str(comparison.replicas),
         },
         data=reference.files,
@@ -157,14 +157,8 @@ def _out_of_sample(reference: Reference) -> str:
 
 CLAIMS: Final = study.claims_file(__package__)
 _CLAIM_COLUMNS: Final = (
-    "claim",
-    "where",
-    "printed change %",
-    "simulated %",
-    "with correct policies %",
-    "verdict",
-    "reason",
-)
+    "claim", "where", "printed change %", "simulated %", "with correct policies %", "verdict", "reason",
+)  # fmt: skip
 _PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
 _JOBS: Final = 25
 Find: TypeAlias = Callable[[study.Claim], float | None]
@@ -297,6 +291,7 @@ def _runs(comparison: Comparison) -> int:
 
 
 def _within(comparison: Comparison) -> str:
-    inside, judged = comparison.within()
-    which = f"All {judged}" if inside == judged else f"{inside} of {judged}"
+    errors = comparison.errors()
+    near, judged = inside(errors), len(errors)
+    which = f"All {judged}" if near == judged else f"{near} of {judged}"
     return f"{which} simulated means are within {LIMIT:g} % of the measured ones"

@@ -26,7 +26,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 from msgspec import structs
 
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
-from scheduler_bridge.experiments.merit import MEASURES, Held, beside, merit
+from scheduler_bridge.experiments.merit import MEASURES, Replayed, merit
 from scheduler_bridge.experiments.published_runs.cells import seconds_on
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.real_runs.findings import computed_s, configuration, decided_s, measures, took_s
@@ -217,14 +217,14 @@ def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, 
     delays = costs.delays or (Delay(0.0, 0.0),)
     sims = [sim_job(job, costs, rng.choice(delays)) for job in record.jobs]
     result = Engine(record.nodes, get(record.policy), unending(record.policy)).run(sims)
-    spans, held = [], 0.0
+    spans, node_s = [], 0.0
     for found in result.records.values():
         start_s, end_s = found.start_s, found.end_s
         if start_s is None or end_s is None or found.outcome != "completed":
             raise RuntimeError(f"{found.spec.name} did not complete under {record.policy}: {found.outcome}")
         spans.append((found.spec.submit_s, start_s, end_s))
-        held += sum(nodes * (to_s - from_s) for from_s, to_s, nodes in found.spans())
-    return merit(spans, held, len(record.nodes))
+        node_s += sum(nodes * (to_s - from_s) for from_s, to_s, nodes in found.spans())
+    return merit(spans, node_s, len(record.nodes))
 
 
 def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> Simulated:
@@ -248,21 +248,22 @@ def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> Simulated:
     )
 
 
-def hold(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Held[RunKey]]:
+def replay(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Replayed[RunKey]]:
     """Simulate the batches of real runs; apart are those with slower resizes, which have their own costs of these."""
     slowly = replace(costs, resizes=resizes(record for key, record in records.items() if key.kind == "injected"))
+    by_kind = {"batch": costs, "injected": slowly}
     return [
-        Held(key, measures(record), simulated(record, slowly if slow else costs), slow)
+        Replayed(key, measures(record), simulated(record, by_kind[key.kind]), key.kind == "injected")
         for key, record in records.items()
-        if key.kind != "scaling" and all(job.state == "completed" for job in record.jobs)
-        for slow in (key.kind == "injected",)
+        if key.kind in by_kind and all(job.state == "completed" for job in record.jobs)
     ]
 
 
-def errors(those: Sequence[Held[RunKey]]) -> dict[str, tuple[float | None, float | None, float]]:
+def errors(those: Sequence[Replayed[RunKey]]) -> dict[str, tuple[float, float, float]]:
     """By measure the real mean, the simulated one, and its error in percent of the real one (0 of 0: none)."""
-    means = {name: beside(those, name) for name in MEASURES}
-    return {name: (*pair, change(*pair) or 0.0) for name, pair in means.items()}
+    real = {name: statistics.fmean(one.real[name] for one in those) for name in MEASURES}
+    ours = {name: statistics.fmean(one.mean(name) for one in those) for name in MEASURES}
+    return {name: (real[name], ours[name], change(real[name], ours[name]) or 0.0) for name in MEASURES}
 
 
 # Each real run again, given of every job what it really took: does the simulator decide as the live scheduler did?

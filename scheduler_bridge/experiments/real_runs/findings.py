@@ -73,7 +73,7 @@ def published(reference: Reference | None, time: float, seeds: Seeds = None) -> 
     grouped: dict[tuple[str, int], list[Batch]] = {}
     for key, batch in {} if reference is None else reference.of_seeds(seeds).items():
         grouped.setdefault((key.strategy, key.share), []).append(batch)
-    means: dict[tuple[str, int], dict[str, float]] = {}
+    theirs: dict[tuple[str, int], dict[str, float]] = {}
     for (strategy, share), batches in grouped.items():
         runs = [measured(batch.jobs) for batch in batches]
         found = {
@@ -86,8 +86,8 @@ def published(reference: Reference | None, time: float, seeds: Seeds = None) -> 
             found |= {name: statistics.fmean(getattr(job, f"{kind}s") for job in jobs) for kind, name in ORDERS}
         if seeds is None and reference and (percent := reference.utilization.get((strategy, share))) is not None:
             found["utilization"] = percent
-        means |= {(ours, share): found for ours, theirs in STRATEGIES.items() if theirs == strategy}
-    return means
+        theirs |= {(ours, share): found for ours, named in STRATEGIES.items() if named == strategy}
+    return theirs
 
 
 def beside_table(records: Mapping[RunKey, RunRecord], reference: Reference, time: float) -> DataTable:
@@ -175,16 +175,8 @@ def honesty_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
     rows: list[tuple[Value, ...]] = []
     for key, record in records.items():
         cpu = record.provenance["cpu"]
-        rows.append(
-            (
-                key.spoken,
-                100 * cpu["share"],
-                None if cpu["others_share"] is None else 100 * cpu["others_share"],
-                cpu["worst_lag_s"],
-                cpu["given_up_s"],
-                *honest([record]),
-            )
-        )
+        others = None if cpu["others_share"] is None else 100 * cpu["others_share"]
+        rows.append((key.spoken, 100 * cpu["share"], others, cpu["worst_lag_s"], cpu["given_up_s"], *honest([record])))
     columns = ("run", "CPU used %", "by others %", "worst lag s", "given up s", *HONEST)
     return DataTable("emulation", "What the emulation cost", columns, rows)
 
@@ -364,18 +356,10 @@ def scaling_table(record: RunRecord, paper: ByNodes, time: float) -> DataTable:
         for nodes, seconds in sizes.items():
             job = whole[name, nodes]
             runtime_s = (job.end_s or 0.0) - (job.start_s or 0.0)
+            efficiency, rest = 100 * ideal_s / nodes / seconds, 100 * (runtime_s - seconds) / runtime_s
             theirs = paper.get(name, {}).get(nodes)
-            rows.append(
-                (
-                    name,
-                    nodes,
-                    seconds,
-                    100 * ideal_s / nodes / seconds,
-                    runtime_s,
-                    100 * (runtime_s - seconds) / runtime_s,
-                    None if theirs is None else theirs * time,
-                )
-            )
+            scaled = None if theirs is None else theirs * time
+            rows.append((name, nodes, seconds, efficiency, runtime_s, rest, scaled))
     columns = (
         "program", "nodes", "computing s", "efficiency %", "runtime s", "start and end, % of it", "paper, scaled s",
     )  # fmt: skip

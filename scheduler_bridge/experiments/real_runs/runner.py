@@ -28,7 +28,6 @@ from scheduler_bridge.experiments.real_runs.campaign import (
     arguments,
     calibrate,
     emulated,
-    of_paper_size,
     scratch_in,
     state_of,
 )
@@ -255,9 +254,9 @@ def carry_out(
         OSError: A record cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    environment, names = {"PYTHONPATH": import_path()}, campaign.problems()
+    environment = {"PYTHONPATH": import_path()}
     with alone_in(folder, site):
-        problems = calibrate(names, folder, environment, announce) if campaign.paced else of_paper_size(names)
+        problems = calibrate(campaign.problems(), folder, environment, announce, paced=campaign.paced)
         return problems, run_all(Runner(campaign, problems, folder, environment, site), watcher, again)
 
 

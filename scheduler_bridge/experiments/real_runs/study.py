@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.experiments import study
-from scheduler_bridge.experiments.merit import COMPARED, MEASURES, Held, draw_by_share, draw_runs, within
+from scheduler_bridge.experiments.merit import COMPARED, MEASURES, Replayed, draw_by_share, draw_runs, within
 from scheduler_bridge.experiments.published_runs.cells import COMPAT, Reference, read_reference
 from scheduler_bridge.experiments.published_runs.study import Find, judge_claims
 from scheduler_bridge.experiments.real_runs import fidelity, findings
@@ -31,7 +31,6 @@ from scheduler_bridge.experiments.real_runs.campaign import (
     Scale,
     Site,
     calibrate,
-    of_paper_size,
 )
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, carry_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
@@ -104,12 +103,7 @@ def run(
 ) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
-    Args:
-        folder: Keeps the record of every run; an interrupted experiment goes on there.
-        asked: Which.
-        announce: See ``carry_out``.
-        watcher: The same.
-        again: The same.
+    ``asked`` says which; for the others, and what else is raised, see ``carry_out``.
 
     Raises:
         TraceError: There are no results of the paper where they should be.
@@ -131,7 +125,7 @@ def report(folder: Path, asked: Asked) -> StudyReport:
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
     campaign = asked.campaign
-    problems = calibrate(campaign.problems(), folder, None) if campaign.paced else of_paper_size(campaign.problems())
+    problems = calibrate(campaign.problems(), folder, None, paced=campaign.paced)
     records = all_kept(Runner(campaign, problems, folder))
     if not records:
         raise CalibrationError(f"{folder} holds no run of the scale {asked.scale}")
@@ -174,12 +168,12 @@ def conclude(
         else f"{where}, the paper's problems"
     )
     costs = fidelity.fitted(records, campaign.time)
-    held = fidelity.hold(records, costs)
-    tables, pictures = _tables_and_figures(campaign, records, reference, held, note)
+    replayed = fidelity.replay(records, costs)
+    tables, pictures = _tables_and_figures(campaign, records, reference, replayed, note)
     verdicts = judged(batches if _of_paper_size(campaign) else {}, reference if campaign.published else None)
     beside_ours = [_OF_THESE_SEEDS] if campaign.published else []
     claim_columns = ["claim", "where", "paper: change %", "ours: change %", *beside_ours, "verdict"]
-    beside, within = fidelity_table(held, records)
+    beside, near = fidelity_table(replayed, records)
     repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
     missing = len(campaign.runs()) - len(records)
@@ -189,7 +183,7 @@ def conclude(
         *([f"{missing} of {len(campaign.runs())} runs still missing."] if missing else []),
         *(_lags(records) if site.hosts is None else []),
         *([f"{study.counted(verdicts)}. {study.HOW_JUDGED}"] if verdicts else []),
-        f"Simulated with what was measured: {costs.spoken}. {within}",
+        f"Simulated with what was measured: {costs.spoken}. {near}",
         *([again] if again else []),
         *wrong,
     ]
@@ -208,7 +202,7 @@ def conclude(
             beside,
             *([study.claims_table(verdicts, claim_columns)] if verdicts else []),
             repeated,
-            runs_table(held, records),
+            runs_table(replayed, records),
             findings.honesty_table(records),
         ),
         pictures,
@@ -269,7 +263,7 @@ def _tables_and_figures(
     campaign: Campaign,
     records: Mapping[RunKey, RunRecord],
     reference: Reference | None,
-    held: Sequence[Held[RunKey]],
+    replayed: Sequence[Replayed[RunKey]],
     note: str,
 ) -> tuple[list[DataTable], dict[str, Picture]]:
     """What shows the runs, that which people look at first before the others; ``note`` says what is emulated."""
@@ -297,8 +291,8 @@ def _tables_and_figures(
         theirs = findings.published_s(reference)
         found.append(findings.scaling_table(scaling, theirs, campaign.time))
         drawn["scaling"] = draw_scaling(findings.computed_s([scaling]), theirs, campaign.time, note)
-    if held:
-        drawn["fidelity"] = draw_runs(held, note, "slower resizes")
+    if replayed:
+        drawn["fidelity"] = draw_runs(replayed, note, "with slower resizes")
     return found, drawn
 
 
@@ -316,24 +310,24 @@ def of_runs(records: Mapping[RunKey, RunRecord]) -> dict[str, str]:
 _WITHIN: Final = ("makespan within the simulated range", "turnaround within it")
 
 
-def runs_table(held: Sequence[Held[RunKey]], records: Mapping[RunKey, RunRecord]) -> DataTable:
+def runs_table(replayed: Sequence[Replayed[RunKey]], records: Mapping[RunKey, RunRecord]) -> DataTable:
     """The same run by run."""
     rows = []
-    for one in held:
+    for one in replayed:
         found = fidelity.errors([one]).values()
-        within = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
+        covered = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
         values = (value for triple in found for value in triple)
-        rows.append((one.key.spoken, *findings.honest([records[one.key]]), *within, *values))
+        rows.append((one.key.spoken, *findings.honest([records[one.key]]), *covered, *values))
     columns = ("run", *findings.HONEST, *_WITHIN, *COMPARED)
     return DataTable("fidelity-runs", "The simulator held against each run", columns, rows)
 
 
-def fidelity_table(held: Sequence[Held[RunKey]], records: Mapping[RunKey, RunRecord]) -> tuple[DataTable, str]:
+def fidelity_table(replayed: Sequence[Replayed[RunKey]], records: Mapping[RunKey, RunRecord]) -> tuple[DataTable, str]:
     """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
     rows: list[tuple[Value, ...]] = []
     every: list[float] = []
-    groups: dict[tuple[str, int, str], list[Held[RunKey]]] = {}
-    for one in held:
+    groups: dict[tuple[str, int, str], list[Replayed[RunKey]]] = {}
+    for one in replayed:
         groups.setdefault((one.key.policy, one.key.share, one.key.kind), []).append(one)
     for (policy, share, kind), those in groups.items():
         found = fidelity.errors(those)
@@ -344,9 +338,9 @@ def fidelity_table(held: Sequence[Held[RunKey]], records: Mapping[RunKey, RunRec
             every.append(abs(error))
         rows.append(tuple(row))
     columns = ("policy", "malleable %", "runs", *findings.HONEST, *COMPARED)
-    makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
+    makespans, turnarounds = (sum(one.covers(name) for one in replayed) for name in ("makespan_s", "turnaround_s"))
     sentence = (
-        f"{within(every, 'means by policy and share')} Of {len(held)} single runs, {makespans} have a makespan and "
+        f"{within(every, 'means by policy and share')} Of {len(replayed)} single runs, {makespans} have a makespan and "
         f"{turnarounds} a turnaround among those of {fidelity.REPLICAS} simulations each."
         if every
         else ""
@@ -482,7 +476,8 @@ def draw_means(records: Mapping[RunKey, RunRecord], paper: findings.Means, note:
         paper: The paper's means, scaled.
         note: What is emulated.
     """
-    ends, uses = (gained(findings.means(records), name) for name in ("makespan_s", "utilization"))
+    found = findings.means(records)
+    ends, uses = (gained(found, name) for name in ("makespan_s", "utilization"))
     finding = "Makespan and utilization by policy and share of malleable jobs"
     if ends is not None and uses is not None:
         finding = f"{RESIZING} ends batches {less(ends, 'earlier', 'later')} with malleable jobs than with rigid ones"
@@ -492,7 +487,8 @@ def draw_means(records: Mapping[RunKey, RunRecord], paper: findings.Means, note:
 
 def draw_turnaround(records: Mapping[RunKey, RunRecord], paper: findings.Means, note: str) -> Picture:
     """Mean turnaround and its parts, wait and runtime, see ``draw_means`` [figure 11]."""
-    wait, runtime, both = (gained(findings.means(records), name) for name in ("wait_s", "runtime_s", "turnaround_s"))
+    found = findings.means(records)
+    wait, runtime, both = (gained(found, name) for name in ("wait_s", "runtime_s", "turnaround_s"))
     finding = "Turnaround, wait and runtime by policy and share of malleable jobs"
     if wait is not None and runtime is not None and both is not None:
         finding = (

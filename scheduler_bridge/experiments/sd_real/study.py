@@ -56,11 +56,8 @@ def run(
 ) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
-    Args:
-        folder: See ``carry_out``, also of what it raises.
-        scale: ``tiny``: three jobs on two nodes; ``small``: three batches of 30 jobs on eight nodes.
-        announce: As ``folder``.
-        watcher: The same.
+    The scale ``tiny`` is three jobs on two nodes, ``small`` three batches of 30 jobs on eight nodes. For ``folder``,
+    ``announce``, ``watcher`` and what is raised see ``carry_out``.
     """
     _, records = carry_out(CAMPAIGNS[scale], folder, announce=announce, watcher=watcher)
     return conclude(CAMPAIGNS[scale], records)
@@ -301,32 +298,14 @@ def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
         for before, job in zip(static.jobs, record.jobs, strict=True):
             role = "guest" if is_guest(job) else "mate" if is_mate(job) else ""
             least = min((segment.share for segment in job.segments), default=1.0)
-            rows.append(
-                (
-                    f"{key.seed}/{job.name}",
-                    job.nodes,
-                    *(wait_s(one) for one in (before, job)),
-                    *(runtime_s(one) or 0.0 for one in (before, job)),
-                    role,
-                    least,
-                    shared_s(job),
-                    changes(job),
-                    "yes" if job.verified else "no",
-                )
-            )
+            waits, runtimes = map(wait_s, (before, job)), (runtime_s(one) or 0.0 for one in (before, job))
+            shared = role, least, shared_s(job), changes(job)
+            right = "yes" if job.verified else "no"
+            rows.append((f"{key.seed}/{job.name}", job.nodes, *waits, *runtimes, *shared, right))
     columns = (
-        "batch/job",
-        "nodes",
-        "wait s, static",
-        "wait s",
-        "runtime s, static",
-        "runtime s",
-        "role",
-        "least share of its nodes",
-        "with a part of them for s",
-        "changes of cores",
-        "result right",
-    )
+        "batch/job", "nodes", "wait s, static", "wait s", "runtime s, static", "runtime s", "role",
+        "least share of its nodes", "with a part of them for s", "changes of cores", "result right",
+    )  # fmt: skip
     return DataTable("jobs", "The jobs under SD-Policy, and under static backfill", columns, rows)
 
 

@@ -73,7 +73,7 @@ class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has n
     more than they compute, and each takes several network namespaces. Long simulations that are started as commands are
     spread, too: they are no real jobs, and one process would be left with them when the others have ended.
 
-    The files come in the order in which they are collected, in which many that take a moment are the last: so all
+    The files come in the order in which they are collected, in which many short ones are the last: so all
     processes end at about the same time. By their numbers of tests, as by default, some of the longest would be last.
 
     Marks of groups (`--dist loadgroup`) have no effect with pytest 9.2 and xdist 3.8.

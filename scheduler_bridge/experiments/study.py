@@ -76,7 +76,7 @@ def change(before: float | None, after: float | None) -> float | None:
 # =========  =========================================================================================================
 # change     from the mean that it is compared with, in percent, is as ``printed``, by itself or by both means: [from,
 #            to]; ``still``: hardly anything changes
-# times      it is so many times lower than the mean that it is compared with; ``still`` as in a change
+# times      how many times lower it is than the mean that it is compared with; ``still`` as in a change
 # first      ``policy`` (or what ``axis`` names) is the first of those that it is ``among``, by its mean, or by ``of``:
 #            the change or the distance in points; the lowest one, or the ``highest``; a mean is written by ``form``,
 #            and if that is empty, only the first one is named

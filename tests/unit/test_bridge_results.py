@@ -73,9 +73,9 @@ def test_a_file_of_a_job_is_read_with_care(
     try:
         put(folder.result("1.1"))
         assert result_of("1.1", folder) == found
-        told = [record.getMessage() for record in caplog.records]
-        assert len(told) == (said != "")
-        assert all(f"the result of job 1 (attempt 1) is not taken as it is: {said}" in line for line in told)
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == (said != "")
+        assert all(f"the result of job 1 (attempt 1) is not taken as it is: {said}" in line for line in lines)
         folder.drop_result("1.1")
         assert not folder.result("1.1").exists()
     finally:

@@ -23,7 +23,7 @@ from scheduler_bridge.cli.common import (
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
 from scheduler_bridge.cli.policies import LoadOption, load_policies
-from scheduler_bridge.daemon import ReservationStatus, Snapshot
+from scheduler_bridge.daemon import RefusedError, ReservationStatus, Snapshot
 from scheduler_bridge.daemon.config import NODE_NAME
 from scheduler_bridge.daemon.requests import (
     RESERVATION_MOST_S,
@@ -133,13 +133,10 @@ def make_reservation(
         return
     if (nodes is None) == (named is None):
         raise CliError("--nodes or --node-names", "a reservation needs one of them", "for example --nodes 4")
-    if duration is None:
-        raise CliError("--for is missing", "a reservation lasts for some time", "for example --for 2h")
+    if duration is None or (lasts_s := read_duration("--for", duration)) <= 0:
+        raise CliError(f"--for {duration or 'is missing'}", "a reservation lasts for some time", "for example --for 2h")
     now = local_now()
     begins = read_time("--start", start, now)
-    lasts_s = read_duration("--for", duration)
-    if lasts_s <= 0:
-        raise CliError(f"--for {duration}", "a reservation lasts for some time", "for example --for 2h")
     in_s = (begins - now).total_seconds()
     for option, given, example, seconds in (("--start", start, "18:00", in_s), ("--for", duration, "2h", lasts_s)):
         if seconds > RESERVATION_MOST_S:
@@ -244,8 +241,10 @@ def policy(
     """
     if name is not None:
         load_policies(load)
-        # the scheduler knows the policies that it was given; to read parameters, one has to know them here
-        client(state).use(name, policies.parse(name, parameters) if parameters else {})
+        try:  # the scheduler knows the policies that it was given; to read parameters, one has to know them here
+            client(state).use(name, policies.parse(name, parameters) if parameters else {})
+        except RefusedError as refused:  # what was named is wrong
+            raise CliError(str(refused), hint=refused.hint) from None
     decides = name or client(state).snapshot().policy
     print_outcome(decides, {"policy": decides}, as_json=as_json)
 

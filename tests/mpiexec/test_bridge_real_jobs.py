@@ -11,14 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import PATIENCE_S, Leftovers, Running, start_job
+from support.daemons import reported
 from support.doors import LOOPBACK, attack, listening
 from support.leftovers import living
 
 from apgas.malleability.core_ids import parsed
+from scheduler_bridge.daemon import ControlClient
 
 pytestmark = pytest.mark.essential
 
@@ -41,13 +42,6 @@ def _submit(folder: Path, *words: str | Path) -> int:
     command = [*MALLEABLE, "submit", "--state", folder / "state", *words]
     done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, check=True)
     return int(done.stdout)
-
-
-def _report(folder: Path) -> list[dict[str, Any]]:
-    command = [*MALLEABLE, "report", "--json", "--state", str(folder / "state")]
-    record: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    jobs: list[dict[str, Any]] = record["jobs"]
-    return jobs
 
 
 def _until(what: str, holds: Callable[[], object]) -> None:
@@ -77,12 +71,12 @@ def _until_it_computes(folder: Path) -> None:
 def test_an_executor_asks_its_scheduler_for_places(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     program = Path(__file__).parent / "programs" / "futures_granted.py"
     _submit(tmp_path, "--min", "1", "--max", "3", "--", sys.executable, program)
-    _until("the job ends", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+    _until("the job ends", lambda: all(job["end_s"] is not None for job in reported(tmp_path / "state")))
     said = (tmp_path / "state" / "job-1.out").read_text(encoding="utf-8")
     assert said.startswith("1 3 2 the scheduler grants "), (tmp_path / "state" / "job-1.err").read_text(
         encoding="utf-8"
     )
-    (job,) = _report(tmp_path)
+    (job,) = reported(tmp_path / "state")
     assert job["state"] == "completed", job
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(PATIENCE_S).rc == 0
@@ -97,7 +91,7 @@ def test_a_job_that_sizes_itself_gets_what_it_asks_for(serving: Running, tmp_pat
     job = _submit(tmp_path, "--min", "1", "--max", "3", "--", *_pi(result, "--target-efficiency", "0.9"))
     _until("the job computes", lambda: len(list(_places(serving.mark, job))) == 1)
     computes.touch()
-    _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+    _until("both jobs end", lambda: all(job["end_s"] is not None for job in reported(tmp_path / "state")))
     found = json.loads(result.read_text(encoding="utf-8"))
     assert found["verified"] is True
     assert found["places_start"] == 1
@@ -112,8 +106,8 @@ def test_a_malleable_job_makes_room_and_takes_it_back(serving: Running, tmp_path
     result = tmp_path / "pi.json"
     _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(result))
     _submit(tmp_path, "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "0.5")
-    _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
-    malleable, rigid = _report(tmp_path)
+    _until("both jobs end", lambda: all(job["end_s"] is not None for job in reported(tmp_path / "state")))
+    malleable, rigid = reported(tmp_path / "state")
     assert (malleable["state"], rigid["state"]) == ("completed", "completed"), malleable
     kinds = [resize["kind"] for resize in malleable["resizes"] if resize["outcome"] == "done"]
     assert kinds[:2] == ["shrink", "grow"], malleable["resizes"]
@@ -132,7 +126,10 @@ def test_strangers_reach_only_what_proves_itself(serving: Running, tmp_path: Pat
     job = _submit(tmp_path, "--min", "1", "--max", "3", "--", *_pi(result))
     _until("the job computes", lambda: len(list(_places(serving.mark, job))) == 1)
     subprocess.run([*MALLEABLE, "cancel", "--state", str(tmp_path / "state"), str(blocker)], check=True)
-    _until("it has grown", lambda: any(resize["outcome"] == "done" for resize in _report(tmp_path)[1]["resizes"]))
+    _until(
+        "it has grown",
+        lambda: any(resize["outcome"] == "done" for resize in reported(tmp_path / "state")[1]["resizes"]),
+    )
 
     def processes() -> list[int]:
         mine = f"MALLEABLE_JOB={job}".encode()
@@ -144,8 +141,8 @@ def test_strangers_reach_only_what_proves_itself(serving: Running, tmp_path: Pat
     doors = listening(processes())
     assert {address for address, _ in doors} == {LOOPBACK}
     attack(port for _, port in doors)
-    _until("the job ends", lambda: _report(tmp_path)[1]["end_s"] is not None)
-    assert _report(tmp_path)[1]["state"] == "completed"
+    _until("the job ends", lambda: reported(tmp_path / "state")[1]["end_s"] is not None)
+    assert reported(tmp_path / "state")[1]["state"] == "completed"
     assert json.loads(result.read_text(encoding="utf-8"))["verified"] is True
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(PATIENCE_S).rc == 0
@@ -174,7 +171,7 @@ def test_two_jobs_share_their_nodes(serving: Running, tmp_path: Path, leftovers:
         "ordered to use 2 of 2 cores of each node (0-1)",
         "uses 2 of 2 cores of each node (0-1)",
     ]
-    assert _report(tmp_path)[1]["state"] == "completed"
+    assert reported(tmp_path / "state")[1]["state"] == "completed"
     found = json.loads((tmp_path / "short.json").read_text(encoding="utf-8"))
     assert (found["workers"], found["verified"]) == (1, True), "what it was started with"
     serving.process.send_signal(signal.SIGTERM)
@@ -198,7 +195,7 @@ def test_two_jobs_on_a_node_compute_on_cores_of_their_own(
     assert _cores(serving.mark, 1) == {0}, "all threads of the first one"
     _until("the second one has ended", lambda: not _cores(serving.mark, 2))
     _until("the first one has both cores", lambda: _cores(serving.mark, 1) == {0, 1})
-    assert [job["state"] for job in _report(tmp_path)] == ["running", "completed"]
+    assert [job["state"] for job in reported(tmp_path / "state")] == ["running", "completed"]
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(PATIENCE_S).rc == 0
     leftovers.check(serving.mark)
@@ -245,9 +242,7 @@ def test_jobs_are_not_bound_to_cores_that_there_are_not(nodes: str, cores: str, 
 
 
 def _explained(folder: Path, job_id: int) -> list[str]:
-    command = [*MALLEABLE, "explain", str(job_id), "--json", "--state", str(folder / "state")]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return [moment["text"] for moment in found["moments"]]
+    return [moment.text for moment in ControlClient(folder / "state", PATIENCE_S).explain(job_id).moments]
 
 
 def test_a_job_ends_with_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
@@ -287,8 +282,8 @@ def test_a_job_comes_back_to_the_next_scheduler_and_is_resized(
     with start_job(command, {"TMPDIR": str(tmp_path / "tmp")}, tmp_path) as successor:
         successor.expect("ready")
         _submit(tmp_path, "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "0.5")
-        _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
-        malleable, rigid = _report(tmp_path)
+        _until("both jobs end", lambda: all(job["end_s"] is not None for job in reported(tmp_path / "state")))
+        malleable, rigid = reported(tmp_path / "state")
         assert (malleable["state"], rigid["state"]) == ("completed", "completed"), malleable
         kinds = [resize["kind"] for resize in malleable["resizes"] if resize["outcome"] == "done"]
         assert kinds[:1] == ["shrink"], malleable["resizes"]
@@ -308,8 +303,8 @@ def test_a_resilient_job_goes_on_without_a_node(serving: Running, tmp_path: Path
     # a job that came earlier would have the survivor shrunk, too
     _until("a node is lost", lambda: output.exists() and "lost" in output.read_text(encoding="utf-8"))
     _submit(tmp_path, "--name", "rigid", "--nodes", "1", "--launch", "direct", "--", "touch", ran)
-    _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
-    survivor, rigid = _report(tmp_path)
+    _until("both jobs end", lambda: all(job["end_s"] is not None for job in reported(tmp_path / "state")))
+    survivor, rigid = reported(tmp_path / "state")
     assert (survivor["state"], rigid["state"]) == ("completed", "completed"), survivor
     assert "lost node3 2" in output.read_text(encoding="utf-8")
     assert [len(segment["nodes"]) for segment in survivor["segments"]][:2] == [3, 2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,10 @@ from typing import Any
 
 import pytest
 from support import PATIENCE_S, Leftovers, Running, start_job
+from support.daemons import reported
 from support.leftovers import living
+
+from scheduler_bridge.daemon import ControlClient
 
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 PROGRAM = Path(__file__).parent / "programs" / "glb_mortal.py"
@@ -51,12 +53,11 @@ def submit(folder: Path, when: str, *options: str) -> int:
 
 
 def report(folder: Path) -> list[dict[str, Any]]:
-    jobs: list[dict[str, Any]] = json.loads(malleable(folder, "report", "--json"))["jobs"]
-    return jobs
+    return reported(folder / "state")
 
 
 def moments(folder: Path, job_id: int) -> list[str]:
-    return [moment["text"] for moment in json.loads(malleable(folder, "explain", str(job_id), "--json"))["moments"]]
+    return [moment.text for moment in ControlClient(folder / "state", PATIENCE_S).explain(job_id).moments]
 
 
 def until(what: str, holds: Callable[[], object], pause_s: float = 0.1) -> None:
@@ -140,8 +141,8 @@ def test_it_is_cancelled_and_its_scheduler_dies(serving: Running, tmp_path: Path
     """The next scheduler knows in which life it is; what is cancelled is not started again."""
     job_id = submit(tmp_path, "computing once")
     until("the second life", (tmp_path / "lives" / "life1").exists)
-    queued = ("queue", "--json")
-    until("it has reached its scheduler", lambda: json.loads(malleable(tmp_path, *queued))[0]["ready"])
+    client = ControlClient(tmp_path / "state", PATIENCE_S)
+    until("it has reached its scheduler", lambda: client.snapshot().jobs[0].ready)
     serving.process.kill()
     serving.wait(PATIENCE_S)
     command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]

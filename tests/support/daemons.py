@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
-from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
+import msgspec
+
+from scheduler_bridge.daemon import ControlClient, ControlError, Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon.storage.restore import read_run
 from support.mpi import PATIENCE_S
 from support.processes import carrying
 
@@ -45,12 +50,21 @@ def jobs_processes(mark: str | None = None) -> list[int]:
     return carrying(f"{BIRTHMARK}={mark or os.environ[BIRTHMARK]}")
 
 
+def reported(state: Path) -> list[dict[str, Any]]:
+    """The jobs of the scheduler's last run, as `malleable report --json` prints them: without a process for each look,
+    which would take the core that the jobs need."""
+    try:
+        record = ControlClient(state, PATIENCE_S).record()
+    except ControlError:  # it has ended
+        record = read_run(state)
+    jobs: list[dict[str, Any]] = json.loads(msgspec.json.encode(record.jobs))
+    return jobs
+
+
 async def until(daemon: Daemon, holds: Callable[[], bool]) -> None:
     while not holds():
         await daemon.changed()
 
 
 def replace_request(request: JobRequest, **fields: object) -> JobRequest:
-    import msgspec
-
     return msgspec.structs.replace(request, **fields)

@@ -108,6 +108,9 @@ class StudyOptions:
             raise CliError(f"--data {self.data}: there is no such folder", hint="name it, or leave --data out", code=1)
         if self.out is not None and self.out.exists() and not self.out.is_dir():
             raise CliError(f"--out {self.out}: this is a file", "a folder is to be written", "name another one")
+        if self.report_only and self.out is not None and not self.out.exists():
+            why = "--report-only shows what an earlier run has left there"
+            raise CliError(f"--out {self.out}: there is no such folder", why, "run it first, without --report-only", 1)
         if self.scale == "tiny" and not chosen.tiny:
             raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
         if self.report_only and not chosen.keeps:

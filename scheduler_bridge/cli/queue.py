@@ -66,7 +66,7 @@ def queue(
         say(f"reserved: {words.plural(len(kept.nodes), 'node')} for {operations.reservation_line(kept, snapshot)}")
 
 
-# The jobs of a queue as lines: a line each where there is room, or else the remark below, never cut off --------------
+# The jobs of a queue as lines: a line each where there is room, or else the remark below ------------------------------
 
 _LEFT: Final = frozenset(("NAME", "USER", "CLASS", "STATE"))
 _SPARED: Final = frozenset(("CLASS", "GROWS", "SHRINKS"))
@@ -77,6 +77,8 @@ _GAP: Final = "  "
 _REMARK: Final = "REMARK"
 _REMARK_CELLS: Final = 40
 """Beside so few cells for the remark it goes below."""
+_REMARK_MOST: Final = 600
+"""Characters on a terminal: a longer one, such as a failed program's error, would hide the other jobs."""
 _LEAST_NAME: Final = 8
 _SOON_S: Final = 0.05
 
@@ -109,7 +111,8 @@ def queue_lines(jobs: Sequence[JobStatus], now_s: float, width: int | None) -> Q
     lines = []
     for row, text in zip(rows, remarks, strict=True):
         first = _line(row, widths)
-        parts = [text] if width is None else textwrap.wrap(text, max(1, width - indent))
+        short = text if len(text) <= _REMARK_MOST else text[:_REMARK_MOST] + "… (malleable explain)"
+        parts = [text] if width is None else textwrap.wrap(short, max(1, width - indent))
         if beside:
             first = (first + _GAP + "".join(parts[:1])).rstrip()
             parts = parts[1:]

@@ -24,7 +24,7 @@ from support.logged import encode
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread, JobRequest
 from scheduler_bridge.daemon.storage import chain, restore
-from scheduler_bridge.daemon.storage.chain import MARK
+from scheduler_bridge.daemon.storage.chain import MARK, DamagedError
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, Noted, Requested
 from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
@@ -340,13 +340,24 @@ def test_of_a_database_that_is_lost_the_write_ahead_log_is_left_and_salvaged(tmp
         (folder / DATABASE).touch()
     before = contents(folder)
     for look in (restore.read_run, restore.runs, state):
-        with pytest.raises(DaemonError):
+        with pytest.raises(DamagedError):
             look(folder)
         assert contents(folder) == before
     rows = state(image)[1] - 1
     assert salvage(folder)[2] == f"all {rows} rows are kept"
     assert state(folder) == state(image)
     assert contents(folder / "damaged-1").items() >= (before.items() - {(DATABASE, b"")})
+
+
+def test_a_salvage_that_fails_leaves_nothing_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "lost"
+    shutil.copytree(images(tmp_path)[0], folder)
+    (folder / MARK).unlink()
+    (folder / MARK).mkdir()
+    before = sorted(folder.iterdir())
+    with pytest.raises(DaemonError, match="cannot be salvaged"):
+        salvage(folder)
+    assert sorted(folder.iterdir()) == before
 
 
 def deadly(step: int, folder: Path) -> int:

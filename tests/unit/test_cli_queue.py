@@ -46,6 +46,14 @@ def test_who_and_how_urgent_is_said_where_it_differs(changes: dict[str, object],
     assert all(str(value) in lines.jobs[1][0].plain for value in changes.values())
 
 
+def test_a_long_remark_leaves_room_for_other_jobs() -> None:
+    failed = msgspec.structs.replace(JOB, state="failed", reason="word " * 400)
+    on_terminal, elsewhere = (queue_lines([failed], 0.0, width).jobs[0] for width in (80, None))
+    assert len(on_terminal) < 12
+    assert on_terminal[-1].plain.endswith("… (malleable explain)")
+    assert elsewhere[0].plain.count("word") == 400
+
+
 @pytest.mark.parametrize(
     ("reason", "remark"),
     [

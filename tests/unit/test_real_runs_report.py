@@ -195,3 +195,5 @@ def test_without_runs_there_is_nothing_to_report(tmp_path: Path, capsys: pytest.
     assert cli(["experiment", "real-runs", "--scale", "tiny", "--report-only", "--out", str(tmp_path)]) != 0
     assert "there is nothing to report" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+    assert cli(["experiment", "mebf", "--report-only", "--out", str(tmp_path / "none")]) == 1
+    assert "run it first, without --report-only" in capsys.readouterr().err

@@ -257,7 +257,7 @@ class ControlServer:
             return reply
         if isinstance(reply, Submitted | Kept):
             self._scheduler.retract(reply)
-            return _failure(log_error(behind))
+            return _failure(log_error(behind, "reservation" if isinstance(reply, Kept) else "job"))
         if isinstance(reply, Done):
             return Done(text=reply.text, log_behind=behind)
         return reply

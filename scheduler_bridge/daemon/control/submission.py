@@ -71,7 +71,7 @@ class Submissions:
         """Queue jobs in one decision; see ``Daemon.submit_array``."""
         if self._closing:
             raise SubmitError("the scheduler is ending")
-        self._check_log()
+        self._check_log("job")
         if len(set(array)) < len(array):
             twice = next(number for number, often in Counter(array).items() if often > 1)
             raise SubmitError(
@@ -101,9 +101,9 @@ class Submissions:
         if events:
             self._handle(*events)
 
-    def _check_log(self) -> None:
+    def _check_log(self, what: str) -> None:
         if behind := self._log_behind():
-            raise log_error(behind)
+            raise log_error(behind, what)
 
     def _check_room(self, asked: log_entries.Requested, jobs: int) -> None:
         """See that a request is of a size that is kept, for ``jobs`` jobs, beside those that wait or run."""
@@ -169,7 +169,7 @@ class Submissions:
 
     def reserve(self, request: requests.Reserve) -> str:
         """Keep nodes for a later time, as ``Daemon.reserve`` does; return the reservation's name."""
-        self._check_log()
+        self._check_log("reservation")
         for text in (request.name, *request.users):
             if not text.isprintable():
                 raise ValueError(f"{text!r} cannot be printed")
@@ -343,10 +343,10 @@ def _too_large(spec: JobSpec, reason: str) -> SubmitError:
     return SubmitError(reason, field="min_nodes" if spec.is_malleable else "nodes", hint="ask for fewer nodes")
 
 
-def log_error(behind: str) -> SubmitError:
+def log_error(behind: str, what: str = "job") -> SubmitError:
     """Return why nothing is taken while the log cannot be written, because of ``behind``."""
     return SubmitError(
-        f"no job is taken now: the log cannot be written: {behind}",
-        why="a job is taken when the log has it on the disk",
-        hint="make room where the state folder is, and submit it again",
+        f"no {what} is taken now: the log cannot be written: {behind}",
+        why=f"a {what} is taken when the log has it on the disk",
+        hint="make room where the state folder is, and try again",
     )

@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler_bridge import policies
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
+from scheduler_bridge.daemon.storage.chain import MARK, DamagedError
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, decode
 from scheduler_bridge.daemon.storage.log_state import VERSION, DivergedError, LogState
 from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store, StoredEra, StoreError
@@ -223,6 +224,8 @@ def read_runs(folder: Path) -> list[RunRecord]:
 @contextmanager
 def _log(folder: Path) -> Iterator[Store]:
     if not (folder / DATABASE).exists():
+        if (folder / MARK).exists():
+            raise DamagedError(f"{folder / DATABASE} is missing")
         raise DaemonError(
             f"no scheduler has served {folder}", f"start one with: malleable serve --nodes 4 --state {folder}"
         )

@@ -55,6 +55,7 @@ def salvage(folder: Path) -> list[str]:
         new.rename(folder / _MADE)
         synchronise(folder)
     except OSError as error:
+        shutil.rmtree(folder / _MAKING, ignore_errors=True)
         raise DaemonError(f"the log cannot be salvaged: {error}", "make room where the state folder is") from None
     finish_salvage(folder)
     return [damaged, f"the damaged log is kept in {kept}", *lines]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -71,7 +71,8 @@ def change(before: float | None, after: float | None) -> float | None:
 # A claim is an entry of the file ``claims.toml`` in a study's folder. It says what it is about: a ``workload``, a
 # ``policy``, a ``share`` of malleable jobs and a ``measure``; where it lists several, it is about all of them. ``than``
 # has what is another in the mean that it is compared with. What it leaves out stands in the file's ``usual``. ``text``
-# is the claim in words, ``where`` its place in the paper. ``rule`` says how it is judged:
+# is the claim in words, ``where`` its place in the paper. An entry with ``columns`` stands for several claims: its
+# ``rows`` have a value for each of these, and the rest of it in common. ``rule`` says how a claim is judged:
 #
 # =========  =========================================================================================================
 # change     from the mean that it is compared with, in percent, is as ``printed``, by itself or by both means: [from,
@@ -158,16 +159,27 @@ def claims_file(package: str, *own: str) -> dict[str, Any]:
         own: What only claims of this study say.
 
     Raises:
-        ValueError: There is something in it that the language does not have; the text names it.
+        ValueError: There is something in it that the language does not have, or a row is not as long as its columns
+            are many; the text names it.
     """
     file = files(package).joinpath("claims.toml")
     found = tomllib.loads(file.read_text(encoding="utf-8"))
     _refuse(f"{file}", found.keys() - _TABLES)
-    found["claim"] = [found.get("usual", {}) | claim for claim in found["claim"]]
-    for claim in (*found["claim"], *found.get("real", ())):
-        than = {f"than.{key}" for key in claim.get("than", {}).keys() - _MEAN}
-        _refuse(f"{file}: {claim['text']}", claim.keys() - {*_SAID, *own} | than)
+    for kind, usual in (("claim", found.get("usual", {})), ("real", {})):
+        found[kind] = [usual | claim for entry in found.get(kind, ()) for claim in _claims_of(entry, f"{file}")]
+        for claim in found[kind]:
+            than = {f"than.{key}" for key in claim.get("than", {}).keys() - _MEAN}
+            _refuse(f"{file}: {claim.get('text', claim)}", claim.keys() - {*_SAID, *own} | than)
     return found
+
+
+def _claims_of(entry: dict[str, Any], file: str) -> Iterator[dict[str, Any]]:
+    """The claim that an entry is, or those of its rows."""
+    columns = entry.pop("columns", ())
+    for row in entry.pop("rows", [()]):
+        if len(row) != len(columns):
+            raise ValueError(f"{file}: {row} does not have a value for each of {', '.join(columns) or 'no columns'}")
+        yield entry | dict(zip(columns, row, strict=True))
 
 
 def _refuse(where: str, unknown: Collection[str]) -> None:

@@ -124,6 +124,10 @@ ONE = '[[claim]]\nrule = "change"\ntext = "falls"\npolicy = "a"\n'
         (f"{ONE}hours = [0, 4]\n", "falls: .* hours"),
         (f"{ONE}[[clam]]\n{ONE[10:]}", ": .* clam"),
         (f"{ONE}[[real]]\n{ONE[10:]}mesure = 'wait'\n", "falls: .* mesure"),
+        (f"{ONE}columns = ['shre']\nrows = [[20], [40]]\n", "falls: .* shre"),
+        (f"{ONE}columns = ['share', 'measure']\nrows = [[20, 'wait'], [40]]\n", r": \[40\] .* share, measure"),
+        (f"{ONE}rows = [[20]]\n", r": \[20\] .* no columns"),
+        (f"{ONE}columns = ['share']\nrwos = [[20]]\n", ": .* share"),
     ],
 )
 def test_what_the_language_does_not_have_is_refused(
@@ -139,3 +143,12 @@ def test_what_is_usual_is_what_a_claim_leaves_out(tmp_path: Path, monkeypatch: p
     (claim,), (real,) = found["claim"], found["real"]
     assert claim == {"rule": "change", "text": "falls", "policy": "a", "share": 20, "hours": [0, 4]}
     assert "share" not in real
+
+
+def test_the_rows_of_an_entry_have_all_of_it_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"[usual]\nshare = 20\n{ONE}columns = ['share', 'measure']\nrows = [[40, 'wait'], [60, 'runtime']]\n"
+    once = {"rule": "change", "text": "falls", "policy": "a"}
+    assert _claims_of(text, tmp_path, monkeypatch)["claim"] == [
+        once | {"share": 40, "measure": "wait"},
+        once | {"share": 60, "measure": "runtime"},
+    ]

@@ -114,12 +114,7 @@ class Comparison:
         ]
 
     def rows(self, simulate: Callable[[Cell], Figures], file: Path, reporter: Reporter) -> list[Row]:
-        """Simulate what ``file`` does not know yet.
-
-        Args:
-            simulate: Simulates a cell; has to travel to other places.
-            file: Where the rows are kept.
-            reporter: Called with how far it is.
+        """Simulate what ``file`` does not know yet, see ``sweep``.
 
         Raises:
             SweepFileError: The file has another comparison, or cannot be gone on with.

@@ -118,10 +118,7 @@ def color_of(index: int) -> str:
 def draw_runs(replayed: Sequence[Replayed[Key]], note: str, apart: str) -> Picture:
     """Simulated over measured makespan and turnaround; the band is as wide as the error that we aim at.
 
-    Args:
-        replayed: The runs.
-        note: Where they come from.
-        apart: What hollow marks are.
+    ``note``: where the runs come from; ``apart``: what hollow marks are.
     """
     figure = sheet(5.4)
     figure.suptitle(f"Run by run: simulated over measured\n{note}", fontsize=10)

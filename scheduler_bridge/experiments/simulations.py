@@ -36,12 +36,9 @@ class Done:
 
 
 class Simulations:
-    """Numbered cells that are to be simulated, lowest first.
+    """Numbered cells that are to be simulated, in ascending order, lowest first.
 
-    Args:
-        tasks: In ascending order.
-        run: Simulates one; travels.
-        deliver: Takes a row, on the place where the simulation has run; travels.
+    ``run`` and ``deliver``, which takes a row on the place where the simulation has run, travel with them.
     """
 
     releases_gil = False

@@ -232,14 +232,7 @@ class Judge:
         where: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
         beside: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
     ) -> list[ClaimVerdict]:
-        """Judge claims.
-
-        Args:
-            claims: All of them.
-            reason: What is known of why a claim does not hold.
-            where: See ``ClaimVerdict``.
-            beside: The same.
-        """
+        """Judge claims; ``reason`` says what is known of why one does not hold, for the others see ``ClaimVerdict``."""
         found = []
         for claim in claims:
             judged = self.judged(claim)

@@ -31,14 +31,7 @@ Value: TypeAlias = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """A tidy table.
-
-    Attributes:
-        name: Of its file, without an ending.
-        title: For people.
-        columns: Their names, with units.
-        rows: As many values as columns.
-    """
+    """A tidy table; its name is that of its file, without an ending, and columns are named with units."""
 
     name: str
     title: str
@@ -99,12 +92,7 @@ class StudyReport:
 
 
 def there(data: Path | None, names: Iterable[str]) -> tuple[Path, ...]:
-    """Those files of the reference data that are there.
-
-    Args:
-        data: The folder; None: none is given.
-        names: The files within it.
-    """
+    """Those files of the reference data that are there; ``data``: their folder, None: none is given."""
     return () if data is None else tuple(path for name in names if (path := data / name).exists())
 
 
@@ -165,12 +153,7 @@ _LONG: Final = 30
 
 
 def render(report: StudyReport, note: Mapping[str, Any]) -> str:
-    """Write the page.
-
-    Args:
-        report: What was found.
-        note: Where it comes from, see ``origin_of``.
-    """
+    """Write the page; ``note`` says where all of it comes from, see ``origin_of``."""
     links = [f'<a href="#{escape(data.name, quote=True)}">{escape(data.title)}</a>' for data in report.tables]
     links += ['<a href="#provenance">Where this comes from</a>', '<a href="#reproduce">How to reproduce it</a>']
     body = Template(part("page.html", _HERE)).substitute(
@@ -223,8 +206,7 @@ _PACKAGES: Final = ("malleable-apgas", "numpy", "matplotlib")
 def of_rows(rows: Sequence[Row]) -> dict[str, str]:
     """Describe simulations: how many there are, their seeds, with what and where they were run.
 
-    Args:
-        rows: Also of several versions and machines: what an earlier run has found is not simulated again.
+    That may be several versions and machines: what an earlier run has found is not simulated again.
     """
     origins = [row.origin for row in rows if row.origin is not None]
     facts = {"simulations": f"{len(rows):,}", "seeds": listed(row.cell.seed for row in rows)}

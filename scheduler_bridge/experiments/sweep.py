@@ -103,17 +103,7 @@ def _timed(simulate: Callable[[Cell], Figures], cell: Cell) -> Row:
 
 
 class Books:
-    """What is known of a sweep, and what is not.
-
-    Args:
-        wanted: All cells, in order.
-        file: Where rows are kept, and known from before; None: nowhere.
-        places: Returns how many places simulate at a time.
-        reporter: Called with how far it is.
-
-    Attributes:
-        found: What is known.
-    """
+    """What is known of the ``wanted`` cells of a sweep (``found``), and what is not."""
 
     def __init__(
         self, wanted: Sequence[Cell], file: RowFile | None, places: Callable[[], int], reporter: Reporter
@@ -263,14 +253,7 @@ class SweepFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One simulation.
-
-    Attributes:
-        trace: The name of the workload; another cut of it has another name.
-        policy: Of this project.
-        share: Malleable jobs in percent.
-        seed: Determines what is drawn.
-    """
+    """One simulation: a workload (another cut has another name), a policy, malleable jobs in percent, a seed."""
 
     trace: str
     policy: str
@@ -286,15 +269,7 @@ Form: TypeAlias = Literal["parquet", "csv"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a row comes from.
-
-    Attributes:
-        seconds: How long the simulation took, in wall time.
-        version: Of this project.
-        commit: That was checked out; empty: none.
-        python: Its version.
-        cpu: Name of the processor.
-    """
+    """Where a row comes from: wall time, version of this project, commit (empty: none), Python, processor."""
 
     seconds: float
     version: str

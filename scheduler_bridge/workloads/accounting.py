@@ -27,23 +27,19 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """The columns of a CSV file. Times are seconds since 1970 or ``YYYY-MM-DD HH:MM:SS``, durations are seconds.
+    """The columns of a CSV file; an empty name: there is none.
+
+    Times are seconds since 1970 or ``YYYY-MM-DD HH:MM:SS``, durations are seconds.
 
     Attributes:
         name: Which file this is.
         machine_nodes: Nodes of the machine, by partition kind where there are several; "" is any.
-        job: Id of the job.
-        submit: Time of the submission.
         nodes: Nodes that were requested, or allocated where only that is known.
         runtime: Seconds that it ran; empty: end less start.
-        walltime: Seconds that were requested; empty: not in the file.
-        start: Time of the start; empty: not in the file.
-        end: Time of the end; empty: not in the file.
+        walltime: Seconds that were requested.
         wait: Seconds that it waited; empty: start less submission.
-        user: Who submitted it.
         group: The user's project or account.
         queue: The queue or quality of service.
-        partition: The part of the machine.
         processors: Processors that were requested.
         gpus: GPUs that were requested; jobs with some ran on nodes that are not modelled.
         state: How it ended.
@@ -130,24 +126,10 @@ _CANCELLED: Final = ("CANCELLED", "KILLED")
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A line of an accounting file. Times in seconds since 1970; a job may have several.
+    """A line of an accounting file, with the job's id as it is written; a job may have several.
 
-    Attributes:
-        line: Its number in the file.
-        job: The job's id, as it is written.
-        submit_s: Submission.
-        start_s: Start; None: not known.
-        runtime_s: How long it ran.
-        walltime_s: What was requested; None: not known.
-        nodes: Nodes.
-        processors: Processors; 0: not known.
-        shared: It ran beside others on the same node.
-        gpus: It asked for GPUs.
-        status: How it ended.
-        user: Who submitted it.
-        group: Project or account.
-        queue: Queue or quality of service.
-        partition: Part of the machine.
+    Submission and start are in seconds since 1970. What is None, or 0 processors, is not known. ``shared``: it ran
+    beside others on the same node; ``gpus``: it asked for some.
     """
 
     line: int

@@ -509,19 +509,12 @@ class WorkloadStatistics:
 
     Attributes:
         name: Marked where it is synthetic.
-        source: Where it comes from.
-        synthetic: Whether it was drawn.
-        jobs: Number of jobs.
-        malleable: Number of them that are malleable.
+        malleable: Number of jobs that are.
         users: Number of users; 0: not known.
-        nodes: The machine.
         span_s: First to last submission, in seconds.
         jobs_per_h: Submissions per hour of the span; 0 if it has no length.
         node_hours: What all jobs need at the sizes that they ask for.
         offered: Node-seconds of all jobs by those of the machine during the span; 0 if it has no length.
-        sizes: Nodes.
-        runtimes_s: Seconds.
-        walltimes_s: Seconds.
         accuracy: Runtime by walltime, on average.
         mean_wait_s: As recorded; None: not known for any job.
         frequent_sizes: The most frequent sizes and their share.

@@ -87,14 +87,7 @@ def span(job: SimRecord) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Reference:
-    """The published data.
-
-    Attributes:
-        runs: Each run.
-        scaling: How the programs scale.
-        utilization: Published mean utilization in percent, by policy and share.
-        files: Where all of it was read.
-    """
+    """The published data, with mean utilizations in percent by policy and share, and the files that have all of it."""
 
     runs: dict[RunKey, Batch]
     scaling: Scaling
@@ -107,10 +100,7 @@ class Reference:
 
 
 def read_reference(data: Path) -> Reference:
-    """Read the published data.
-
-    Args:
-        data: The folder with ``reference/real-runs-32-nodes``.
+    """Read the published data; ``data`` is the folder that holds ``FOLDER``.
 
     Raises:
         TraceError: A file is missing or not as it should be.
@@ -239,12 +229,7 @@ def nodes_for(scaling: dict[int, float], seconds: float) -> float:
 def simulated(batch: Batch, scaling: Scaling, policy: str, costs: Costs, *, replica: int = 0) -> dict[str, float]:
     """Simulate a batch: its figures of merit, and its orders.
 
-    Args:
-        batch: The jobs, from a real run.
-        scaling: How the programs scale.
-        policy: One of this project's.
-        costs: What things take.
-        replica: 0: runtimes as in the scaling; others: with a random spread that the number determines.
+    Runtimes of replica 0 are as in the scaling, those of others have a random spread that the number determines.
     """
     records = _replayed(batch, scaling, policy, costs, replica)
     computing = {
@@ -350,14 +335,9 @@ JUDGED: Final = ("makespan_s", "turnaround_s", "wait_s", "utilization")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The runs of one policy and share.
+    """The runs of one share of malleable jobs, in percent, and policy, ``strategy`` by its published name.
 
-    Attributes:
-        strategy: The published name.
-        share: Malleable jobs in percent.
-        policy: Ours.
-        runs: Each run; apart are those that have a job whose resize failed.
-        published_utilization: The published mean, in percent.
+    Those runs are apart that have a job whose resize failed.
     """
 
     strategy: str
@@ -367,12 +347,7 @@ class Cell:
     published_utilization: float
 
     def means(self, name: str, *, sound: bool = False) -> tuple[float | None, float | None]:
-        """The means of a measure, real and simulated.
-
-        Args:
-            name: The measure.
-            sound: Only runs without a failed resize.
-        """
+        """The means of a measure, real and simulated; ``sound``: only of runs without a failed resize."""
         real, ours = beside([one for one in self.runs if not (sound and one.apart)], name)
         return self.published_utilization if name == "utilization" and not sound else real, ours
 
@@ -412,16 +387,7 @@ def compare(
     replicas: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Replay the real runs.
-
-    Args:
-        reference: The published data.
-        shares: Which shares of malleable jobs, in percent.
-        seeds: Which batches.
-        costs: What things take.
-        replicas: Simulations of each run; the first has the runtimes of the strong scaling, others a random spread.
-        progress: Called with what is being simulated.
-    """
+    """Replay the real runs with these shares of malleable jobs, in percent, and seeds, each in so many replicas."""
     shares, seeds = tuple(shares), frozenset(seeds)
     compat: list[Cell] = []
     correct: list[Cell] = []

@@ -187,13 +187,7 @@ def judged(comparison: Comparison) -> list[study.ClaimVerdict]:
 def judge_claims(
     find: Find, reason: Callable[[study.Claim], str] = lambda _: "", beside: Find | None = None
 ) -> list[study.ClaimVerdict]:
-    """Judge the claims whose runs are there.
-
-    Args:
-        find: What was found.
-        reason: What is known of why a claim does not hold.
-        beside: What else was found, to compare with.
-    """
+    """Judge the claims whose runs are there; ``beside``: what else was found, to compare with."""
     also = None if beside is None else study.Judge(beside)
     verdicts = study.Judge(find).verdicts(
         CLAIMS["claim"],

@@ -204,7 +204,7 @@ HONEST: Final = ("resize, % of the mean runtime", "pass interval, % of the batch
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something took. Times in seconds.
+    """What something took in all, and the balancer's part of it; how many nodes came or went."""
 
     Attributes:
         what: ``start``, ``end``, ``grow`` or ``shrink``.
@@ -342,13 +342,7 @@ def published_s(reference: Reference | None) -> dict[str, dict[int, float]]:
 
 
 def scaling_table(record: RunRecord, paper: ByNodes, time: float) -> DataTable:
-    """Seconds and efficiency of each program on each size; the paper's seconds, scaled, beside.
-
-    Args:
-        record: The run of the rigid jobs.
-        paper: Its seconds.
-        time: Seconds here for a second of the paper.
-    """
+    """Seconds and efficiency of each program on each size; the paper's, ``time`` here for each of them, beside."""
     whole = {(configuration(job), job.nodes): job for job in record.jobs}
     rows: list[tuple[Value, ...]] = []
     for name, sizes in computed_s([record]).items():

@@ -95,14 +95,9 @@ def _others(record: RunRecord) -> float:
 
 @dataclass(frozen=True)
 class Runner:
-    """Carries a campaign out.
+    """Carries a campaign out; ``folder`` keeps a record for each run, and those that are there are not run again.
 
-    Attributes:
-        campaign: What is run.
-        problems: What the jobs compute.
-        folder: Keeps a record for each run; those that are there are not run again.
-        environment: Given to every job, in addition to what keeps its kernel plain.
-        site: Where the nodes are.
+    Every job is given the ``environment``, in addition to what keeps its kernel plain.
     """
 
     campaign: Campaign

@@ -116,10 +116,6 @@ def run(
 def report(folder: Path, asked: Asked) -> StudyReport:
     """Say what the runs show that ``folder`` holds already; nothing is run.
 
-    Args:
-        folder: Where they were kept.
-        asked: Which.
-
     Raises:
         TraceError: There are no results of the paper where they should be.
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
@@ -150,15 +146,7 @@ def conclude(
     problems: Mapping[str, Problem],
     site: Site = HERE,
 ) -> StudyReport:
-    """Say what the runs show.
-
-    Args:
-        campaign: What was run.
-        records: Its runs.
-        reference: The paper's results, if they are at hand.
-        problems: What the jobs computed.
-        site: Where.
-    """
+    """Say what the runs of a campaign show; ``problems``: what their jobs computed."""
     wrong = findings.faults(records)
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
     where = site.spoken(campaign.nodes, os.cpu_count())
@@ -372,11 +360,7 @@ _PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")
 def draw_scaling(ours: findings.ByNodes, paper: findings.ByNodes, time: float, note: str) -> Picture:
     """Figure 6: seconds of each program on each size, ideal ones as thin lines, the paper's, scaled, as hollow marks.
 
-    Args:
-        ours: Seconds of the computation by configuration and nodes.
-        paper: The paper's seconds, not scaled.
-        time: Seconds here for a second of the paper.
-        note: What is emulated.
+    ``paper`` is not scaled yet, ``time`` are the seconds here for a second of it.
     """
     figure = sheet(7.6)
     figure.suptitle(f"Rigid jobs on more and more nodes (fig. 6 of the paper)\n{note}", fontsize=10)
@@ -471,10 +455,7 @@ RESIZING: Final = "malleable"
 def draw_means(records: Mapping[RunKey, RunRecord], paper: findings.Means, note: str) -> Picture:
     """Makespan and utilization by share of malleable jobs, with quartiles over the seeds; a column a policy.
 
-    Args:
-        records: The runs.
-        paper: The paper's means, scaled.
-        note: What is emulated.
+    Of the paper there are the means, scaled.
     """
     found = findings.means(records)
     ends, uses = (gained(found, name) for name in ("makespan_s", "utilization"))

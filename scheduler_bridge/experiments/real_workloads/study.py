@@ -142,14 +142,7 @@ class Shares(study.Means):
         return self.get(trace, easy, measure, 0)
 
     def choose(self, trace: str, policy: str, share: int | str, measure: str) -> tuple[str, int, float] | None:
-        """A mean, and which one it is.
-
-        Args:
-            trace: The workload.
-            policy: Or ``best`` or ``worst``, of the strategies.
-            share: Or ``any``: the best, or the worst.
-            measure: What it is of.
-        """
+        """A mean, and which one it is: also of the ``best`` or ``worst`` of the strategies, or shares (``any``)."""
         names = STRATEGIES if policy in ("best", "worst") else (policy,)
         shares = self.shares(trace) if share == "any" else [int(share)]
         found = [
@@ -175,10 +168,7 @@ _CLAIM_COLUMNS: Final = (
 def judged(means: Shares, traces: Sequence[Trace], easy: str = RIGID) -> list[study.ClaimVerdict]:
     """Judge all claims on all workloads that stand for the paper's; two forms of a workload count once.
 
-    Args:
-        means: What was simulated.
-        traces: The workloads.
-        easy: The policy of the rigid jobs that changes are from.
+    ``easy``: the policy of the rigid jobs that changes are from.
     """
     forms: dict[str, list[list[study.ClaimVerdict]]] = {}
     for trace in traces:

@@ -135,13 +135,7 @@ _ANOTHER: Final = {
 
 
 def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[study.ClaimVerdict]:
-    """Judge all claims; those on workloads that are not there are not judged.
-
-    Args:
-        means: Of all simulations.
-        traces: The workloads that there are.
-        gains: Who gains in workload 4; None: it is not there.
-    """
+    """Judge all claims, those on workload 4 also by who ``gains`` in it; on workloads that are not there, none."""
     names = {trace.paper: trace.name for trace in traces}
     rules: dict[str, study.Rule] = {
         "corner": (

@@ -64,12 +64,7 @@ def run(
 
 
 def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> StudyReport:
-    """Say what the runs show.
-
-    Args:
-        campaign: What was run.
-        records: Its runs, each batch under both policies.
-    """
+    """Say what the runs of a campaign show, each batch under both policies."""
     from scheduler_bridge.report.gantt import describe, draw
 
     met = meetings(record for key, record in records.items() if key.policy == SHARED)
@@ -226,9 +221,7 @@ def shared_s(job: JobRecord) -> float:
 def measures(record: RunRecord, alone_s: Mapping[int, float]) -> dict[str, float]:
     """The figures of merit of a run.
 
-    Args:
-        record: Of the run.
-        alone_s: What each job, by its place in the batch, took under static backfill: the paper's static runtime.
+    ``alone_s``: what each job, by its place in the batch, took under static backfill: the paper's static runtime.
     """
     found, power = metrics(record), Power()
     total = found.makespan_s * len(record.nodes)

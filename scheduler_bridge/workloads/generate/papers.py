@@ -47,13 +47,10 @@ BATCH_PARALLEL_SHARE: Final = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A program with its input.
+    """A program with its input; bounds are of malleable jobs.
 
     Attributes:
-        name: Program and input.
         sizes: (nodes, weight) of the rigid jobs; all weights sum to 25.
-        min_nodes: Fewest nodes of a malleable job.
-        max_nodes: Most.
         node_s: Runtime on one node, in seconds.
     """
 
@@ -224,18 +221,12 @@ class Portrait:
     """What is known of a machine's workload.
 
     Attributes:
-        name: Of the machine.
         summary: What a twin is, in a few words.
         source: Where the numbers are printed.
-        nodes: The machine.
-        jobs: Number of jobs.
-        days: How long they are submitted.
+        days: How long jobs are submitted.
         sizes: (nodes, share) of the common sizes; the rest lies in the tail.
         size_tail: Smallest and largest of the other sizes; how fast they become rare is set by ``mean_nodes``.
         runtimes: (share, seconds) points of the distribution function; the last one begins the tail.
-        longest_s: Longest runtime.
-        mean_runtime_s: Mean runtime.
-        mean_nodes: Mean size.
         bursts: (seconds, share of the jobs) submitted within an hour from then on.
         users: Number of users [D].
     """

@@ -194,7 +194,6 @@ def _read(source: Source, findings: Findings, options: SwfOptions) -> _File:
     file, whole = _File(), _Whole()
     add = file.records.append
     longer: list[int] = []
-    other = 0
     for number, text in enumerate(source.lines(findings, keep_cut_off=options.keep_cut_off), start=1):
         words = text.split(None, _COUNT)
         if len(words) > _COUNT and text[0] != ";" and (text.isascii() or is_text(text)):
@@ -215,42 +214,33 @@ def _read(source: Source, findings: Findings, options: SwfOptions) -> _File:
                 )
             )  # fmt: skip
         except (ValueError, OverflowError):
-            other += _read_other(number, text, words, file, findings)
+            _read_other(number, text, words, file, findings)
     findings.note_all(f"more than {_COUNT} fields", longer)
-    findings.records = len(file.records) + other
+    findings.records = len(file.records) + findings.total_skipped
     return file
 
 
-def _read_other(number: int, text: str, words: list[str], file: _File, findings: Findings) -> int:
-    """Read a line that is no usual record: a comment, an empty one, or one whose id is written in another way.
-
-    Returns:
-        How many records were left out.
-    """
+def _read_other(number: int, text: str, words: list[str], file: _File, findings: Findings) -> None:
+    """Read a line that is no usual record: a comment, an empty one, or one whose id is written in another way."""
     if text.startswith(";"):
         if not is_text(text):
             findings.note("comments that are not UTF-8", number)
             text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         _read_comment(text, number, file)
-        return 0
-    if not words:
-        return 0
-    if not is_text(text):
+    elif not is_text(text):
         findings.skip("not UTF-8", number)
-        return 1
-    if len(words) < _COUNT:
+    elif 0 < len(words) < _COUNT:
         findings.skip(_NOT_NUMBERS, number, example=f"{len(words)} fields")
-        return 1
-    for name, word in zip(_FIELDS, words, strict=True):
-        try:
-            math.trunc(float(word))
-        except (ValueError, OverflowError):
-            findings.skip(_NOT_NUMBERS, number, example=f"{name} is {word[:40]!r}")
-            return 1
-    values = [_whole(word) if index in _WHOLE_FIELDS else float(word) for index, word in enumerate(words)]
-    del values[13], values[9], values[5:7]
-    file.records.append((*values, number))  # type: ignore[arg-type]  # as many, of these types
-    return 0
+    elif words:
+        for name, word in zip(_FIELDS, words, strict=True):
+            try:
+                math.trunc(float(word))
+            except (ValueError, OverflowError):
+                findings.skip(_NOT_NUMBERS, number, example=f"{name} is {word[:40]!r}")
+                return
+        values = [_whole(word) if index in _WHOLE_FIELDS else float(word) for index, word in enumerate(words)]
+        del values[13], values[9], values[5:7]
+        file.records.append((*values, number))  # type: ignore[arg-type]  # as many, of these types
 
 
 _WHOLE_FIELDS: Final = frozenset((0, 4, 7, *range(10, 17)))
@@ -320,12 +310,8 @@ class _Machine:
 class _Labels(dict[int, str]):
     """Names of numbers; the number itself where there is none, nothing where it is not known."""
 
-    def __init__(self, names: dict[int, str]) -> None:
-        super().__init__()
-        self._names = names
-
     def __missing__(self, number: int) -> str:
-        name = self[number] = self._names.get(number, str(number)) if number >= 0 else ""
+        name = self[number] = str(number) if number >= 0 else ""
         return name
 
 

@@ -98,13 +98,9 @@ def there(data: Path | None, names: Iterable[str]) -> tuple[Path, ...]:
 
 def shown(value: Value) -> str:
     """A value for people."""
-    match value:
-        case None:
-            return "-"
-        case float():
-            return f"{value:,.1f}"
-        case _:
-            return str(value)
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
 
 
 NOTE: Final = "results.json"
@@ -125,22 +121,18 @@ def write_report(report: StudyReport, folder: Path, *, reproduce: str) -> list[P
     Raises:
         OSError: They cannot be written, or the reference data cannot be read.
     """
-    from scheduler_bridge.report.charts import write_png
+    from scheduler_bridge.report.charts import png
 
     folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    for data in report.tables:
-        written.append(folder / f"{data.name}.csv")
-        write_whole(written[-1], data.csv().encode())
-    for name, picture in report.figures.items():
-        written.append(folder / f"{name}.png")
-        write_png(picture.figure, written[-1])
     note = origin_of(report, reproduce)
-    written += [folder / "report.html", folder / NOTE]
-    write_whole(written[-2], render(report, note).encode())
-    note["files"] = sorted(path.name for path in written[:-1])
-    write_whole(written[-1], f"{json.dumps(note, indent=2, ensure_ascii=False)}\n".encode())
-    return written
+    written = {f"{data.name}.csv": data.csv().encode() for data in report.tables}
+    written |= {f"{name}.png": png(picture.figure) for name, picture in report.figures.items()}
+    written["report.html"] = render(report, note).encode()
+    note["files"] = sorted(written)
+    written[NOTE] = f"{json.dumps(note, indent=2, ensure_ascii=False)}\n".encode()
+    for name, content in written.items():
+        write_whole(folder / name, content)
+    return [folder / name for name in written]
 
 
 # The page: one HTML file that opens from disk and fetches nothing ----------------------------------------------------

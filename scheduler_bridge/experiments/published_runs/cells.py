@@ -6,7 +6,7 @@ import csv
 import math
 import random
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -93,10 +93,6 @@ class Reference:
     scaling: Scaling
     utilization: dict[tuple[str, int], float]
     files: tuple[Path, ...] = ()
-
-    def of_seeds(self, seeds: Collection[int] | None) -> dict[RunKey, Batch]:
-        """The runs with these seeds; None: all."""
-        return {key: run for key, run in self.runs.items() if seeds is None or key.seed in seeds}
 
 
 def read_reference(data: Path) -> Reference:

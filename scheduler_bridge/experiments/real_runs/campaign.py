@@ -196,19 +196,9 @@ class Campaign:
 
 def _asked_for(job: SimRecord) -> TraceJob:
     """What was submitted, of a published job; a malleable one asked for the most it could use."""
-    spec = job.spec
     configuration = configuration_of(*program(job))
-    return TraceJob(
-        spec.job_id,
-        max(0.0, spec.submit_s),
-        NODE_S[configuration] / spec.nodes,
-        spec.walltime_s,
-        spec.nodes,
-        spec.min_nodes,
-        spec.max_nodes,
-        job_class=spec.job_class,
-        name=configuration,
-    )
+    spec = structs.replace(job.spec, name=configuration, submit_s=max(0.0, job.spec.submit_s))
+    return TraceJob.of(spec, NODE_S[configuration] / spec.nodes)
 
 
 def configuration_of(name: str, size: str) -> str:

@@ -71,15 +71,17 @@ def means(records: Mapping[RunKey, RunRecord]) -> Means:
 def published(reference: Reference | None, time: float, seeds: Seeds = None) -> Means:
     """The paper's means, its seconds scaled; empty without its data. ``seeds``: of these only."""
     grouped: dict[tuple[str, int], list[Batch]] = {}
-    for key, batch in {} if reference is None else reference.of_seeds(seeds).items():
-        grouped.setdefault((key.strategy, key.share), []).append(batch)
+    runs = {} if reference is None else reference.runs
+    for key, batch in runs.items():
+        if seeds is None or key.seed in seeds:
+            grouped.setdefault((key.strategy, key.share), []).append(batch)
     theirs: dict[tuple[str, int], dict[str, float]] = {}
     for (strategy, share), batches in grouped.items():
-        runs = [measured(batch.jobs) for batch in batches]
+        merits = [measured(batch.jobs) for batch in batches]
         found = {
             name: statistics.fmean(known) * (time if name in _SCALED else 1)
             for name in MEASURES
-            if (known := study.known_of(run.get(name) for run in runs))
+            if (known := study.known_of(merit.get(name) for merit in merits))
         }
         jobs = [job for batch in batches for job in batch.jobs if job.spec.is_malleable]
         if jobs and strategy == STRATEGIES["malleable"]:
@@ -206,14 +208,7 @@ HONEST: Final = ("resize, % of the mean runtime", "pass interval, % of the batch
 class Cost:
     """What something took in all, and the balancer's part of it; how many nodes came or went."""
 
-    Attributes:
-        what: ``start``, ``end``, ``grow`` or ``shrink``.
-        nodes: Nodes that came or went.
-        total_s: All of it.
-        balancer_s: The balancer's part.
-    """
-
-    what: str
+    what: Literal["start", "end", "grow", "shrink"]
     nodes: int
     total_s: float
     balancer_s: float = 0.0
@@ -270,20 +265,18 @@ def _life(job: JobRecord, decided: float | None) -> list[Cost]:
 
 def costs_table(records: Sequence[RunRecord]) -> DataTable:
     """Starts, ends and resizes by number of nodes, and the paper's means of all."""
-    grouped: dict[tuple[str, int | str], list[Cost]] = {}
-    found = costs(records)
-    for what in ("start", "end", "grow", "shrink"):
-        if those := [cost for cost in found if cost.what == what]:
-            grouped[what, "all"] = those
-        for nodes in sorted({cost.nodes for cost in those}):
-            grouped[what, nodes] = [cost for cost in those if cost.nodes == nodes]
+    grouped: dict[str, dict[int | str, list[Cost]]] = {what: {} for what in ("start", "end", "grow", "shrink")}
+    for cost in sorted(costs(records), key=lambda cost: cost.nodes):
+        for size in ("all", cost.nodes):
+            grouped[cost.what].setdefault(size, []).append(cost)
     weights = honest(records)
     rows: list[tuple[Value, ...]] = []
-    for (what, size), those in grouped.items():
-        parts = [statistics.fmean(getattr(cost, name) for cost in those) for name in PARTS]
-        paper = PAPER.get(what) if size == "all" else None
-        theirs: tuple[Value, ...] = (None, None, None) if paper is None else (sum(paper), *paper)
-        rows.append((what, size, len(those), *parts, max(cost.total_s for cost in those), *theirs, *weights))
+    for what, sizes in grouped.items():
+        for size, those in sizes.items():
+            parts = [statistics.fmean(getattr(cost, name) for cost in those) for name in PARTS]
+            paper = PAPER.get(what) if size == "all" else None
+            theirs: tuple[Value, ...] = (None, None, None) if paper is None else (sum(paper), *paper)
+            rows.append((what, size, len(those), *parts, max(cost.total_s for cost in those), *theirs, *weights))
     columns = ("what", "nodes", "times", "mean s", "runtime s", "balancer s", "longest s")
     paper_columns = ("paper, not scaled s", "its runtime s", "its balancer s")
     return DataTable("costs", "What starts, ends and resizes took (fig. 7)", (*columns, *paper_columns, *HONEST), rows)

@@ -35,6 +35,7 @@ from scheduler_bridge.record import RunRecord, decode_record, encode_record, mak
 from scheduler_bridge.workloads.workload import TraceJob
 
 REFRESH_S: Final = 1.0
+_DESCRIBED: Final = ("submit_s", "nodes", "min_nodes", "max_nodes")
 _KEPT: Final = ("seconds", "tasks", "startup", "resizes", "places", "error")
 """What is kept of a job's result."""
 
@@ -211,14 +212,7 @@ class Runner:
             "slow_resizes_s": None if slow is None else list(slow),
             "problems": {name: list(arguments(name, paced=self.campaign.paced)) for name in names},
             "batch": [
-                {
-                    "name": job.name,
-                    "class": job.job_class,
-                    "submit_s": job.submit_s,
-                    "nodes": job.nodes,
-                    "min_nodes": job.min_nodes,
-                    "max_nodes": job.max_nodes,
-                }
+                {"name": job.name, "class": job.job_class, **{name: getattr(job, name) for name in _DESCRIBED}}
                 for job in batch
             ],
         }

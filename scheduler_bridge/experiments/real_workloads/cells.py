@@ -103,14 +103,13 @@ def figures_of(records: Sequence[SimRecord]) -> dict[str, float | None]:
     """Counts, means and quartiles of jobs that ended."""
     malleable = [record for record in records if record.spec.is_malleable]
     groups = {"rigid": [record for record in records if not record.spec.is_malleable], "malleable": malleable}
-    waits = [record.wait_s or 0.0 for record in records]
-    runtimes = [record.runtime_s or 0.0 for record in records]
-    values = {
-        "turnaround_s": [wait + runtime for wait, runtime in zip(waits, runtimes, strict=True)],
-        "runtime_s": runtimes,
-        "wait_s": waits,
-        "expands": [float(record.grows) for record in malleable],
-        "shrinks": [float(record.shrinks) for record in malleable],
+    times = Times.of(records)
+    values: dict[str, Sequence[float]] = {
+        "turnaround_s": [wait_s + runtime_s for wait_s, runtime_s in zip(times.wait_s, times.runtime_s, strict=True)],
+        "runtime_s": times.runtime_s,
+        "wait_s": times.wait_s,
+        "expands": [record.grows for record in malleable],
+        "shrinks": [record.shrinks for record in malleable],
     }
     values |= {of: [count for count in values[kind] if count] for kind, of in OF_RESIZED.items()}
     found: dict[str, float | None] = {
@@ -120,7 +119,7 @@ def figures_of(records: Sequence[SimRecord]) -> dict[str, float | None]:
     }
     for name, column in values.items():
         found[name] = float(np.mean(column)) if column else None
-        low, high = (float(value) for value in np.percentile(column, (25, 75))) if column else (None, None)
+        low, high = np.percentile(column, (25, 75)).tolist() if column else (None, None)
         found |= {f"{name}_q25": low, f"{name}_q75": high}
     for group, jobs in groups.items():
         times = Times.of(jobs)

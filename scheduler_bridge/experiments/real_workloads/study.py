@@ -315,26 +315,27 @@ _MEASURES: Final = {
 }
 
 
-def _best_printed() -> dict[tuple[str, str], float]:
-    """What the paper prints of the best strategy, by workload and mean."""
-    best = (claim for claim in CLAIMS["claim"] if _is_printed(claim) and claim["policy"] == "best")
-    return {(claim["workload"], claim["measure"]): claim["printed"] for claim in best}
+_BEST_PRINTED: Final[dict[tuple[str, str], float]] = {
+    (claim["workload"], claim["measure"]): claim["printed"]
+    for claim in CLAIMS["claim"]
+    if _is_printed(claim) and claim["policy"] == "best"
+}
+"""What the paper prints of the best strategy, by workload and mean."""
 
 
 def _beside(means: Shares, found: Sequence[Trace]) -> DataTable:
     """Rigid and best means beside the printed ones."""
-    printed = _best_printed()
     rows: list[tuple[Value, ...]] = []
     for trace in found:
         for measure, title in _MEASURES.items():
             rigid = means.rigid(trace.name, measure)
             best = means.choose(trace.name, "best", "any", measure)
-            at = (best[0], best[1], best[2]) if best else (None, None, None)
+            at = best or (None, None, None)
             theirs = CLAIMS["rigid"][trace.paper].get(measure)
             as_published = means.rigid(trace.name, measure, PUBLISHED)
             gained = study.change(rigid, at[2]), study.change(as_published, at[2])
             row = trace.label, title, rigid, as_published, theirs, *at, *gained
-            rows.append((*row, printed.get((trace.paper, measure))))
+            rows.append((*row, _BEST_PRINTED.get((trace.paper, measure))))
     columns = (
         "workload", "mean", "rigid", "published EASY", "paper", "best", "at %", "is", "change %",
         "from the published %", "paper's %",
@@ -380,7 +381,7 @@ def draw_means(means: Shares, trace: str, label: str, paper: str) -> Picture:
         gains = {
             f"from {easy}": study.change(means.rigid(trace, "turnaround_s", easy), best[2])
             for easy in (RIGID, PUBLISHED)
-        } | {"paper": _best_printed().get((paper, "turnaround_s"))}
+        } | {"paper": _BEST_PRINTED.get((paper, "turnaround_s"))}
         listed = ", ".join(f"{whose} {value:+.0f} %" for whose, value in gains.items() if value is not None)
         finding = f"{label}: turnaround by {best[0]} with {best[1]} % malleable jobs: {listed}"
     return _panels(means, trace, paper, {name: _MEASURES[name] for name in _MEANS}, finding)

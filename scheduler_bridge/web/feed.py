@@ -8,12 +8,11 @@ import math
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from scheduler_bridge.core import Explanation
-from scheduler_bridge.daemon import JobStatus, Snapshot
+from scheduler_bridge.daemon import Daemon, JobStatus, Snapshot
 from scheduler_bridge.model import wording
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import words
@@ -31,22 +30,6 @@ _MOST_REASONS = 10_000
 _SAME_S = 1e-6
 
 
-class Watched(Protocol):
-    """What the page needs of a daemon."""
-
-    def snapshot(self) -> Snapshot:
-        """Return nodes and jobs at this moment."""
-
-    def recent(self, since_s: float) -> RunRecord:
-        """Return what has reached beyond ``since_s``."""
-
-    def explain(self, job_id: int) -> Explanation:
-        """Say how a job came to where it is."""
-
-    async def changed(self) -> None:
-        """Wait for the next event of the scheduler."""
-
-
 class Feed:
     """Sends to watchers what changes.
 
@@ -56,7 +39,7 @@ class Feed:
         version: Of the page; a page of another version loads itself anew.
     """
 
-    def __init__(self, daemon: Watched, config: WebConfig, version: str) -> None:
+    def __init__(self, daemon: Daemon, config: WebConfig, version: str) -> None:
         self._daemon = daemon
         self._config = config
         self._version = version
@@ -178,12 +161,7 @@ _T = TypeVar("_T")
 
 
 class Paced(Generic[_T]):
-    """Something that is made when asked for; the last one again, where making it has taken too much time lately.
-
-    Args:
-        make: Makes it.
-        clock: Seconds.
-    """
+    """Something that is made when asked for; the last one again, where making it has taken too much time lately."""
 
     def __init__(self, make: Callable[[], _T], clock: Callable[[], float] = time.monotonic) -> None:
         self._make = make
@@ -216,6 +194,11 @@ _MOST_WAITING = 1000
 _GRAIN_S = 10.0
 _SHORT = 500
 """Characters of a text that came from a job or user; the queue command has all of it."""
+_AS_THEY_ARE: Final = (
+    "name", "user", "state", "walltime_s", "start_s", "end_s", "expected_start_s", "expected_end_s", "ready",
+    "resizing", "grows", "shrinks", "progress", "progress_total", "progress_unit",
+)  # fmt: skip
+"""What the document says of a job in the words of its ``JobStatus``."""
 
 
 def document(
@@ -249,12 +232,7 @@ def document(
         "totals": _totals(snapshot),
         "nodes": [[name, states.get(name, "down")] for name in numbers],
         "reserved": [
-            [
-                numbers[taken.node],
-                round(taken.from_s, 2),
-                _until(taken.to_s),
-                taken.job_id,
-            ]
+            [numbers[taken.node], round(taken.from_s, 2), _until(taken.to_s), taken.job_id]
             for taken in record.reserved
             if taken.node in numbers
         ],
@@ -326,28 +304,14 @@ def _job(
     why: Callable[[int, ResizeRecord], str],
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "name": job.name,
-        "user": job.user,
+        **{name: getattr(job, name) for name in _AS_THEY_ARE},
         "class": job.job_class,
-        "state": job.state,
         "held": len(job.nodes),
         "wanted": job.wanted_nodes,
         "min": job.min_nodes,
         "max": job.max_nodes,
-        "walltime_s": job.walltime_s,
         "submit_s": round(job.submit_s, 2),
-        "start_s": job.start_s,
-        "end_s": job.end_s,
-        "expected_start_s": job.expected_start_s,
-        "expected_end_s": job.expected_end_s,
         "reason": job.reason[:_SHORT],
-        "ready": job.ready,
-        "resizing": job.resizing,
-        "grows": job.grows,
-        "shrinks": job.shrinks,
-        "progress": job.progress,
-        "progress_total": job.progress_total,
-        "progress_unit": job.progress_unit,
     }
     if record is not None:
         described["segments"] = [

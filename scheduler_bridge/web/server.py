@@ -16,11 +16,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from scheduler_bridge.daemon import Snapshot
+from scheduler_bridge.daemon import Daemon, Snapshot
 from scheduler_bridge.daemon.listener import Listener
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.looks import JOB_COLORS, Look
-from scheduler_bridge.web.feed import EVENT_STREAM, Feed, Paced, Watched
+from scheduler_bridge.web.feed import EVENT_STREAM, Feed, Paced
 from scheduler_bridge.web.http import Answer, Connection, Stream, WebConfig
 
 _TYPES: Final = {
@@ -45,7 +45,7 @@ class WebServer:
         DaemonError: On entering: the port is not to be had.
     """
 
-    def __init__(self, daemon: Watched, config: WebConfig, *, serving: bool = True) -> None:
+    def __init__(self, daemon: Daemon, config: WebConfig, *, serving: bool = True) -> None:
         self._config, self._serving = config, serving
         self._files = _files()
         version = hashlib.sha256(b"\0".join(body for _, body in sorted(self._files.items()))).hexdigest()[:12]
@@ -121,12 +121,9 @@ _OUTCOMES = ("done", "refused", "aborted", "not_due")
 
 
 class _Cluster(Collector):
-    def __init__(self, daemon: Watched, watchers: Callable[[], int]) -> None:
+    def __init__(self, daemon: Daemon, watchers: Callable[[], int]) -> None:
         self._daemon = daemon
         self._watchers = watchers
-
-    def describe(self) -> list[Metric]:
-        return []  # Otherwise the registry would collect once to see which names there are.
 
     def collect(self) -> Iterator[Metric]:
         snapshot = self._daemon.snapshot()

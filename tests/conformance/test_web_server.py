@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -281,5 +282,5 @@ def test_a_host_that_is_none_of_this_machine_is_reported(cluster: Cluster, host:
     assert "--web-host" in refused.value.hint
 
 
-def test_the_url_of_an_ipv6_address(cluster: Cluster) -> None:
+def test_the_url_of_an_ipv6_address(cluster: Any) -> None:
     assert WebServer(cluster, WebConfig(port=80, host="::1")).url == "http://[::1]:80/"

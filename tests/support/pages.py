@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from scheduler_bridge.web import WebConfig, WebServer
-from scheduler_bridge.web.feed import Watched
 from support.mpi import PATIENCE_S
 
 _T = TypeVar("_T")
@@ -21,7 +20,7 @@ _T = TypeVar("_T")
 class Served:
     """Serves `daemon` until the block is left; `do` runs something where the daemon lives."""
 
-    def __init__(self, daemon: Watched, config: WebConfig) -> None:
+    def __init__(self, daemon: Any, config: WebConfig) -> None:
         self._daemon = daemon
         self._config = config
         self._ready: concurrent.futures.Future[WebServer] = concurrent.futures.Future()

@@ -111,7 +111,7 @@ export class Gantt {
 
   // Nodes that were kept for a reservation are dotted, as far as no job used them.
   kept(context, state) {
-    const { now, left } = this.area;
+    const { now } = this.area;
     for (const [name, since, until, ranges] of state.kept) {
       let largest = null;
       for (const [first, last] of ranges) {
@@ -119,17 +119,7 @@ export class Gantt {
         const box = this.box(context, since, Math.min(until, now), first, last);
         if (box !== null && (largest === null || box.h > largest.h)) largest = box;
       }
-      if (largest === null || largest.h < 11) continue;
-      const from = Math.max(largest.x, left);
-      const label = fitted(context, name, largest.x + largest.w - from - 8);
-      if (label.length < 2 && label !== name) continue;
-      context.textAlign = "left";
-      context.textBaseline = "middle";
-      context.fillStyle = this.tones.idle;
-      context.fillRect(from + 2, largest.y + largest.h / 2 - 7, context.measureText(label).width + 5, 14);
-      context.fillStyle = this.tones.ink;
-      context.fillText(label, from + 4, largest.y + largest.h / 2 + 0.5);
-      context.textBaseline = "alphabetic";
+      if (largest !== null) this.label(context, largest, name, 2, this.tones.idle, this.tones.ink);
     }
   }
 
@@ -168,7 +158,8 @@ export class Gantt {
       }
       this.start(context, job);
       for (const resize of job.resizes ?? []) this.resize(context, job, resize);
-      if (largest !== null) this.name(context, job, largest);
+      const name = `${job.class === "malleable" ? "↔ " : ""}${job.name}`;
+      if (largest !== null && largest.w >= 24) this.label(context, largest, name, 3, color(job.id), ink(job.id));
     }
   }
 
@@ -198,16 +189,16 @@ export class Gantt {
     }
   }
 
-  name(context, job, box) {
-    const text = `${job.class === "malleable" ? "↔ " : ""}${job.name}`;
-    if (box.h < 11 || box.w < 24) return;
+  // Writes into a box, unless less than `least` characters of a longer text have room there.
+  label(context, box, text, least, ground, ink) {
+    if (box.h < 11) return;
+    const label = fitted(context, text, box.w - 8);
+    if (label.length < least && label !== text) return;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    const label = fitted(context, text, box.w - 8);
-    if (label.length < 3 && label !== text) return;
-    context.fillStyle = color(job.id);
+    context.fillStyle = ground;
     context.fillRect(box.x + 2, box.y + box.h / 2 - 7, context.measureText(label).width + 5, 14);
-    context.fillStyle = ink(job.id);
+    context.fillStyle = ink;
     context.fillText(label, box.x + 4, box.y + box.h / 2 + 0.5);
     context.textBaseline = "alphabetic";
   }

@@ -27,15 +27,15 @@ export function pattern(context, mark, line) {
     drawing.strokeStyle = drawing.fillStyle = line;
     drawing.lineWidth = 1.3;
     drawing.beginPath();
-    if (mark === "/") for (const shift of [-8, 0, 8]) segment(drawing, shift, 8, shift + 8, 0);
+    if (mark === "/") {
+      for (const shift of [-8, 0, 8]) {
+        drawing.moveTo(shift, 8);
+        drawing.lineTo(shift + 8, 0);
+      }
+    }
     drawing.stroke();
     if (mark === ".") drawing.fillRect(3, 3, 2, 2);
     patterns.set(key, context.createPattern(tile, "repeat"));
   }
   return patterns.get(key);
-}
-
-function segment(drawing, fromX, fromY, toX, toY) {
-  drawing.moveTo(fromX, fromY);
-  drawing.lineTo(toX, toY);
 }

@@ -49,17 +49,20 @@ class StandIn:
         self.program = folder / f"{name}-reach"
         self._table = folder / f"{name}-nodes"
         self._written = False
+        self._entries = ""
         self._text = _SCRIPT.format(table=shlex.quote(str(self._table)), of_what=of_what, body=body)
 
     def write(self) -> None:
-        """Write the program."""
+        """Write the program, and the table as far as it is known."""
         self._written = True
         write_whole(self.program, self._text.encode(), 0o700)
+        write_whole(self._table, self._entries.encode(), 0o600)
 
     def know(self, entries: Iterable[tuple[str, object]]) -> None:
-        """Write down the nodes and their entries."""
+        """Take these nodes and their entries for the table."""
+        self._entries = "".join(f"{node} {entry}\n" for node, entry in entries)
         if self._written:
-            write_whole(self._table, "".join(f"{node} {entry}\n" for node, entry in entries).encode(), 0o600)
+            write_whole(self._table, self._entries.encode(), 0o600)
 
     def forget(self) -> None:
         """Remove both files."""

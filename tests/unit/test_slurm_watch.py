@@ -13,7 +13,7 @@ from support import PATIENCE_S
 
 from scheduler_bridge.backends.hosts import Host
 from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
-from scheduler_bridge.backends.slurm.backend import FIT, Looker, Sign, judge_nodes
+from scheduler_bridge.backends.slurm.backend import Looker, Sight, judge_nodes
 from scheduler_bridge.backends.slurm.driver import CALL_S
 from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
 
@@ -42,32 +42,31 @@ def test_sinfo_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sign", "complaint"),
+    ("name", "complaint", "doubtful"),
     [
-        ("host1", Sign.FIT, ""),
-        ("host2", Sign.FIT, ""),
-        ("host3", Sign.DEAD, "Slurm has taken it out of job 7: it is down (Not responding)"),
-        ("host4", Sign.DOUBTFUL, "it does not answer Slurm"),
-        ("host5", Sign.DEAD, "Slurm has taken it out of job 7: it is idle"),
-        ("host6", Sign.DEAD, "Slurm has taken it out of job 7"),
+        ("host1", "", False),
+        ("host2", "", False),
+        ("host3", "Slurm has taken it out of job 7: it is down (Not responding)", False),
+        ("host4", "it does not answer Slurm", True),
+        ("host5", "Slurm has taken it out of job 7: it is idle", False),
+        ("host6", "Slurm has taken it out of job 7", False),
     ],
 )
-def test_what_follows_for_a_node(name: str, sign: Sign, complaint: str) -> None:
-    sight = judge_nodes([name], JOB, reading.read_nodes(SINFO))[name]
-    assert (sight.sign, sight.complaint) == (sign, complaint)
+def test_what_follows_for_a_node(name: str, complaint: str, doubtful: bool) -> None:
+    assert judge_nodes([name], JOB, reading.read_nodes(SINFO)) == {name: Sight(complaint, doubtful)}
 
 
 def test_a_node_that_is_down_is_dead_also_while_the_job_has_it() -> None:
-    sight = judge_nodes(["host1"], JOB, [NodeInfo("host1", "down")])["host1"]
-    assert (sight.sign, sight.complaint) == (Sign.DEAD, "Slurm says that it is down")
+    found = judge_nodes(["host1"], JOB, [NodeInfo("host1", "down")])
+    assert found == {"host1": Sight("Slurm says that it is down")}
 
 
 def test_nothing_is_known_of_the_nodes_of_a_job_that_has_none_any_more() -> None:
-    assert judge_nodes(["host1"], JobInfo(7, "COMPLETING", ()), ())["host1"].sign is Sign.DOUBTFUL
+    assert judge_nodes(["host1"], JobInfo(7, "COMPLETING", ()), ())["host1"].doubtful
 
 
 def test_a_node_of_which_slurm_says_nothing_is_fit_while_the_job_has_it() -> None:
-    assert judge_nodes(["host1"], JOB, ()) == {"host1": FIT}
+    assert judge_nodes(["host1"], JOB, ()) == {"host1": Sight()}
 
 
 class Played(Slurm):

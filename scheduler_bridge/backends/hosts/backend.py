@@ -23,11 +23,7 @@ from scheduler_bridge.jobrunner.notes import Ending
 
 
 class NodesBackend(ABC):
-    """What a daemon needs to drive such nodes.
-
-    Args:
-        reach: What launchers reach them with.
-    """
+    """What a daemon needs to drive such nodes; ``reach`` is what launchers reach them with."""
 
     _complained = "host {} does not answer: {}"
     """Says of a node, in the reason of a job's end, what is wrong with it."""
@@ -39,28 +35,18 @@ class NodesBackend(ABC):
     def executor(self, setup: Setup) -> Executor:
         """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
         self._files.write()
-        self._introduce()
         return _Executor(setup, self)
-
-    def watch(self, daemon: Daemon) -> Watch:
-        """Return what looks at the daemon's nodes."""
-        self._daemon = daemon
-        return self._watched(daemon)
 
     def close(self) -> None:
         """Remove what was written."""
         self._files.forget()
 
     @abstractmethod
-    def _introduce(self) -> None:
-        """Write down what launchers need of the nodes; its files are there."""
-
-    @abstractmethod
     def lacks(self, node: str) -> str:
         """Return why there can be no node of this name; empty if there can."""
 
     @abstractmethod
-    def _watched(self, daemon: Daemon) -> Watch:
+    def watch(self, daemon: Daemon) -> Watch:
         """Return what looks at the daemon's nodes."""
 
     @abstractmethod
@@ -142,12 +128,10 @@ class HostsBackend(NodesBackend):
         self._hosts = {host.name: host for host in hosts}
         self._settings = settings
         self._reach = reach
+        reach.know_hosts(hosts)
         self._ailing = ailing
         rules = settings.rules
         self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
-
-    def _introduce(self) -> None:
-        self._reach.know_hosts(self._hosts.values())
 
     def lacks(self, node: str) -> str:
         """Return why there can be no node of this name; empty if there can."""
@@ -157,7 +141,9 @@ class HostsBackend(NodesBackend):
             return str(error)
         return "" if node in names else f"{self._settings.file} does not name it"
 
-    def _watched(self, daemon: Daemon) -> Watch:
+    def watch(self, daemon: Daemon) -> Watch:
+        """Return what looks at the daemon's nodes."""
+        self._daemon = daemon
         return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing, self._forget)
 
     async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:

@@ -125,17 +125,10 @@ def fewest_cores(hosts: Iterable[Host]) -> int | None:
 
 _HOST: Final = "{host}"
 _COMMAND: Final = "{command}"
-_SSH: Final = tuple(
-    word
-    for option in (
-        "BatchMode=yes",
-        "ConnectTimeout=10",
-        "ServerAliveInterval=15",
-        "ServerAliveCountMax=4",
-        "LogLevel=ERROR",
-    )
-    for word in ("-o", option)
-)
+_SSH: Final = (
+    "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4",
+    "-o", "LogLevel=ERROR",
+)  # fmt: skip
 """A question for a password would wait for ever, and so would ssh for a host that goes without a word."""
 _EXAMPLE: Final = "for example: --launcher 'docker exec -i {host} sh -c {command}'"
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -101,9 +100,6 @@ class SlurmBackend(NodesBackend):
         self._allocation.close()
         super().close()
 
-    def _introduce(self) -> None:
-        self.reach.know_owners(self._allocation.holdings)
-
     def lacks(self, node: str) -> str:
         """Return why there can be no node of this name; empty if there can."""
         allotted = self._allocation.holdings
@@ -111,7 +107,9 @@ class SlurmBackend(NodesBackend):
             return ""
         return f"it is none of Slurm job {allotted.job}, which has {', '.join(allotted.own)}"
 
-    def _watched(self, daemon: Daemon) -> Watch:
+    def watch(self, daemon: Daemon) -> Watch:
+        """Return what looks at the daemon's nodes."""
+        self._daemon = daemon
         return Watch(daemon, lambda node: Host(node, node), self._looker, self._rules)
 
     def _names(self) -> Sequence[str]:
@@ -200,28 +198,28 @@ class Looker:
         now_s = asyncio.get_running_loop().time()
         if self._asking is None or now_s - self._at_s > _FRESH_S:
             self._asking, self._at_s = asyncio.create_task(self._look((*self._names(), host.name))), now_s
-        sight = (await asyncio.shield(self._asking)).get(host.name, FIT)
-        return None if sight.sign is Sign.DOUBTFUL else sight.complaint
+        sight = (await asyncio.shield(self._asking)).get(host.name, Sight())
+        return None if sight.doubtful else sight.complaint
 
     async def complaints(self, names: Iterable[str]) -> dict[str, str]:
         """Look now; return the complaints about those of ``names`` that are not fit beyond doubt."""
         wanted = tuple(names)
         sights = await self._look(wanted) if wanted else {}
-        return {name: sight.complaint for name, sight in sights.items() if sight is not FIT}
+        return {name: sight.complaint for name, sight in sights.items() if sight.complaint}
 
     async def _look(self, names: tuple[str, ...]) -> Mapping[str, Sight]:
         if self._stopped.is_set():
-            return dict.fromkeys(names, FIT)
+            return dict.fromkeys(names, Sight())
         try:
             job = await asyncio.to_thread(self._slurm.job, self._job)
             infos = await asyncio.to_thread(self._slurm.nodes, tuple(dict.fromkeys(names)))
         except (SlurmError, ReadingError) as error:
             if self._stopped.is_set():  # that is why
-                return dict.fromkeys(names, FIT)
+                return dict.fromkeys(names, Sight())
             if not self._silent:
                 _logger.warning("Slurm does not say how the nodes are: %s", error)
             self._silent = True
-            return dict.fromkeys(names, Sight(Sign.DOUBTFUL, f"Slurm does not say how it is: {error}"))
+            return dict.fromkeys(names, Sight(f"Slurm does not say how it is: {error}", doubtful=True))
         self._silent = False
         return judge_nodes(names, replace(job, nodes=(*job.nodes, *self._lent())) if job.nodes else job, infos)
 
@@ -240,23 +238,12 @@ class Looker:
 _DEAD: Final = frozenset({"down", "fail", "inval", "future", "powered_down", "powering_down"})
 
 
-class Sign(StrEnum):
-    """How a node is."""
-
-    FIT = "fit"
-    DOUBTFUL = "doubtful"
-    DEAD = "dead"
-
-
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is to be said of a node; ``complaint`` is empty if it is fit."""
+    """What is to be said of a node: nothing, if it is fit; ``doubtful``: it may be dead, or be fit again."""
 
-    sign: Sign
     complaint: str = ""
-
-
-FIT: Final = Sight(Sign.FIT)
+    doubtful: bool = False
 
 
 def judge_nodes(names: Iterable[str], job: JobInfo, infos: Iterable[NodeInfo]) -> dict[str, Sight]:
@@ -268,7 +255,7 @@ def judge_nodes(names: Iterable[str], job: JobInfo, infos: Iterable[NodeInfo]) -
         infos: What Slurm says of those that it knows.
     """
     if not job.nodes:
-        return dict.fromkeys(names, Sight(Sign.DOUBTFUL, f"job {job.job} is {job.state.lower()}"))
+        return dict.fromkeys(names, Sight(f"job {job.job} is {job.state.lower()}", doubtful=True))
     known = {info.node: info for info in infos}
     own = frozenset(job.nodes)
     return {name: _judge(name in own, job.job, known.get(name)) for name in names}
@@ -276,11 +263,11 @@ def judge_nodes(names: Iterable[str], job: JobInfo, infos: Iterable[NodeInfo]) -
 
 def _judge(is_own: bool, job: int, info: NodeInfo | None) -> Sight:
     if info is None:
-        return FIT if is_own else Sight(Sign.DEAD, f"Slurm has taken it out of job {job}")
+        return Sight() if is_own else Sight(f"Slurm has taken it out of job {job}")
     how = f"it is {info.state}" + (f" ({info.reason})" if info.reason else "")
     if not is_own:
         # one that was set down just now may still be called completing
-        return Sight(Sign.DEAD, f"Slurm has taken it out of job {job}: {how}")
+        return Sight(f"Slurm has taken it out of job {job}: {how}")
     if info.state in _DEAD:
-        return Sight(Sign.DEAD, f"Slurm says that {how}")
-    return FIT if info.answers else Sight(Sign.DOUBTFUL, "it does not answer Slurm")
+        return Sight(f"Slurm says that {how}")
+    return Sight() if info.answers else Sight("it does not answer Slurm", doubtful=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from scheduler_bridge.backends.slurm.lease import WITNESS
@@ -26,7 +25,7 @@ class Holdings:
     job: int
     batch_host: str
     own: tuple[str, ...]
-    companions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    companions: Mapping[str, int] = field(default_factory=dict)
     resized: int = 0
 
     @property
@@ -53,7 +52,7 @@ class Holdings:
 
     def lent(self, node: str, companion: int) -> Holdings:
         """A companion job has brought ``node``."""
-        return replace(self, companions=MappingProxyType({**self.companions, node: companion}))
+        return replace(self, companions={**self.companions, node: companion})
 
     def expanded(self, nodes: Iterable[str]) -> Holdings:
         """Its own allocation has ``nodes`` now."""
@@ -66,9 +65,7 @@ class Holdings:
         gone = set(nodes)
         left = {node: job for node, job in self.companions.items() if node not in gone}
         own = tuple(node for node in self.own if node not in gone)
-        return replace(
-            self, own=own, companions=MappingProxyType(left), resized=self.resized + int(len(own) < len(self.own))
-        )
+        return replace(self, own=own, companions=left, resized=self.resized + int(len(own) < len(self.own)))
 
     def giving_back(self, nodes: Iterable[str], limits: Limits) -> tuple[tuple[int, ...], tuple[Words, ...]]:
         """Return the companion jobs that end and the commands that give ``nodes`` back, once nothing runs there.

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -319,13 +320,11 @@ def expand_hosts(text: str) -> tuple[str, ...]:
     """
     if text.strip() in _NONE:
         return ()
-    names: list[str] = []
-    for part in _parts(text.strip()):
-        for name in _expanded(part):
-            names.append(name)
-            if len(names) > _MOST:
-                raise ValueError(f"{text!r} stands for more than {_MOST} hosts")
-    return tuple(names)
+    every = (name for part in _parts(text.strip()) for name in _expanded(part))
+    names = tuple(islice(every, _MOST + 1))
+    if len(names) > _MOST:
+        raise ValueError(f"{text!r} stands for more than {_MOST} hosts")
+    return names
 
 
 def _parts(text: str) -> Iterator[str]:

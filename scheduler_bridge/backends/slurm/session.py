@@ -152,7 +152,6 @@ class Session(Daemon):
         """Make what runs the program, now that the state folder is ours."""
         self._executor = SessionExecutor(setup)
         self._reach.write()
-        self._reach.know_owners(self._allocation.holdings)
         return self._executor
 
     def _open_store(self, folder: Path) -> Store:  # noqa: ARG002 - nothing is kept there
@@ -413,11 +412,7 @@ class Session(Daemon):
 
 
 class SessionExecutor(Executor):
-    """Runs the program such that it writes where the session writes, and knows how it ended.
-
-    Args:
-        setup: See ``Executor``.
-    """
+    """Runs the program such that it writes where the session writes, and knows how it ended."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

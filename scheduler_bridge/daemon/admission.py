@@ -63,26 +63,12 @@ class JobFacts:
         """Return what is asked for as a request for this job alone."""
         return array_job(self.request, self.number)
 
-    def wait_again(self, *, goes_on: bool) -> None:
-        """The job is to be run once more, and ``goes_on`` where it was or begins anew."""
-        self.admitted, self.appends = False, goes_on
-        self.begin_anew()
-
     def begin_anew(self) -> None:
         """What its processes have said holds no more."""
         self.phase, self.losses = "silent", -1
         self.abandoned.clear()
         self.outcomes.clear()
         self.answers.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """What is to become of a job that was kept back: it is ``admitted`` now, or never, because of ``reason``."""
-
-    job: JobFacts
-    admitted: bool
-    reason: str = ""
 
 
 def blocked(job: JobFacts, ended: Ended) -> str:
@@ -114,17 +100,17 @@ def crowded(request: JobRequest, counts: Mapping[str, int], user_jobs: int | Non
 
 def admissions(
     kept: Iterable[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None
-) -> list[Admission]:
-    """Judge the ``kept`` jobs; those that stay so are left out."""
+) -> list[tuple[JobFacts, str]]:
+    """Return those of the ``kept`` jobs that are let in now (no reason), or never may be, because of the reason."""
     found = []
     waiting = sorted((jobs[job_id] for job_id in kept), key=lambda job: (-job.priority, job.spec.job_id))
     counts = admitted(jobs.values() if waiting and user_jobs is not None else ())
     for job in waiting:
         if reason := hopeless(job, ended):
-            found.append(Admission(job, admitted=False, reason=reason))
+            found.append((job, reason))
         elif not blocked(job, ended) and not crowded(job.request, counts, user_jobs):
             counts[job.request.user] += 1
-            found.append(Admission(job, admitted=True))
+            found.append((job, ""))
     return found
 
 

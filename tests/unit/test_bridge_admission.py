@@ -7,16 +7,7 @@ from unittest.mock import Mock
 
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.daemon import JobRequest
-from scheduler_bridge.daemon.admission import (
-    Admission,
-    JobFacts,
-    admissions,
-    admitted,
-    ahead_of,
-    blocked,
-    crowded,
-    hopeless,
-)
+from scheduler_bridge.daemon.admission import JobFacts, admissions, admitted, ahead_of, blocked, crowded, hopeless
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control.submission import _CHANGES, Submissions
 from scheduler_bridge.daemon.requests import HeldBy, NodeChange
@@ -49,14 +40,12 @@ def test_a_job_that_comes_after_a_failure_never_starts() -> None:
     assert hopeless(job(9, after_ok=(1, 2)), ENDED.get) == "job 2 did not complete"
     assert hopeless(job(9, after_ok=(1,), after_any=(2,)), ENDED.get) == ""
     kept = job(9, after_ok=(2,))
-    assert admissions([9], {9: kept}, ENDED.get, None) == [
-        Admission(kept, admitted=False, reason="job 2 did not complete")
-    ]
+    assert admissions([9], {9: kept}, ENDED.get, None) == [(kept, "job 2 did not complete")]
 
 
 def test_users_have_so_many_jobs_at_most() -> None:
     jobs = {1: job(1, admitted=True), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
-    found = [admission.job.spec.job_id for admission in admissions([2, 3, 4], jobs, ENDED.get, 2)]
+    found = [job.spec.job_id for job, _ in admissions([2, 3, 4], jobs, ENDED.get, 2)]
     assert found == [3, 4]
     counts = admitted(jobs.values())
     assert crowded(jobs[2].request, counts, 1).startswith("its user has 1 jobs")

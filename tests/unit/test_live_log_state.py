@@ -276,14 +276,14 @@ def test_a_job_that_was_kept_back_is_judged_when_another_has_ended() -> None:
     log_state.take(Entry(1.0, (ev.JobStarted(1),), (Requested(2, after),)))
     assert log_state.admissions(None) == []
     log_state.take(Entry(2.0, (ev.JobEnded(1, "failed"),), ()))
-    assert [(admission.job.spec.job_id, admission.admitted) for admission in log_state.admissions(None)] == [(2, True)]
+    assert [(job.spec.job_id, why) for job, why in log_state.admissions(None)] == [(2, "")]
 
 
 def test_a_job_is_judged_when_it_comes() -> None:
     log_state = easy("a")
     assert log_state.admissions(None) == []
     log_state.take(Entry(1.0, (), (Requested(1, JobRequest(name="job", command=("x",))),)))
-    assert [(admission.job.spec.job_id, admission.admitted) for admission in log_state.admissions(None)] == [(1, True)]
+    assert [(job.spec.job_id, why) for job, why in log_state.admissions(None)] == [(1, "")]
 
 
 def test_what_a_restart_changes_is_remembered_and_nothing_else(tmp_path: Path) -> None:

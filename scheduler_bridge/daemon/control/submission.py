@@ -13,7 +13,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import requests
-from scheduler_bridge.daemon.admission import Admission, JobFacts, admitted, ahead_of, blocked, crowded
+from scheduler_bridge.daemon.admission import JobFacts, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.orders import Handle
 from scheduler_bridge.daemon.jobs.template import check_command
@@ -219,18 +219,15 @@ class Submissions:
         self._judging = True
         try:
             while admissions := self._log_state.admissions(self._user_jobs):
-                for admission in admissions:
-                    self._carry_out(admission)
+                for job, hopeless in admissions:
+                    events: list[ev.Event] = [ev.JobSubmitted(job.spec)]
+                    if hopeless:
+                        events.append(ev.CancelJob(job.spec.job_id, hopeless))
+                    elif (ahead := self._placed(job)) is not None:
+                        events.append(ev.JobMoved(job.spec.job_id, ahead))
+                    self._handle(*events)
         finally:
             self._judging = False
-
-    def _carry_out(self, admission: Admission) -> None:
-        submitted = ev.JobSubmitted(admission.job.spec)
-        if admission.admitted:
-            ahead = self._placed(admission.job)
-            self._handle(submitted, *([] if ahead is None else [ev.JobMoved(admission.job.spec.job_id, ahead)]))
-        else:
-            self._handle(submitted, ev.CancelJob(admission.job.spec.job_id, admission.reason))
 
     def hold(self, job_id: int, held: bool, by: requests.HeldBy = "operator") -> None:
         """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's."""

@@ -25,7 +25,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, SchedulerCore, Settings, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.tracked import PendingOrder
-from scheduler_bridge.daemon.admission import Admission, JobFacts, admissions, blocked
+from scheduler_bridge.daemon.admission import JobFacts, admissions, blocked
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name, is_resilient
 from scheduler_bridge.daemon.storage import log_entries
@@ -40,8 +40,6 @@ _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
-_OF_A_JOB: Final = (ev.JobWithdrawn, ev.JobInterrupted, ev.MalleableReady, ev.MalleableEnded)
-"""Events that say how a job stands which has not ended."""
 
 
 class DivergedError(Exception):
@@ -62,11 +60,7 @@ class Held:
 
 
 class LogState:
-    """The state of one era, as its log adds up.
-
-    Args:
-        era: Its beginning.
-    """
+    """The state of one era, as its log adds up."""
 
     def __init__(self, era: Era) -> None:
         policy = policies.get(era.policy, **era.parameters)
@@ -161,8 +155,8 @@ class LogState:
             found.end_s = max(found.end_s, job.submit_s)
         return found
 
-    def admissions(self, user_jobs: int | None) -> list[Admission]:
-        """Return what is to become now of jobs that were kept back."""
+    def admissions(self, user_jobs: int | None) -> list[tuple[JobFacts, str]]:
+        """Return the jobs that are not to be kept back any more, as ``admission.admissions`` does."""
         if not self._admission_due:
             return []
         self._admission_due = False
@@ -245,31 +239,30 @@ class LogState:
 
     def _follow(self, event: ev.Event) -> None:
         """Keep up with what a job that has not ended says, and with whether the core knows of it."""
-        if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained | ev.NodeRemoved):
-            self.ailing.pop(event.node, None)
-            self.occupied.pop(event.node, None)
-            return
-        if isinstance(event, ev.ReservationMade):
-            self._reservations += 1
-        elif isinstance(event, ev.JobSubmitted):
-            self.next_job_id = max(self.next_job_id, event.job.job_id + 1)
-            self.kept.discard(event.job.job_id)
-            if event.job.job_id in self.jobs:
-                self.jobs[event.job.job_id].admitted = True
-        elif isinstance(event, _OF_A_JOB) and (job := self.jobs.get(event.job_id)) is not None:
-            match event:
-                case ev.JobWithdrawn():
-                    job.admitted, self._admission_due = False, True
-                    self.kept.add(event.job_id)
-                case ev.JobInterrupted():
-                    job.begin_anew()
-                    job.restarts, job.appends = job.restarts + 1, True
-                case ev.MalleableReady():
-                    job.phase = "ready"
-                case ev.MalleableEnded():
-                    job.phase = "disabled"
-                case _:
-                    assert_never(event)
+        job = self.jobs.get(event.job_id) if isinstance(event, ev.OfJob) else None
+        match event:
+            case ev.OfNode():
+                self.ailing.pop(event.node, None)
+                self.occupied.pop(event.node, None)
+            case ev.ReservationMade():
+                self._reservations += 1
+            case ev.JobSubmitted(job=spec):
+                self.next_job_id = max(self.next_job_id, spec.job_id + 1)
+                self.kept.discard(spec.job_id)
+                if spec.job_id in self.jobs:
+                    self.jobs[spec.job_id].admitted = True
+            case ev.JobWithdrawn() if job is not None:
+                job.admitted, self._admission_due = False, True
+                self.kept.add(event.job_id)
+            case ev.JobInterrupted() if job is not None:
+                job.begin_anew()
+                job.restarts, job.appends = job.restarts + 1, True
+            case ev.MalleableReady() if job is not None:
+                job.phase = "ready"
+            case ev.MalleableEnded() if job is not None:
+                job.phase = "disabled"
+            case _:
+                pass
 
     def _over(self, job_id: int, outcome: ev.Outcome) -> None:
         """A job has ended; one that is to be run again waits."""
@@ -278,7 +271,8 @@ class LogState:
         goes_on = job_id in self._going_on
         again = job is not None and (job.request.requeue or goes_on) and job.attempt - job.restarts < _ATTEMPTS
         if job is not None and outcome == "lost" and again:
-            job.wait_again(goes_on=goes_on)
+            job.admitted, job.appends = False, goes_on
+            job.begin_anew()
             self.kept.add(job_id)
         else:
             self._forget(job_id)

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,10 +115,8 @@ def _rebuild(old: Path, new: Path) -> list[str]:
     name = f"{(old / DATABASE).as_uri()}?mode=ro"
     with contextlib.closing(Store(new)) as sound, contextlib.closing(sqlite3.connect(name, uri=True)) as base:
         base.text_factory = lambda text: text.decode(errors="replace")
-        eras = [
-            values for number, values in enumerate(_all(base, "eras"), 1) if _is_sound(values) and values[0] == number
-        ]
-        eras = eras[: next((at for at, values in enumerate(eras) if values[0] != at + 1), len(eras))]
+        numbered = enumerate(_all(base, "eras"), 1)
+        eras = [values for _, values in takewhile(lambda era: _is_sound(era[1]) and era[1][0] == era[0], numbered)]
         snapshots = [values for values in _all(base, "snapshots") if _is_sound(values) and values[2] == VERSION]
         snapshots = [values for values in snapshots if eras and values[0] == eras[-1][0]]
         chained, lost = _parted(_all(base, "entries"), eras, snapshots)

@@ -24,8 +24,9 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, ReservationStatus
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import requests
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
-from scheduler_bridge.daemon.control.access import Door, Standing
+from scheduler_bridge.daemon.control.access import Door
 from scheduler_bridge.daemon.control.server import ControlServer
 from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.driver import Driver, ExecutorMaker
@@ -114,8 +115,8 @@ class Daemon:
         await self._driver.job_orders.server.start(self.config.host, folder.last_port())
         await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
         self._driver.resume(self.config, restored.rows)
-        await self._driver.durable()  # who sees it serve may rely on the settings of this start being on disk
-        await self._driver.job_orders.server.serve()
+        await self.durable()  # who sees it serve may rely on the settings of this start being on disk
+        await self._driver.job_orders.server.listener.serve()
         await self._control.serve()
         folder.publish(
             jobs=self.endpoint, control=str(folder.path / CONTROL_SOCKET), pid=os.getpid(), policy=self.config.policy,
@@ -142,7 +143,7 @@ class Daemon:
 
     def _end_era(self, store: Store, driver: Driver, restored: Restored) -> None:
         """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
-        if driver.is_idle() and driver.is_written():
+        if not driver.log_state.jobs and driver.journal.complete:
             try:
                 store.end_era(restored.number, restored.log_state.next_job_id, restored.log_state.core.past_use)
             except StoreError as error:
@@ -151,7 +152,7 @@ class Daemon:
     async def _stop_servers(self) -> None:
         await self._control.stop()
         if self._driver is not None:
-            await self._driver.job_orders.server.stop()
+            await self._driver.job_orders.server.listener.stop()
 
     def _broke(self, error: Exception) -> None:
         """The core is inconsistent: end, rather than decide wrongly."""
@@ -192,9 +193,9 @@ class Daemon:
         """
         self._serving().submissions.cancel(job_id)
 
-    def standing(self, job_id: int) -> Standing | None:
-        """Return whose a job is that waits or runs, and who holds it back; None if there is no such job."""
-        return self._serving().standing(job_id)
+    def standing(self, job_id: int) -> JobFacts | None:
+        """Return what is known of a job that waits or runs; None if there is no such job."""
+        return self._serving().log_state.jobs.get(job_id)
 
     @property
     def doors(self) -> Sequence[Door]:
@@ -207,7 +208,14 @@ class Daemon:
         Raises:
             ValueError: It cannot be resized so now.
         """
-        return self._serving().resize(job_id, delta)
+        driver = self._serving()
+        driver.submissions.require_open(job_id)
+        if not driver.log_state.jobs[job_id].admitted:
+            raise ValueError(f"job {job_id} is not resized: it waits")
+        ordered, reason = driver.job_orders.request(job_id, delta)
+        if not ordered:
+            raise ValueError(f"job {job_id} is not resized: {reason}")
+        return ordered
 
     def reserve(self, request: requests.Reserve) -> ReservationStatus:
         """Keep nodes for a time to come.
@@ -221,7 +229,10 @@ class Daemon:
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about."""
-        return self._serving().explain(job_id)
+        driver = self._serving()
+        found = driver.submissions.explain(job_id)
+        lent = [f"{node}: {driver.lent[node]}" for node in found.nodes if node in driver.lent]
+        return msgspec.structs.replace(found, now_s=driver.now_s(), text="; ".join((found.text, *lent)))
 
     def snapshot(self) -> Snapshot:
         """Return nodes and jobs at this moment."""
@@ -240,7 +251,10 @@ class Daemon:
             UnknownPolicyError: There is none of this name.
             ValueError: A parameter is wrong.
         """
-        self._serving().submissions.use(policy, parameters or {})
+        driver, given = self._serving(), dict(parameters or {})
+        policies.get(policy, **given)
+        text = f"{policy} decides from {driver.now_s():.0f} s on"
+        driver.handle(ev.WakeUp(), facts=[log_entries.Policy(policy, given), log_entries.Noted(text)])
 
     def manage(self, request: requests.Manage) -> str:
         """Carry out what an operator wants; say what was done.
@@ -260,7 +274,7 @@ class Daemon:
                 driver.submissions.prioritise(request.job, request.priority)
                 return f"job {request.job} has priority {request.priority}"
             case requests.LimitUsers():
-                driver.submissions.limit_users(request.nodes)
+                driver.handle(ev.UserNodesLimited(request.nodes))
                 return f"the jobs of one user hold {request.nodes or 'any number of'} nodes"
             case requests.Unreserve():
                 driver.submissions.unreserve(request.name)
@@ -313,11 +327,22 @@ class Daemon:
             DaemonError: A name cannot be one.
         """
         self._check_names(names)
-        self._serving().lend(names, words)
+        driver = self._serving()
+        driver.lent.update(dict.fromkeys(names, words))
+        driver.handle(*(ev.NodeUp(name, lent=True) for name in dict.fromkeys(names)))
 
     def recall(self, node: str, words: str) -> None:
         """Have the jobs leave a node at once, whatever they are doing; then it leaves the cluster."""
-        self._serving().recall(node, words)
+        driver = self._serving()
+        core = driver.core
+        if node in driver.lent:
+            driver.lent[node] = words
+        if node not in core.nodes or core.is_leaving(node):
+            return
+        for job_id in core.holders(node):
+            # an order that waits for a suitable phase of the program would be in the way
+            driver.job_orders.server.withdraw(job_id)
+        driver.handle(ev.NodeRemoved(node))
 
     def when_lost(self, lost: Callable[[tuple[str, ...], str], None]) -> None:
         """Have ``lost`` called with nodes that a job goes on without, which it does not hold any more, and why."""
@@ -337,7 +362,7 @@ class Daemon:
 
     async def durable(self) -> str:
         """Wait until everything so far outlasts the daemon; return why it does not, empty if it does."""
-        return await self._serving().durable()
+        return await self._serving().journal.settled()
 
     def recent(self, since_s: float) -> RunRecord:
         """Return what is open in the record, and what has reached beyond ``since_s``; to be used at once."""
@@ -398,19 +423,18 @@ class Daemon:
 
     async def changed(self) -> None:
         """Wait for the next event of the scheduler."""
-        await self._serving().changed()
+        await self._serving().change.wait()
 
     async def idle(self) -> None:
         """Wait until no job waits or runs (or the daemon is to end)."""
-        driver = self._serving()
-        while not driver.is_idle() and not self._stop_requested.is_set():
-            await driver.changed()
+        while self._serving().log_state.jobs and not self._stop_requested.is_set():
+            await self.changed()
 
     async def ended(self, job_id: int) -> Snapshot:
         """Wait until a job has ended; return the cluster at that moment."""
         driver = self._serving()
-        while driver.is_open(job_id):
-            await driver.changed()
+        while job_id in driver.log_state.jobs or driver.core.ended(job_id) is None:
+            await self.changed()
         return driver.snapshot()
 
     def _serving(self) -> Driver:

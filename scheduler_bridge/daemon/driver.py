@@ -15,13 +15,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
 
-import msgspec
-
-from scheduler_bridge.core import UP, Explanation, JobState
+from scheduler_bridge.core import UP, JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
-from scheduler_bridge.daemon.control.access import Standing
 from scheduler_bridge.daemon.control.status import QueueTail, snapshot
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
@@ -65,6 +62,9 @@ class Driver:
 
     Attributes:
         core: What decides.
+        loans: Says what was lent, used and taken back.
+        lent: The nodes that can be taken back, and what is to be said of each.
+        change: Set at the next event; then there is another one.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Driver:
         broke: Callable[[Exception], None],
         executor: ExecutorMaker = Executor,
     ) -> None:
-        self._log_state = log_state
-        self._journal = journal
+        self.log_state = log_state
+        self.journal = journal
         self._folder = folder
         self._broke = broke
         self._loop = asyncio.get_running_loop()
@@ -92,9 +92,9 @@ class Driver:
         self._closing = False
         self._broken = False
         self._failing = False
-        self._change = asyncio.Event()
+        self.change = asyncio.Event()
         self._tail = QueueTail()
-        self._lent: dict[str, str] = {}
+        self.lent: dict[str, str] = {}
         self.core = log_state.core
         self.loans: Callable[[], str] = str
         self.health = Health(log_state, self.handle)
@@ -113,103 +113,42 @@ class Driver:
             lambda: journal.behind,
         )
 
-    # what users ask for ---------------------------------------------------------------------------------------------
-
     def now_s(self) -> float:
         """Seconds since this driver began; never goes back."""
-        return max(self._log_state.at_s, self._loop.time() - self._origin_s)
-
-    def resize(self, job_id: int, delta: int) -> int:
-        """Have a malleable job resized as if it had asked for it; see ``Daemon.resize``."""
-        self.submissions.require_open(job_id)
-        if not self._log_state.jobs[job_id].admitted:
-            raise ValueError(f"job {job_id} is not resized: it waits")
-        ordered, reason = self.job_orders.request(job_id, delta)
-        if not ordered:
-            raise ValueError(f"job {job_id} is not resized: {reason}")
-        return ordered
-
-    def standing(self, job_id: int) -> Standing | None:
-        """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
-        facts = self._log_state.jobs.get(job_id)
-        return None if facts is None else Standing(facts.request.user, facts.held_by)
-
-    def explain(self, job_id: int) -> Explanation:
-        """See ``Daemon.explain``."""
-        found = self.submissions.explain(job_id)
-        lent = [f"{node}: {self._lent[node]}" for node in found.nodes if node in self._lent]
-        return msgspec.structs.replace(found, now_s=self.now_s(), text="; ".join((found.text, *lent)))
+        return max(self.log_state.at_s, self._loop.time() - self._origin_s)
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
         began_s = perf_counter()
-        tail = self._tail.of(self.core.waiting, self._log_state.jobs)
+        tail = self._tail.of(self.core.waiting, self.log_state.jobs)
         seen = snapshot(
-            self._log_state,
+            self.log_state,
             self.now_s(),
             self.job_orders.progress,
             self.submissions.why_kept(),
             tail,
-            self._journal.behind,
-            (self._lent, self.loans()),
+            self.journal.behind,
+            (self.lent, self.loans()),
         )
-        self._journal.timed("picture", perf_counter() - began_s)
+        self.journal.timed("picture", perf_counter() - began_s)
         return seen
-
-    async def durable(self) -> str:
-        """Wait until the log has everything so far on disk; return why it has not, empty if it has."""
-        return await self._journal.settled()
-
-    async def changed(self) -> None:
-        """Wait for the next event."""
-        await self._change.wait()
-
-    def lend(self, names: Iterable[str], words: str) -> None:
-        """Put nodes into service that can be taken back."""
-        self._lent.update(dict.fromkeys(names, words))
-        self.handle(*(ev.NodeUp(name, lent=True) for name in dict.fromkeys(names)))
-
-    def recall(self, node: str, words: str) -> None:
-        """Have the jobs leave a node at once; then it leaves the cluster."""
-        if node in self._lent:
-            self._lent[node] = words
-        core = self.core
-        if node not in core.nodes or core.is_leaving(node):
-            return
-        for job_id in core.holders(node):
-            # an order that waits for a suitable phase of the program would be in the way
-            self.job_orders.server.withdraw(job_id)
-        self.handle(ev.NodeRemoved(node))
-
-    def is_idle(self) -> bool:
-        """Whether no job waits or runs."""
-        return not self._log_state.jobs
-
-    def is_written(self) -> bool:
-        """Whether the log has everything on disk."""
-        return self._journal.complete
-
-    def is_open(self, job_id: int) -> bool:
-        """Whether a job waits or runs; a ``KeyError`` if there never was such a job."""
-        return job_id in self._log_state.jobs or self.core.ended(job_id) is None
 
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
         self._closing = True
         self._await_no_strangers()
-        self.submissions.close()
         # In one batch, so that no waiting job is started on nodes that a running one gives up.
-        events = [event for job_id in sorted(self._log_state.jobs) for event in self.submissions.cancelled(job_id)]
+        events = [event for job_id in sorted(self.log_state.jobs) for event in self.submissions.cancelled(job_id)]
         if events and not self._broken:
             self.handle(*events)
-        await self._journal.settled()
-        for job_id in sorted(self._log_state.jobs):  # The core asked for it already, unless it is broken.
+        await self.journal.settled()
+        for job_id in sorted(self.log_state.jobs):  # The core asked for it already, unless it is broken.
             self.executor.end(job_id)
         await self.executor.finish(_FAREWELL_S)
         await self.abandon()
-        if self._journal.complete:
+        if self.journal.complete:
             self.executor.close()
-            self._folder.drop_other_books(self._log_state.jobs)
+            self._folder.drop_other_books(self.log_state.jobs)
 
     async def abandon(self) -> None:
         """Stop, and leave the jobs as they are; what is decided is written first."""
@@ -219,7 +158,7 @@ class Driver:
             timer.cancel()
         self.job_orders.close()
         await self.removed()
-        await self._journal.close()
+        await self.journal.close()
 
     async def removed(self) -> None:
         """Wait for a while until what ended jobs left is removed."""
@@ -238,8 +177,8 @@ class Driver:
             thaw_rows: How many rows of the log were read; None: there was none, and there are no jobs.
         """
         self._thaw_rows = thaw_rows or 0
-        held = self._log_state.held()
-        before, nodes = self._log_state.configured, self.core.nodes
+        held = self.log_state.held()
+        before, nodes = self.log_state.configured, self.core.nodes
         events = configured_events(before, config, nodes)
         events += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
         known = {*nodes, *(event.node for event in events if isinstance(event, ev.NodeUp))}
@@ -256,7 +195,7 @@ class Driver:
     def _settle_strangers(self, known: Iterable[str], config: DaemonConfig, nodes: Collection[str]) -> dict[str, str]:
         """See to attempts that do not go on by the log; return which of them runs on which of the ``nodes``."""
         over, running = self._folder.settle_strangers(known, self._has_end, end=config.end_unknown)
-        self._folder.drop_other_books({*self._log_state.jobs, *map(_job_of, running)})
+        self._folder.drop_other_books({*self.log_state.jobs, *map(_job_of, running)})
         for key in over:
             self.executor.retire(key)
         for key, used in running.items():
@@ -267,7 +206,7 @@ class Driver:
 
     def _has_end(self, key: str) -> bool:
         number = key.partition(".")[2]
-        return number.isdecimal() and self._log_state.has_end(_job_of(key), int(number))
+        return number.isdecimal() and self.log_state.has_end(_job_of(key), int(number))
 
     async def _await_strangers(self, running: set[str]) -> None:
         while running:
@@ -285,7 +224,7 @@ class Driver:
 
     def _is_next(self, key: str) -> bool:
         """Whether an attempt is what a job that waits is started as next, or has been since."""
-        facts = self._log_state.jobs.get(_job_of(key))
+        facts = self.log_state.jobs.get(_job_of(key))
         return facts is not None and key in (_key(facts), attempt_key(facts.spec.job_id, facts.attempt + 1))
 
     def _await_no_strangers(self) -> None:
@@ -323,24 +262,24 @@ class Driver:
         draft = log_entries.draft(entry)
         began_s = perf_counter()
         try:
-            effects = self._log_state.take(entry)
-            failed = self._log_state.policy_failed()
+            effects = self.log_state.take(entry)
+            failed = self.log_state.policy_failed()
             row = draft.with_effects(effects, None if failed is None else (*facts, failed))
         except Exception as error:
             self._broken = True
             self._broke(error)
             raise
-        self._journal.timed("decision", perf_counter() - began_s)
+        self.journal.timed("decision", perf_counter() - began_s)
         failure = self.core.policy_failure
         if failure and not self._failing:  # it may be another one with each event
             _logger.error("%s", failure)
         self._failing = bool(failure)
         actions = [partial(self._carry_out, effect) for effect in effects]
-        self._journal.next_job = self._log_state.next_job_id
-        self._journal.add(row, actions if then is None else [*actions, then], after)
+        self.journal.next_job = self.log_state.next_job_id
+        self.journal.add(row, actions if then is None else [*actions, then], after)
         self._freeze()
-        self._change.set()
-        self._change = asyncio.Event()
+        self.change.set()
+        self.change = asyncio.Event()
         if not self._closing:
             self.submissions.judge()
         return effects
@@ -354,14 +293,16 @@ class Driver:
         # On the event loop, because the state changes with the next event. A large state therefore delays all else; the
         # longer it takes, the more rows come before the next one.
         began_s = self._loop.time()
-        self._journal.freeze(VERSION, self._log_state.freeze())
+        self.journal.freeze(VERSION, self.log_state.freeze())
         self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
 
     def _carry_out(self, effect: ev.Effect) -> None:
         match effect:
             case ev.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
-                self._start(job_id, nodes, core_ids)
+                attempt = self._attempt(job_id, nodes, core_ids)
+                self.job_orders.expect(job_id, nodes, self._folder.token(attempt.key))
+                self.executor.start(attempt)
             case ev.SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
@@ -373,7 +314,7 @@ class Driver:
                 self.executor.end(job_id)
             case ev.NodeLeft(node=node):
                 _logger.info("node %s has left the cluster", node)
-                self._lent.pop(node, None)
+                self.lent.pop(node, None)
             case ev.KeepNodes(name=name, nodes=kept):
                 _logger.info("reservation %s keeps %s", name, ", ".join(kept))
             case ev.RefuseReservation(name=name, reason=reason):
@@ -385,15 +326,10 @@ class Driver:
             case _:
                 assert_never(effect)
 
-    def _start(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
-        attempt = self._attempt(job_id, nodes, core_ids)
-        self.job_orders.expect(job_id, nodes, self._folder.token(attempt.key))
-        self.executor.start(attempt)
-
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
-        facts = self._log_state.jobs[job_id]
+        facts = self.log_state.jobs[job_id]
         endpoint = self.job_orders.server.endpoint
-        return Attempt(job_id, facts.attempt, facts.alone(), nodes, endpoint, core_ids, facts.appends)
+        return Attempt(job_id, _key(facts), facts.alone(), nodes, endpoint, core_ids, facts.appends)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
@@ -414,17 +350,15 @@ class Driver:
         self.job_orders.dismiss(job_id)
         doom = self._doomed.pop(job_id, None)
         event: ev.JobEnded | ev.JobInterrupted
-        if doom is None and ending.again and not ending.lost and self.core.state(job_id) in UP:
-            event = ev.JobInterrupted(job_id, "place 0 was lost")
-        elif doom is not None:
+        if doom is not None:
             event = ev.JobEnded(job_id, "failed", doom)
+        elif ending.again and not ending.lost and self.core.state(job_id) in UP:
+            event = ev.JobInterrupted(job_id, "place 0 was lost")
         elif ending.status == 0:
             event = ev.JobEnded(job_id, "completed")
-        elif ending.lost:
-            event = ev.JobEnded(job_id, "lost", ending.reason)
         else:
-            event = ev.JobEnded(job_id, "failed", ending.reason)
-        key = attempt_key(job_id, self._log_state.jobs[job_id].attempt)
+            event = ev.JobEnded(job_id, "lost" if ending.lost else "failed", ending.reason)
+        key = _key(self.log_state.jobs[job_id])
         found = result_of(key, self._folder)
         facts: list[log_entries.AnyFact] = [] if found is None else [log_entries.Result(job_id, found)]
         # what a machine held that went down with the runner need not be whole
@@ -435,7 +369,7 @@ class Driver:
         def logged() -> None:
             self.executor.retire(key)
             self._remove(self._folder.result(key), partial(self._folder.drop_result, key))
-            if job_id not in self._log_state.jobs:
+            if job_id not in self.log_state.jobs:
                 self._remove(self._folder.books(job_id), partial(self._folder.drop_books, job_id))
             elif not goes_on:
                 self._folder.drop_books(job_id)  # at once, for the next attempt writes to this folder

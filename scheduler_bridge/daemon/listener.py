@@ -143,9 +143,6 @@ class Counted:
     """Writes some lines of each kind in a while, and then how many more there were.
 
     Lines are of one kind that have the same form, and the same name or number at its beginning.
-
-    Args:
-        logger: Where they are written.
     """
 
     MOST: Final = 20

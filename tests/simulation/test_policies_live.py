@@ -65,7 +65,7 @@ class PretendedJobs:
     def expect(self, job_id: int, nodes: tuple[str, ...], token: str) -> None:
         self.held[job_id] = list(nodes)
         assert self.driver is not None
-        if self.driver._log_state.jobs[job_id].spec.is_malleable:
+        if self.driver.log_state.jobs[job_id].spec.is_malleable:
             self.malleable.add(job_id)
 
     def start(self, attempt: Attempt) -> None:
@@ -161,16 +161,16 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[LogState, 
     submitted = 0
     async with scheduling(policy, jobs, folder) as (driver, log_state):
         core = log_state.core
-        while submitted < JOBS or not driver.is_idle():
+        while submitted < JOBS or driver.log_state.jobs:
             if submitted < JOBS and (not jobs.todo or rng.random() < 0.3):
                 driver.submissions.submit(request(rng, submitted))
                 submitted += 1
-                await driver.durable()
+                await driver.journal.settled()
                 continue
             assert jobs.todo, f"jobs wait for ever: {[core.explain(row.job) for row in core.snapshot().jobs]}"
             jobs.todo.pop(rng.randrange(len(jobs.todo)))[1]()
             core.check()
-            await driver.durable()
+            await driver.journal.settled()
     return log_state, jobs
 
 
@@ -211,7 +211,7 @@ def test_the_log_says_once_that_a_job_is_to_end_and_once_that_it_has(
         jobs = PretendedJobs(random.Random(0))
         async with scheduling("easy", jobs, tmp_path) as (driver, _):
             driver.submissions.submit(JobRequest(name="j", command=(sys.executable,)))
-            await driver.durable()
+            await driver.journal.settled()
             jobs.todo.pop()[1]()
             driver.submissions.cancel(1)
 

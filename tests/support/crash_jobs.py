@@ -164,7 +164,7 @@ class Executor:
         if key not in world.jobs:
             assert not any(job.job_id == job_id and job.ended is None for job in world.jobs.values()), f"{key} beside"
             assert world.log_state.jobs[job_id].held_by is None, f"{key} is held"
-            world.jobs[key] = job = Job(world, job_id, attempt.number, attempt.request, world.token(key))
+            world.jobs[key] = job = Job(world, job_id, int(key.partition(".")[2]), attempt.request, world.token(key))
             world.occupy(job, attempt.nodes)
             world.later(job.run)
         job = world.jobs[key]
@@ -188,7 +188,7 @@ class Executor:
 
     def compare(self, job: Job) -> None:
         """See that the scheduler, which has heard all that a connected job has said, knows where it ran."""
-        core = self.driver._log_state.core
+        core = self.driver.log_state.core
         order, nodes = core.order(job.job_id), core.nodes_of(job.job_id)
         arriving = order.nodes if order is not None and order.kind == "grow" else ()
         if core.state(job.job_id) is not JobState.ENDING:  # else it does not matter any more

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from scheduler_bridge.core import NodeState
+from scheduler_bridge.core.events import UserNodesLimited
 from scheduler_bridge.daemon import JobRequest
 from scheduler_bridge.daemon.control.access import Caller, NotPermittedError, permitted
 from scheduler_bridge.daemon.requests import Hold, Reserve, SubmitError
@@ -79,9 +80,9 @@ def hold(world: World, job_id: int) -> None:
     """Hold or release a job, as its user or as an operator."""
     caller = world.rng.choice(CALLERS)
     asked = Hold(job=job_id, held=world.rng.random() < 0.5)
-    before = world.driver.standing(job_id)
+    before = world.log_state.jobs.get(job_id)
     try:
-        request = permitted(asked, caller, world.driver.standing)
+        request = permitted(asked, caller, world.log_state.jobs.get)
     except NotPermittedError:
         assert before is not None
         assert (before.held_by, caller.operator) == ("operator", False)
@@ -129,14 +130,14 @@ def put_back(world: World, node: str) -> None:
 
 def limit(world: World) -> None:
     """Let users have more or fewer nodes; jobs that need more wait, or are not taken."""
-    world.driver.submissions.limit_users(world.rng.choice([2, 4, None]))
+    world.driver.handle(UserNodesLimited(world.rng.choice([2, 4, None])))
 
 
 def relent(world: World) -> None:
     """Take back what may keep jobs from running."""
     world.broken.clear()
     world.look()
-    world.driver.submissions.limit_users(None)
+    world.driver.handle(UserNodesLimited(None))
     for node in absent(world):
         put_back(world, node)
     world.held.clear()

@@ -160,12 +160,12 @@ class World:
 
     def may_die(self) -> bool:
         """Whether nothing would be lost: what a full disk has not taken dies with the scheduler, and that is known."""
-        return not self.dead and self.crashes < DEATHS and not self.driver._journal.behind
+        return not self.dead and self.crashes < DEATHS and not self.driver.journal.behind
 
     def die(self) -> None:
         self.dead = True
         self.crashes += 1
-        journal = self.driver._journal
+        journal = self.driver.journal
         if journal._writing is not None:
             journal._writing.cancel()
         journal._begin = lambda: None  # type: ignore[method-assign]  # what is scheduled must not revive it
@@ -194,10 +194,10 @@ async def live_through(world: World) -> None:
             await asyncio.sleep(0)
         if world.dead:
             continue
-        if world.todo or world.submitted < JOBS or not world.driver.is_idle():
+        if world.todo or world.submitted < JOBS or world.driver.log_state.jobs:
             await step(world, world.rng.random())
             continue
-        world.driver._journal._begin()
+        world.driver.journal._begin()
         if await settled(world):
             return
 
@@ -205,10 +205,10 @@ async def live_through(world: World) -> None:
 async def settled(world: World) -> bool:
     """Wait for the disk; whether the scheduler has survived that, and everything is on it."""
     try:
-        await world.driver.durable()
+        await world.driver.journal.settled()
     except (Died, asyncio.CancelledError):
         return False
-    return not world.dead and world.driver.is_written()
+    return not world.dead and world.driver.journal.complete
 
 
 async def step(world: World, draw: float) -> None:

@@ -15,16 +15,9 @@ from typing import Any, cast, get_args
 import pytest
 
 from scheduler_bridge.daemon import ControlClient, ControlError
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonError
-from scheduler_bridge.daemon.control.access import (
-    Caller,
-    Door,
-    NotPermittedError,
-    Standing,
-    any_user,
-    owner_only,
-    permitted,
-)
+from scheduler_bridge.daemon.control.access import Caller, Door, NotPermittedError, any_user, owner_only, permitted
 from scheduler_bridge.daemon.requests import (
     AnyRequest,
     Cancel,
@@ -32,6 +25,7 @@ from scheduler_bridge.daemon.requests import (
     Explain,
     Failure,
     GetRecord,
+    HeldBy,
     Hold,
     JobRequest,
     LimitUsers,
@@ -44,9 +38,17 @@ from scheduler_bridge.daemon.requests import (
     Unreserve,
     Use,
 )
+from scheduler_bridge.daemon.storage.log_state import spec_of
 
 ANNA, OPERATOR = Caller("anna"), Caller("olga", operator=True)
-JOBS = {1: Standing("anna"), 2: Standing("ben"), 3: Standing("anna", "operator"), 4: Standing("anna", "user")}
+
+
+def owned(user: str, held_by: HeldBy | None = None) -> JobFacts:
+    request = JobRequest(name="job", command=("true",), user=user)
+    return JobFacts(request, spec_of(1, request, 0.0), held_by=held_by)
+
+
+JOBS = {1: owned("anna"), 2: owned("ben"), 3: owned("anna", "operator"), 4: owned("anna", "user")}
 JOB = JobRequest(name="job", command=("true",))
 FOR_ALL: list[AnyRequest] = [Status(), Explain(job=2)]
 OF_ONE_JOB: list[AnyRequest] = [
@@ -173,7 +175,7 @@ def test_a_door_may_be_gone_when_it_is_removed(tmp_path: Path) -> None:
 
 
 def test_names_of_users_are_compared_by_what_they_say() -> None:
-    jobs = {1: Standing("".join(("an", "na")))}
+    jobs = {1: owned("".join(("an", "na")))}
     assert permitted(Hold(job=1), Caller("anna", operator=True), jobs.get) == Hold(job=1, as_user=True)
 
 

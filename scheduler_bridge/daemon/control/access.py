@@ -21,6 +21,7 @@ from typing import Final, Self, TypeAlias, assert_never
 import msgspec
 
 from scheduler_bridge.daemon import requests
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonError, HintedError
 from scheduler_bridge.daemon.listener import Listener
 
@@ -28,21 +29,8 @@ _CREDENTIALS: Final = struct.Struct("3i")
 """ucred: pid, uid, gid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Whose a job is that waits or runs.
-
-    Attributes:
-        user: As jobs are kept for it.
-        held_by: Who holds it back; None: it is not held.
-    """
-
-    user: str
-    held_by: requests.HeldBy | None = None
-
-
-Known: TypeAlias = Callable[[int], Standing | None]
-"""How a job stands that waits or runs; None: there is no such job."""
+Known: TypeAlias = Callable[[int], JobFacts | None]
+"""What is known of a job that waits or runs; None: there is no such job."""
 
 
 class NotPermittedError(HintedError):
@@ -71,22 +59,20 @@ def permitted(request: requests.AnyRequest, caller: Caller, known: Known) -> req
     if caller.operator:
         return _by_operator(request, caller, known)
     match request:
-        case requests.Submit(job=job):
-            if job.user not in ("", caller.name):
-                raise NotPermittedError(f"{caller.name} submits no jobs for {job.user}", "only an operator can")
-            _check_priority(job.priority)
+        case requests.Submit(job=wanted):
+            if wanted.user not in ("", caller.name):
+                raise NotPermittedError(f"{caller.name} submits no jobs for {wanted.user}", "only an operator can")
+            _check_priority(wanted.priority)
             return _by(request, caller)
         case requests.Status() | requests.Explain():
             return request
         case requests.Cancel() | requests.Resize() | requests.Hold() | requests.Prioritise():
-            standing = known(request.job)
-            if standing is not None and standing.user != caller.name:
-                raise NotPermittedError(
-                    f"job {request.job} is not {caller.name}'s", f"{standing.user} or an operator may"
-                )
+            job = known(request.job)
+            if job is not None and (owner := job.request.user) != caller.name:
+                raise NotPermittedError(f"job {request.job} is not {caller.name}'s", f"{owner} or an operator may")
             if isinstance(request, requests.Prioritise):
                 _check_priority(request.priority)
-            return _as_user(request, standing) if isinstance(request, requests.Hold) else request
+            return _as_user(request, job) if isinstance(request, requests.Hold) else request
         case (
             requests.Use() | requests.ChangeNode() | requests.LimitUsers() | requests.Reserve() | requests.Unreserve()
             | requests.GetRecord() | requests.Shutdown()
@@ -100,15 +86,15 @@ def _by_operator(request: requests.AnyRequest, caller: Caller, known: Known) -> 
     match request:
         case requests.Submit() if not request.job.user:
             return _by(request, caller)
-        case requests.Hold(held=True) if (standing := known(request.job)) is not None and standing.user == caller.name:
+        case requests.Hold(held=True) if (job := known(request.job)) is not None and job.request.user == caller.name:
             return msgspec.structs.replace(request, as_user=True)
         case _:
             return request
 
 
-def _as_user(request: requests.Hold, standing: Standing | None) -> requests.Hold:
+def _as_user(request: requests.Hold, job: JobFacts | None) -> requests.Hold:
     """What a user asks for whose job it is: as in Slurm, an operator's hold is not hers to release."""
-    if not request.held and standing is not None and standing.held_by == "operator":
+    if not request.held and job is not None and job.held_by == "operator":
         raise NotPermittedError(f"job {request.job} is not released: an operator holds it", "ask one to release it")
     return msgspec.structs.replace(request, as_user=True)
 

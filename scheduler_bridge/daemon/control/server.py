@@ -10,42 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
 from scheduler_bridge.core import Explanation, ReservationStatus
+from scheduler_bridge.daemon import requests
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control import access
-from scheduler_bridge.daemon.control.access import Caller, Door, Know, Known, NotPermittedError, Standing, permitted
+from scheduler_bridge.daemon.control.access import Caller, Door, Know, Known, NotPermittedError, permitted
 from scheduler_bridge.daemon.control.client import bind_in
 from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.listener import Allowance, Counted, Listener
-from scheduler_bridge.daemon.requests import (
-    CONTROL_VERSION,
-    REQUEST_MOST_BYTES,
-    REQUESTS,
-    AnyReply,
-    AnyRequest,
-    Cancel,
-    Done,
-    Explain,
-    Explained,
-    Failure,
-    GetRecord,
-    JobRequest,
-    Kept,
-    Manage,
-    Recorded,
-    Reserve,
-    Resize,
-    Shutdown,
-    Snapshot,
-    Status,
-    Submit,
-    SubmitError,
-    Submitted,
-)
+from scheduler_bridge.daemon.requests import AnyReply, AnyRequest, Done, Failure, Snapshot, Status, SubmitError
 from scheduler_bridge.policies import PolicyError, UnknownPolicyError
 from scheduler_bridge.record import RunRecord
 
@@ -53,8 +31,6 @@ _logger = logging.getLogger(__name__)
 
 _IDLE_S = 30.0
 _CONNECTIONS = 256
-_Alone: TypeAlias = Submit | Cancel | Resize | Manage | Reserve | Explain | GetRecord | Shutdown
-"""What is answered to each caller alone; the answer to ``Status`` is shared."""
 _PART_BYTES = 256 * 1024
 _LINGER_S = 1.0
 
@@ -62,28 +38,23 @@ _LINGER_S = 1.0
 class _Scheduler(Protocol):
     """What users may ask of a scheduler: some methods of ``Daemon``, which says what they do, and what they raise."""
 
-    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]: ...
+    def submit_array(self, request: requests.JobRequest, array: Sequence[int]) -> list[int]: ...
     def cancel(self, job_id: int) -> None: ...
     def resize(self, job_id: int, delta: int) -> int: ...
     def explain(self, job_id: int) -> Explanation: ...
     def snapshot(self) -> Snapshot: ...
     def record(self) -> RunRecord: ...
-    def standing(self, job_id: int) -> Standing | None: ...
-    def manage(self, request: Manage) -> str: ...
-    def reserve(self, request: Reserve) -> ReservationStatus: ...
-    def retract(self, reply: Submitted | Kept) -> None: ...
+    def standing(self, job_id: int) -> JobFacts | None: ...
+    def manage(self, request: requests.Manage) -> str: ...
+    def reserve(self, request: requests.Reserve) -> ReservationStatus: ...
+    def retract(self, reply: requests.Submitted | requests.Kept) -> None: ...
     def request_stop(self) -> None: ...
     def leave_jobs(self) -> None: ...
     async def durable(self) -> str: ...
 
 
 class _User:
-    """What one caller may ask for, by all connections together.
-
-    Args:
-        limits: How much that is.
-        now: Seconds on the loop's clock.
-    """
+    """What one caller may ask for, by all connections together."""
 
     def __init__(self, limits: Limits, now: float) -> None:
         self.connections = 0
@@ -110,9 +81,6 @@ class _Shared:
     """An answer that is large, made once for all who wait for it, so often that a fifth of the time goes into it.
 
     It is never older than the question: one that is asked too soon after the last answer waits for the next one.
-
-    Args:
-        make: Makes it.
     """
 
     def __init__(self, make: Callable[[], bytes]) -> None:
@@ -170,12 +138,12 @@ class ControlServer:
         bound = socket.socket(socket.AF_UNIX)
         try:
             bind_in(folder, bound)
-            await self._listener(access.owner_only).start_unix(bound, REQUEST_MOST_BYTES)
+            await self._listener(access.owner_only).start_unix(bound, requests.REQUEST_MOST_BYTES)
         except BaseException:
             bound.close()
             raise
         for door in self._wanted:
-            await door.open(self._listener(access.any_user), REQUEST_MOST_BYTES)
+            await door.open(self._listener(access.any_user), requests.REQUEST_MOST_BYTES)
             self.doors.append(door)
 
     async def serve(self) -> None:
@@ -229,7 +197,7 @@ class ControlServer:
                 async with asyncio.timeout(_IDLE_S):
                     line = await reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
-                too_long = Failure(reason=f"a request may have at most {REQUEST_MOST_BYTES} bytes")
+                too_long = Failure(reason=f"a request may have at most {requests.REQUEST_MOST_BYTES} bytes")
                 return await _finish(reader, writer, too_long)
             if not (user.requests.take(loop.time()) and user.bytes.take(loop.time(), len(line))):
                 limits = self._limits
@@ -255,31 +223,31 @@ class ControlServer:
         """Return what can be answered if the log does not have on the disk what the request led to."""
         if not behind:
             return reply
-        if isinstance(reply, Submitted | Kept):
+        if isinstance(reply, requests.Submitted | requests.Kept):
             self._scheduler.retract(reply)
-            return _failure(log_error(behind, "reservation" if isinstance(reply, Kept) else "job"))
+            return _failure(log_error(behind, "reservation" if isinstance(reply, requests.Kept) else "job"))
         if isinstance(reply, Done):
             return Done(text=reply.text, log_behind=behind)
         return reply
 
-    def _answered(self, request: _Alone | Failure | Status, who: str) -> AnyReply:
+    def _answered(self, request: AnyRequest | Failure, who: str) -> AnyReply:
         try:
             return self._reply(request)
         except Exception as error:  # noqa: BLE001 - one who asks for what was not foreseen is answered, too
             self._log.log(logging.ERROR, "a request of %s cannot be answered: %r", who, error)
             return Failure(reason=f"the scheduler cannot answer this: {type(error).__name__}: {error}")
 
-    def _reply(self, request: _Alone | Failure | Status) -> AnyReply:
+    def _reply(self, request: AnyRequest | Failure) -> AnyReply:
         match request:
             case Failure():
                 return request
             case Status():
                 return self._scheduler.snapshot()
-            case GetRecord():
-                return Recorded(record=msgspec.Raw(msgspec.json.encode(self._scheduler.record())))
-            case Cancel() | Resize() | Explain():
+            case requests.GetRecord():
+                return requests.Recorded(record=msgspec.Raw(msgspec.json.encode(self._scheduler.record())))
+            case requests.Cancel() | requests.Resize() | requests.Explain():
                 return self._done(request)
-            case Shutdown(keep_jobs=False):
+            case requests.Shutdown(keep_jobs=False):
                 self._scheduler.request_stop()
                 return Done(text="the scheduler ends")
             case _ if self._one_program:
@@ -287,15 +255,15 @@ class ControlServer:
                     reason="one program runs here, without a scheduler: its nodes are Slurm's",
                     hint="run the scheduler in the allocation: malleable serve --backend slurm",
                 )
-            case Submit(job=job, array=array):
+            case requests.Submit(job=job, array=array):
                 try:
                     ids = self._scheduler.submit_array(job, array)
                 except SubmitError as error:
                     return _failure(error)
-                return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
-            case Reserve():
+                return requests.Submitted(job=ids[0], jobs=tuple(ids) if array else ())
+            case requests.Reserve():
                 try:
-                    return Kept(reservation=self._scheduler.reserve(request))
+                    return requests.Kept(reservation=self._scheduler.reserve(request))
                 except SubmitError as error:
                     return _failure(error)
                 except ValueError as error:
@@ -303,19 +271,21 @@ class ControlServer:
             case _:
                 return self._done(request)
 
-    def _done(self, request: Cancel | Resize | Explain | Manage | Shutdown) -> AnyReply:
+    def _done(
+        self, request: requests.Cancel | requests.Resize | requests.Explain | requests.Manage | requests.Shutdown
+    ) -> AnyReply:
         """Answer what may be refused because there is no such job, or it cannot be done now."""
         try:
             match request:
-                case Explain():
-                    return Explained(explanation=self._scheduler.explain(request.job))
-                case Cancel():
+                case requests.Explain():
+                    return requests.Explained(explanation=self._scheduler.explain(request.job))
+                case requests.Cancel():
                     self._scheduler.cancel(request.job)
                     return Done(text=f"job {request.job} is being ended")
-                case Resize():
+                case requests.Resize():
                     by = self._scheduler.resize(request.job, request.delta)
                     return Done(text=f"job {request.job} is ordered to {'grow' if by > 0 else 'shrink'} by {abs(by)}")
-                case Shutdown():
+                case requests.Shutdown():
                     self._scheduler.leave_jobs()
                     return Done(text="the scheduler ends, its jobs go on")
                 case _:
@@ -335,12 +305,12 @@ def _failure(error: SubmitError) -> Failure:
 def _permitted(line: bytes, caller: Caller, known: Known) -> AnyRequest | Failure:
     """Return what is asked for, or why it is not answered."""
     try:
-        request = REQUESTS.decode(line)
+        request = requests.REQUESTS.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Failure(reason=f"not a request: {error}")
-    if request.version != CONTROL_VERSION:
+    if request.version != requests.CONTROL_VERSION:
         return Failure(
-            reason=f"control protocol {request.version} is not spoken here, only {CONTROL_VERSION}",
+            reason=f"control protocol {request.version} is not spoken here, only {requests.CONTROL_VERSION}",
             hint="use the malleable command of the scheduler's own installation",
         )
     try:
@@ -361,5 +331,5 @@ async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, la
     writer.write_eof()
     with contextlib.suppress(TimeoutError):  # it has had its time
         async with asyncio.timeout(_LINGER_S):
-            while await reader.read(REQUEST_MOST_BYTES):
+            while await reader.read(requests.REQUEST_MOST_BYTES):
                 pass

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import requests
@@ -60,17 +59,10 @@ class Submissions:
         self._now_s = now_s
         self._handle = handle
         self._user_jobs = user_jobs
-        self._closing = False
         self._judging = False
-
-    def close(self) -> None:
-        """Take no further jobs."""
-        self._closing = True
 
     def submit(self, request: JobRequest, array: Sequence[int] = ()) -> list[int]:
         """Queue jobs in one decision; see ``Daemon.submit_array``."""
-        if self._closing:
-            raise SubmitError("the scheduler is ending")
         self._check_log("job")
         if len(set(array)) < len(array):
             twice = next(number for number, often in Counter(array).items() if often > 1)
@@ -214,7 +206,7 @@ class Submissions:
 
     def judge(self) -> None:
         """Let jobs that were kept back into the queue, or end them, where that is due."""
-        if self._closing or self._judging:  # What an admission leads to is decided when all of its time are carried out
+        if self._judging:  # What an admission leads to is decided when all of its time are carried out
             return
         self._judging = True
         try:
@@ -258,10 +250,6 @@ class Submissions:
         if to == "remove" and core.staying < 2 and not core.is_leaving(node) and node not in core.lent:
             raise ValueError(f"node {node} is not removed: it is the last one")
         self._handle(_CHANGES[to](node))
-
-    def limit_users(self, user_nodes: int | None) -> None:
-        """Let the jobs of one user hold at most this number of nodes together; None: any number."""
-        self._handle(ev.UserNodesLimited(user_nodes))
 
     def _waiting(self, job_id: int) -> JobFacts:
         self.require_open(job_id)
@@ -328,12 +316,6 @@ class Submissions:
     def _admitted(self) -> Mapping[str, int]:
         """How many jobs each user has in the queue and running, if that counts: counting takes a look at every job."""
         return {} if self._user_jobs is None else admitted(self._log_state.jobs.values())
-
-    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
-        """See ``Daemon.use``."""
-        policies.get(policy, **parameters)
-        text = f"{policy} decides from {self._now_s():.0f} s on"
-        self._handle(ev.WakeUp(), facts=[log_entries.Policy(policy, dict(parameters)), log_entries.Noted(text)])
 
 
 def _too_large(spec: JobSpec, reason: str) -> SubmitError:

@@ -69,11 +69,7 @@ class Setup:
 
 
 class Executor:
-    """The running jobs' processes.
-
-    Args:
-        setup: Whose, where, and what is called when they start and end.
-    """
+    """The running jobs' processes."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -203,13 +199,7 @@ class Executor:
 
 
 class _Run:
-    """One attempt to run a job, as the daemon follows it.
-
-    Args:
-        folder: Where the notes are.
-        launch: What to run.
-        started: Called once when the job's processes run.
-    """
+    """One attempt to run a job, as the daemon follows it; ``started`` is called once, when the job's processes run."""
 
     def __init__(self, folder: StateFolder, launch: Launch, started: Callable[[], None]) -> None:
         self._folder = folder
@@ -417,7 +407,7 @@ class Attempt:
 
     Attributes:
         job_id: Which job.
-        number: How often it has been started, this time included.
+        key: Its name, by which its notes, its secret and its processes are found.
         request: What was submitted.
         nodes: Where it runs.
         endpoint: Where its processes find the scheduler.
@@ -426,19 +416,14 @@ class Attempt:
     """
 
     job_id: int
-    number: int
+    key: str
     request: JobRequest
     nodes: tuple[str, ...]
     endpoint: str
     core_ids: tuple[int, ...] = ()
     appends: bool = False
 
-    @property
-    def key(self) -> str:
-        """Its name, by which its notes, its secret and its processes are found."""
-        return attempt_key(self.job_id, self.number)
-
 
 def attempt_key(job_id: int, number: int) -> str:
-    """The name of an attempt."""
+    """The name of an attempt to run a job, which has been started so often."""
     return f"{job_id}.{number}"

@@ -28,12 +28,7 @@ class Standing(StrEnum):
 
 
 class Health:
-    """Takes nodes out of service that do not answer, and puts them back.
-
-    Args:
-        log_state: What is known.
-        handle: Reports events.
-    """
+    """Takes nodes out of service that do not answer, and puts them back."""
 
     def __init__(self, log_state: LogState, handle: Handle) -> None:
         self._log_state = log_state

@@ -10,17 +10,7 @@ from collections.abc import Callable
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import keep_alive
 from scheduler_bridge.daemon.config import DaemonError, Limits
-from scheduler_bridge.daemon.jobs.session import (
-    Action,
-    Attach,
-    Close,
-    Heard,
-    JobLink,
-    OpenOrder,
-    Send,
-    Session,
-    Trespassed,
-)
+from scheduler_bridge.daemon.jobs.session import Attach, Close, Heard, JobLink, OpenOrder, Send, Session, Trespassed
 from scheduler_bridge.daemon.listener import Counted, Listener
 
 _logger = logging.getLogger(__name__)
@@ -44,15 +34,18 @@ class JobServer:
         self._attached: dict[int, _Connection] = {}
         self._strangers = 0
         self._log = Counted(_logger)
-        self._listener = Listener(self._serve, limits.connections)
+        self.listener = Listener(self._serve, limits.connections)
         self.endpoint = ""
 
     async def start(self, host: str, port: int = 0) -> None:
-        """Have ``port`` of ``host`` (0: a free one); ``endpoint`` says where. Jobs can connect after ``serve``."""
+        """Have ``port`` of ``host`` (0: a free one); ``endpoint`` says where. Jobs connect when ``listener`` serves.
+
+        Before that those are to be known that an earlier scheduler had: others are refused.
+        """
         hints = 'name another one in the configuration: host = "127.0.0.1"', ""
         limit = wire.MAX_LINE_BYTES
         try:
-            port = await self._listener.start((host, port), "listen for jobs", hints, limit, serving=False)
+            port = await self.listener.start((host, port), "listen for jobs", hints, limit, serving=False)
         except DaemonError as error:
             if port == 0:
                 raise
@@ -60,14 +53,6 @@ class JobServer:
             await self.start(host)
         else:
             self.endpoint = f"{host}:{port}"
-
-    async def serve(self) -> None:
-        """Let jobs connect: those are known by now that an earlier scheduler had, and would be refused before."""
-        await self._listener.serve()
-
-    async def stop(self) -> None:
-        """Close every connection and the listening socket."""
-        await self._listener.stop()
 
     def admit(self, link: JobLink) -> None:
         """Let a job connect."""
@@ -130,8 +115,11 @@ class JobServer:
                 self._log.log(logging.WARNING, "a connection is not taken: there are too many strangers")
                 return
             keep_alive(writer.get_extra_info("socket"))
-            if await self._greet(session, connection):
-                await self._converse(session, connection)
+            await self._greet(session, connection)
+            while not session.closed:
+                await self._step(session, connection)
+                # Lines that are buffered already would otherwise be handled without letting others have a turn.
+                await asyncio.sleep(0)
         except (OSError, TimeoutError) as error:
             self._log.log(logging.INFO, "connection of job %s lost: %s", session.job_id, error)
         finally:
@@ -139,7 +127,7 @@ class JobServer:
                 del self._attached[session.job_id]
             connection.close()
 
-    async def _greet(self, session: Session, connection: _Connection) -> bool:
+    async def _greet(self, session: Session, connection: _Connection) -> None:
         self._strangers += 1
         try:
             async with asyncio.timeout(self._limits.hello_s):
@@ -147,16 +135,9 @@ class JobServer:
         except TimeoutError:
             # Without a word, too: it may be this process that was stopped, while a job's hello was under way.
             self._log.log(logging.WARNING, "a connection is closed: no hello within %g s", self._limits.hello_s)
-            return False
+            session.closed = True
         finally:
             self._strangers -= 1
-        return not session.closed
-
-    async def _converse(self, session: Session, connection: _Connection) -> None:
-        while not session.closed:
-            await self._step(session, connection)
-            # Lines that are buffered already would otherwise be handled without letting others have a turn.
-            await asyncio.sleep(0)
 
     async def _step(self, session: Session, connection: _Connection) -> None:
         try:
@@ -168,9 +149,6 @@ class JobServer:
             return
         else:
             actions = session.receive(line, _now())
-        await self._perform(session, actions, connection)
-
-    async def _perform(self, session: Session, actions: list[Action], connection: _Connection) -> None:
         for action in actions:
             match action:
                 case Send(message=message):

@@ -88,14 +88,6 @@ class Scheduler:
             kind: Any = "grow" if isinstance(message, wire.Grow) else "shrink"
             self.link.open = OpenOrder(message.order, kind, message.count, message.nodes)
 
-    def keeps(self, message: object) -> None:
-        """Do what the daemon does with what a job says."""
-        if isinstance(message, wire.Outcome) and message.outcome == "done":
-            moved = frozenset(message.nodes)
-            self.link.held = self.link.held | moved if message.kind == "grow" else self.link.held - moved
-        if isinstance(message, wire.Lost):
-            self.link.held -= set(message.nodes)
-
 
 def play(script: Any) -> tuple[Scheduler, list[Action]]:
     """Hold a conversation; return the scheduler and what it did last. What it says is compared with the script."""
@@ -109,9 +101,6 @@ def play(script: Any) -> tuple[Scheduler, list[Action]]:
             assert said == [], "the job speaks before it has heard everything"
             last = scheduler.hears(line)
             said = [action.message for action in last if isinstance(action, Send)]
-            for action in last:
-                if isinstance(action, Heard):
-                    scheduler.keeps(action.message)
         else:
             message = wire.decode_to_job(line.encode())
             if said:

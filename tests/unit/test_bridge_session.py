@@ -155,8 +155,9 @@ def test_shrinks_release_the_ordered_number_of_own_nodes() -> None:
     assert "elsewhere" in refusal(say(session, outcome(6, "shrink", ("b", "elsewhere"))))
     free_choice = outcome(6, "shrink", ("b", "a"))
     assert say(session, free_choice) == [Heard(7, free_choice)]
-    link.open = OpenOrder(8, "shrink", 3, ())
-    assert "at least one" in refusal(say(session, outcome(8, "shrink", ("a", "b", "c"))))
+    assert link.held == {"c"}
+    link.open = OpenOrder(8, "shrink", 1, ())
+    assert "at least one" in refusal(say(session, outcome(8, "shrink", ("c",))))
 
 
 def test_refused_orders_need_no_nodes() -> None:

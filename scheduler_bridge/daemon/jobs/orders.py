@@ -193,7 +193,6 @@ class JobOrders:
 
     def _outcome(self, job_id: int, message: wire.Outcome) -> None:
         self._settle(job_id)
-        link = self.server.link(job_id)
         seconds = message.seconds if message.outcome == "done" else None
         facts = [
             log_entries.Reported(job_id, message.order, message.outcome, message.reason, seconds, dict(message.phases))
@@ -204,19 +203,12 @@ class JobOrders:
         elif message.kind == "workers":
             self._handle(ev.WorkersChanged(job_id, message.order), facts=facts)
         elif message.kind == "grow":
-            if link is not None:
-                link.held |= set(message.nodes)
             self._up(job_id)
             self._handle(ev.GrowCompleted(job_id, message.order, message.nodes), facts=facts)
         else:
-            if link is not None:
-                link.held -= set(message.nodes)
             self._handle(ev.ShrinkCompleted(job_id, message.order, message.nodes), facts=facts)
 
     def _lost(self, job_id: int, message: wire.Lost) -> None:
-        link = self.server.link(job_id)
-        if link is not None:
-            link.held -= set(message.nodes)
         self._handle(
             ev.NodesLost(job_id, message.nodes, message.reason), facts=[log_entries.Loss(job_id, message.loss)]
         )

@@ -119,7 +119,7 @@ class JobLink:
     job_id: int
     token: str = field(repr=False)
     held: frozenset[str]
-    """Nodes that the job runs on as far as its outcomes say; kept by the driver."""
+    """Nodes that the job runs on as far as it says."""
     abandoned: set[int] = field(default_factory=set)
     """Grow orders whose outcome came too late to be awaited: their nodes may be someone else's by now."""
     losses: int = -1
@@ -260,9 +260,14 @@ class Session:
             link.phase = "disabled"
         elif isinstance(message, wire.Lost):
             link.losses = message.loss
+            link.held -= set(message.nodes)
         elif isinstance(message, wire.Outcome):
             link.open = None
             link.outcomes[message.order] = message.outcome
+            if message.outcome == "done" and message.kind == "grow":
+                link.held |= set(message.nodes)
+            elif message.outcome == "done":
+                link.held -= set(message.nodes)
         return [Heard(link.job_id, message)]
 
     def _is_repeated(self, link: JobLink, message: wire.ToScheduler) -> bool:

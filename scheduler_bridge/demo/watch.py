@@ -110,9 +110,7 @@ def _holder(record: RunRecord, node: str, at_s: float) -> int | None:
 
 def _running(snapshot: Snapshot, styles: Mapping[int, Look]) -> Table:
     """The running jobs: allocation out of what they could hold, progress, resize under way."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("running", "nodes", "progress", ""):
-        table.add_column(name)
+    table = Table("running", "nodes", "progress", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
     for job in snapshot.jobs:
         if job.state in ENDED or not job.nodes:
             continue

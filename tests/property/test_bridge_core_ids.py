@@ -42,14 +42,14 @@ def test_what_is_no_list_is_refused(text: str) -> None:
 @given(st.lists(sets, min_size=1, max_size=5))
 def test_each_node_has_as_many_cores_as_threads_and_only_those_that_are_the_jobs(cores: list[int]) -> None:
     nodes = [f"n{number}" for number in range(len(cores))]
-    lists = core_lists(nodes, cores)
+    everywhere, by_node = core_lists(nodes, cores)
     fewest = min(bits.bit_count() for bits in cores)
-    message = wire.Workers(order=1, count=fewest, core_ids=lists.everywhere, core_ids_of=lists.by_node)
+    message = wire.Workers(order=1, count=fewest, core_ids=everywhere, core_ids_of=by_node)
     read = wire.decode_to_job(wire.encode(message))
     assert isinstance(read, wire.Workers)
     found = words.read(read.core_ids, read.core_ids_of, bind=False)
     assert found is not None
-    assert words.from_environment({words.ENV_CORE_IDS: str(lists)}) == found
+    assert words.from_environment({words.ENV_CORE_IDS: words.text(everywhere, by_node)}) == found
     for node, bits in zip(nodes, cores, strict=True):
         assert len(found.on(node)) >= fewest
         assert set(found.on(node)) <= set(ids(bits))
@@ -60,6 +60,6 @@ def test_a_message_is_never_too_long() -> None:
     uneven = [(1 << 64) // 3 << number % 2 for number in range(5000)]
     assert core_lists(nodes, uneven) == NO_LISTS
     some = core_lists(nodes[:200], uneven[:200])
-    assert sorted(some.by_node) == sorted(nodes[:200])
-    assert len(wire.encode(wire.Workers(1, 32, some.everywhere, some.by_node))) < MOST_CHARACTERS + 200
-    assert core_lists(nodes, [6] * 5000).everywhere == "1-2"
+    assert sorted(some[1]) == sorted(nodes[:200])
+    assert len(wire.encode(wire.Workers(1, 32, *some))) < MOST_CHARACTERS + 200
+    assert core_lists(nodes, [6] * 5000) == ("1-2", {})

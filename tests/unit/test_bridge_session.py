@@ -8,7 +8,6 @@ from scheduler_bridge.daemon.jobs.session import (
     Close,
     Heard,
     JobLink,
-    Lists,
     OpenOrder,
     Send,
     Session,
@@ -228,7 +227,7 @@ def test_a_job_that_ended_is_not_listened_to() -> None:
 def test_a_job_that_asks_for_the_ids_of_cores_gets_them() -> None:
     session, link = make()
     say(session, wire.Hello(version=2, job=7, token=TOKEN, core_ids=True))
-    link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), Lists("2-3"))
+    link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), ("2-3", {}))
     assert link.open.message(core_ids=link.core_ids) == wire.Workers(order=3, count=2, core_ids="2-3")
     again, _ = make(link)
     said = say(again, wire.Hello(version=2, job=7, token=TOKEN, core_ids=True))
@@ -237,7 +236,7 @@ def test_a_job_that_asks_for_the_ids_of_cores_gets_them() -> None:
 
 def test_a_job_that_does_not_know_them_is_not() -> None:
     session, link = make()
-    link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), Lists("", {"a": "0-1", "b": "2-3", "c": "2-3"}))
+    link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), ("", {"a": "0-1", "b": "2-3", "c": "2-3"}))
     (*_, order) = hello(session)
     assert order == Send(wire.Workers(order=3, count=2))
     assert wire.encode(wire.Workers(order=3, count=2)) == b'{"type":"workers","order":3,"count":2}\n'

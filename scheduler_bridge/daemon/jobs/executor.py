@@ -17,6 +17,7 @@ from typing import Final
 from apgas.malleability import communicator
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
+from apgas.malleability.core_ids import text as text_of
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
 from scheduler_bridge.daemon.jobs import template
 from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
@@ -105,7 +106,7 @@ class Executor:
             words = template.own_words(grace_s, reach, self._folder.books(job_id))
         if request.protocol == "v1" and reach == EMULATED:
             words = ()
-        cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
+        cores, listed = min(ids.bit_count() for ids in core_ids), text_of(*core_lists(nodes, core_ids))
         names = ",".join(nodes)
         return Launch(
             notes=str(self._folder.runs),

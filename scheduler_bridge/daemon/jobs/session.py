@@ -38,7 +38,6 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from apgas.malleability import core_ids as words
 from apgas.malleability import orders as wire
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.listener import Allowance
@@ -50,20 +49,9 @@ from scheduler_bridge.printable import lines_of
 
 MOST_CHARACTERS: Final = 32 * 1024
 """Lists by node that are longer together are not sent: a message has 64 KiB. [D] The job knows the number then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Lists of core ids: of every node, or by node; neither: nothing is sent."""
-
-    everywhere: str = ""
-    by_node: dict[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return words.text(self.everywhere, self.by_node)
-
-
-NO_LISTS: Final = Lists()
+Lists: TypeAlias = tuple[str, dict[str, str]]
+"""Lists of core ids: of every node, or by node; neither: nothing is sent."""
+NO_LISTS: Final[Lists] = ("", {})
 
 
 def core_lists(nodes: Sequence[str], core_ids: Sequence[int]) -> Lists:
@@ -76,10 +64,10 @@ def core_lists(nodes: Sequence[str], core_ids: Sequence[int]) -> Lists:
         return NO_LISTS
     common = reduce(and_, core_ids)
     if common.bit_count() >= min(ids.bit_count() for ids in core_ids):
-        return Lists(listed(common))
+        return listed(common), {}
     by_node = {node: listed(ids) for node, ids in zip(nodes, core_ids, strict=True)}
     length = sum(len(node) + len(ids) + 6 for node, ids in by_node.items())  # 6: quotes, colon, comma
-    return Lists(by_node=by_node) if length <= MOST_CHARACTERS else NO_LISTS
+    return ("", by_node) if length <= MOST_CHARACTERS else NO_LISTS
 
 
 Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving | wire.Lost
@@ -106,8 +94,7 @@ class OpenOrder:
     def message(self, *, core_ids: bool) -> wire.Grow | wire.Shrink | wire.Workers:
         """Return the order as the job reads it; ``core_ids``: whether it knows those."""
         if self.kind == "workers":
-            sent = self.core_ids if core_ids else NO_LISTS
-            return wire.Workers(self.order, self.count, sent.everywhere, sent.by_node)
+            return wire.Workers(self.order, self.count, *(self.core_ids if core_ids else NO_LISTS))
         form = wire.Grow if self.kind == "grow" else wire.Shrink
         return form(order=self.order, count=self.count, nodes=self.nodes)
 

@@ -133,9 +133,8 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
         for name in self.nodes:
             if not NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")
-        if len(set(self.nodes)) != len(self.nodes):
-            twice = next(name for name, count in Counter(self.nodes).items() if count > 1)
-            raise DaemonError(f"node {twice} is named twice", "give every node a name of its own")
+        if twice := [name for name, count in Counter(self.nodes).items() if count > 1]:
+            raise DaemonError(f"node {twice[0]} is named twice", "give every node a name of its own")
         for name in self.__struct_fields__:
             value = getattr(self, name)
             try:

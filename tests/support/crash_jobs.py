@@ -83,7 +83,7 @@ class Job:
     def connect(self) -> None:
         if self.ended is not None:
             return
-        self.session = Session(self.server._links, self.world.config.limits, 0.0)
+        self.session = Session(self.server.links, self.world.config.limits, 0.0)
         self.say(wire.Hello(version=wire.PROTOCOL_VERSION, job=self.job_id, token=self.token))
         if self.ready:
             self.say(wire.Ready(nodes=tuple(self.nodes)))

@@ -63,7 +63,7 @@ class Stage:
         self._jobs: list[Job] = []
 
     def link(self, job_id: int) -> JobLink:
-        link = self.daemon._serving().job_orders.server.link(job_id)
+        link = self.daemon._serving().job_orders.server.links.get(job_id)
         assert link is not None
         return link
 

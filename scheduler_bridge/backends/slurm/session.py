@@ -338,7 +338,7 @@ class Session(Daemon):
             await self.changed()
         done = row.grows + row.shrinks > before.grows + before.shrinks
         self._say("" if done else f"not resized: {row.reason}")
-        link = orders.server.link(self._job)
+        link = orders.server.links.get(self._job)
         if link is not None and link.abandoned:
             return  # it may use them: they are given back when it has ended
         await self._give_idle_back()

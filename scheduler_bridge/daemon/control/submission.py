@@ -64,10 +64,9 @@ class Submissions:
     def submit(self, request: JobRequest, array: Sequence[int] = ()) -> list[int]:
         """Queue jobs in one decision; see ``Daemon.submit_array``."""
         self._check_log("job")
-        if len(set(array)) < len(array):
-            twice = next(number for number, often in Counter(array).items() if often > 1)
+        if twice := [number for number, often in Counter(array).items() if often > 1]:
             raise SubmitError(
-                f"the array has number {twice} more than once",
+                f"the array has number {twice[0]} more than once",
                 field="array",
                 why="its jobs differ by their numbers alone",
                 hint="give each number once, for example 0-3,5",

@@ -79,7 +79,7 @@ class JobOrders:
     def tolerate(self, job_id: int, nodes: Collection[str], token: str) -> None:
         """Let a job connect that the log does not know: refused, it would end. What it says changes nothing."""
         self._unknown.add(job_id)
-        self.server.admit(JobLink(job_id, token, frozenset(nodes)))
+        self.server.links[job_id] = JobLink(job_id, token, frozenset(nodes))
 
     def tolerate_no_more(self, job_id: int) -> None:
         """Such a job is over, or is known now: then it has to connect anew."""
@@ -90,7 +90,7 @@ class JobOrders:
     def expect(self, job_id: int, nodes: tuple[str, ...], token: str) -> None:
         """Let a job that is about to start on ``nodes`` connect with ``token``."""
         self.tolerate_no_more(job_id)
-        self.server.admit(JobLink(job_id, token, frozenset(nodes)))
+        self.server.links[job_id] = JobLink(job_id, token, frozenset(nodes))
 
     def resume(self, held: Held, token: str) -> None:
         """Let a job of an earlier daemon reconnect; an order that it has not answered is said again then."""
@@ -99,7 +99,7 @@ class JobOrders:
         self.tolerate_no_more(job_id)
         link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses, dict(facts.outcomes))
         link.phase = facts.phase
-        self.server.admit(link)
+        self.server.links[job_id] = link
         if order is not None:
             self.order(ev.SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
 
@@ -109,12 +109,13 @@ class JobOrders:
         self.server.dismiss(job_id)
 
     def order(self, effect: ev.SendOrder) -> None:
-        """Give an order, and see to it that it is answered in time."""
-        if self.server.link(effect.job_id) is None:  # The job ended while the order was being logged.
+        """Give an order, and see to it that it is answered in time; if the job reconnects before, it is said again."""
+        link = self.server.links.get(effect.job_id)
+        if link is None:  # The job ended while the order was being logged.
             return
         core_ids = core_lists(effect.nodes, effect.core_ids)
-        order = OpenOrder(effect.order, effect.kind, effect.count, effect.nodes, core_ids)
-        self.server.order(effect.job_id, order)
+        link.open = OpenOrder(effect.order, effect.kind, effect.count, effect.nodes, core_ids)
+        self.server.send(link.job_id, link.open.message(core_ids=link.core_ids))
         self._after(self._config.resize_deadline_s, effect, self._overdue)
 
     def close(self) -> None:
@@ -221,14 +222,14 @@ class JobOrders:
             granted, reason = job.answers[message.request]
             self.server.send(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
             return
-        answer = partial(self._answer, self.server.link(job_id), message.request)
+        answer = partial(self._answer, self.server.links.get(job_id), message.request)
         if self.supplier is not None:
             self.supplier(job_id, message.delta, answer)
         else:
             answer(*self.request(job_id, message.delta))
 
     def _answer(self, link: JobLink | None, request: int, granted: int, reason: str) -> None:
-        if link is None or self.server.link(job_id := link.job_id) is not link:
+        if link is None or self.server.links.get(job_id := link.job_id) is not link:
             return  # it was started again, and numbers its requests anew
         answer = wire.Answer(request=request, granted=granted, reason=reason)
         self._handle(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import keep_alive
 from scheduler_bridge.daemon.config import DaemonError, Limits
-from scheduler_bridge.daemon.jobs.session import Attach, Close, Heard, JobLink, OpenOrder, Send, Session, Trespassed
+from scheduler_bridge.daemon.jobs.session import Attach, Close, Heard, JobLink, Send, Session, Trespassed
 from scheduler_bridge.daemon.listener import Counted, Listener
 
 _logger = logging.getLogger(__name__)
@@ -25,12 +25,15 @@ class JobServer:
     Args:
         heard: Called with every message that fits its job's state, in order, on the event loop.
         limits: What one connection may cost.
+
+    Attributes:
+        links: The running jobs, which may connect, by id.
     """
 
     def __init__(self, heard: Callable[[Heard | Trespassed], None], limits: Limits) -> None:
         self._heard = heard
         self._limits = limits
-        self._links: dict[int, JobLink] = {}
+        self.links: dict[int, JobLink] = {}
         self._attached: dict[int, _Connection] = {}
         self._strangers = 0
         self._log = Counted(_logger)
@@ -54,31 +57,16 @@ class JobServer:
         else:
             self.endpoint = f"{host}:{port}"
 
-    def admit(self, link: JobLink) -> None:
-        """Let a job connect."""
-        self._links[link.job_id] = link
-
     def dismiss(self, job_id: int) -> None:
         """Forget a job that ended and close its connection."""
-        self._links.pop(job_id, None)
+        self.links.pop(job_id, None)
         connection = self._attached.pop(job_id, None)
         if connection is not None:
             connection.close()
 
-    def link(self, job_id: int) -> JobLink | None:
-        """Return what is known of a running job."""
-        return self._links.get(job_id)
-
-    def order(self, job_id: int, order: OpenOrder) -> None:
-        """Give a job an order; it is said again if the job reconnects before the outcome."""
-        link = self._links.get(job_id)
-        if link is not None:
-            link.open = order
-            self.send(job_id, order.message(core_ids=link.core_ids))
-
     def withdraw(self, job_id: int) -> None:
         """Take the job's open order back; its outcome is still awaited."""
-        link = self._links.get(job_id)
+        link = self.links.get(job_id)
         if link is not None and link.open is not None and not link.open.withdrawn:
             link.open.withdrawn = True
             self.send(job_id, wire.Withdraw(order=link.open.order))
@@ -89,7 +77,7 @@ class JobServer:
         Returns:
             Whether the job claimed to have grown, on nodes that it was not given.
         """
-        link = self._links.get(job_id)
+        link = self.links.get(job_id)
         if link is None or link.open is None:
             return False
         order, link.open = link.open, None
@@ -108,7 +96,7 @@ class JobServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer, self._limits.drain_s)
-        session = Session(self._links, self._limits, _now())
+        session = Session(self.links, self._limits, _now())
         try:
             if self._strangers >= self._limits.strangers:
                 # without a word, as ever

@@ -58,14 +58,6 @@ def test_a_class_that_says_itself_what_is_kept_is_asked() -> None:
     assert pickle.loads(log_state.pickled(Own(3, 4))) == Own(3, 0)
 
 
-def test_the_fields_of_a_class_are_looked_up_once() -> None:
-    reducers = log_state._Reducers()
-    assert reducers[Pair](Pair(1, 2))[2] == (1, 2)
-    assert reducers[Pair] is reducers[Pair]
-    for thing in (Single(1), Own(1, 2), Plain(1, 2)):
-        assert reducers[type(thing)](thing) == thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-
-
 def test_garbage_is_collected_afterwards_as_before() -> None:
     assert gc.isenabled()
     log_state.pickled([Pair(1, 2)])

@@ -6,18 +6,14 @@ the same state, and every effect follows from the log.
 
 from __future__ import annotations
 
-import copyreg
-import dataclasses
 import gc
-import io
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import count
-from operator import attrgetter, methodcaller
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -443,42 +439,12 @@ def _settings(policy: str, given: Scheduling) -> Settings:
     return replace(meant, pass_interval_s=interval_s, cooldown_s=cooldown_s, walltime_grace_s=given.walltime_grace_s)
 
 
-# Pickling of large states --------------------------------------------------------------------------------------------
-#
-# A state has many small frozen dataclasses with slots, whose own ``__getstate__`` looks their fields up anew for every
-# object. Reducers made once per class take a fraction of that time; ``pickle.loads`` reads the bytes.
-
-
 def pickled(state: object) -> bytes:
     """Return ``state`` as bytes for ``pickle.loads``."""
-    file = io.BytesIO()
-    pickler = pickle.Pickler(file, protocol=pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = _Reducers(copyreg.dispatch_table)
     collects = gc.isenabled()
-    gc.disable()  # All objects made meanwhile are in use: searching them for cycles takes as long again.
+    gc.disable()  # All objects made meanwhile are in use: searching a large state for cycles takes as long again.
     try:
-        pickler.dump(state)
+        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
     finally:
         if collects:
             gc.enable()
-    return file.getvalue()
-
-
-class _Reducers(dict[type, Callable[[Any], Any]]):
-    """How to take objects of each class apart."""
-
-    def __missing__(self, kind: type) -> Callable[[Any], Any]:
-        if issubclass(kind, type):
-            raise KeyError(kind)  # A class is kept by its name.
-        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        slow = getattr(getattr(kind, "__getstate__", None), "__module__", "") == "dataclasses"
-        if not slow or len(fields) < 2:  # Of one field, attrgetter gives no tuple.
-            self[kind] = methodcaller("__reduce_ex__", pickle.HIGHEST_PROTOCOL)
-            return self[kind]
-        values = attrgetter(*(field.name for field in fields))
-
-        def reduce(thing: object) -> tuple[object, ...]:
-            return copyreg.__newobj__, (kind,), values(thing)  # type: ignore[attr-defined]  # not in the stubs
-
-        self[kind] = reduce
-        return reduce

@@ -33,11 +33,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def expect_finite(option: str, value: float, most: float | None = None) -> float:
-    """Return the value of an option that is a number, and not too large.
-
-    Raises:
-        CliError: It is too large, infinite or NaN.
-    """
+    """Return the value of an option that is a number, and not too large."""
     from scheduler_bridge.model.job import LARGEST
 
     if not abs(value) <= LARGEST:
@@ -54,11 +50,7 @@ class ChecksOptions:
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse ``args``.
-
-        Raises:
-            CliError: An option is given twice, or its number is none that can be computed with.
-        """
+        """Parse ``args``."""
         command: Any = self
         _, _, order = command.make_parser(ctx).parse_args(list(args))
         for option in order:
@@ -189,22 +181,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def direction(grow: int | None, shrink: int | None) -> int:
-    """Return by how many nodes a job is to be resized, fewer than none if it shrinks.
-
-    Raises:
-        CliError: Neither is given, or both are.
-    """
+    """Return by how many nodes a job is to be resized, fewer than none if it shrinks."""
     if (grow is None) == (shrink is None):
         raise CliError("resize needs a direction", "a job either grows or shrinks", "give --grow 1 or --shrink 1")
     return grow if grow is not None else -(shrink or 0)
 
 
 def state_folder(given: Path | None) -> Path:
-    """Return the folder that was asked for, or the user's default one.
-
-    Raises:
-        CliError: It is a door.
-    """
+    """Return the folder that was asked for, or the user's default one."""
     if given is None:
         import platformdirs
 
@@ -255,11 +239,7 @@ def print_outcome(text: str, document: Any, *, as_json: bool) -> None:
 
 
 def plain_table(*heads: str) -> Table:
-    """Make a table without lines, to be filled.
-
-    Args:
-        heads: Of the columns; one that begins with > is of numbers, which are set to the right.
-    """
+    """Make a table without lines, to be filled; a column whose head begins with > is of numbers, set to the right."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -315,7 +295,7 @@ def print_rich(what: RenderableType) -> None:
 
 
 class CliError(Exception):
-    """An error for the user.
+    """An error for the user, which any function of the commands may raise.
 
     Args:
         what: Names the culprit.

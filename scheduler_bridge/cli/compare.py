@@ -87,11 +87,7 @@ class ComparisonOptions:
         )
 
     def names(self) -> tuple[str, ...]:
-        """The policies, each with its parameters behind its name.
-
-        Raises:
-            CliError: There are fewer than two, or one is there twice.
-        """
+        """The policies, each with its parameters behind its name."""
         names = tuple(" ".join(part.split()) for part in self.policies.split(","))
         if len(names) < 2 or "" in names:
             raise CliError(
@@ -104,11 +100,7 @@ class ComparisonOptions:
         return names
 
     def shares(self) -> tuple[int, ...]:
-        """The shares of malleable jobs, in percent.
-
-        Raises:
-            CliError: One is none, or there twice.
-        """
+        """The shares of malleable jobs, in percent."""
         shares = []
         for text in self.malleable.split(","):
             try:

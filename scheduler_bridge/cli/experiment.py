@@ -99,11 +99,7 @@ class StudyOptions:
     real: RealRunsOptions
 
     def check(self, name: str, chosen: Entry) -> None:
-        """See that what is asked for is this experiment's, and that its folders are some.
-
-        Raises:
-            CliError: Something is not.
-        """
+        """See that what is asked for is this experiment's, and that its folders are some."""
         if self.data is not None and not self.data.is_dir():
             raise CliError(f"--data {self.data}: there is no such folder", hint="name it, or leave --data out", code=1)
         if self.out is not None and self.out.exists() and not self.out.is_dir():
@@ -124,11 +120,7 @@ class StudyOptions:
             raise CliError("--published takes the batches from the reference data", "none is given", "give --data DIR")
 
     def folder_for(self, name: str) -> Path:
-        """The folder that real runs need.
-
-        Raises:
-            CliError: None is given.
-        """
+        """The folder that real runs need."""
         if self.out is None:
             what = f"{name} needs a folder for the records of its runs"
             raise CliError(what, "it takes long, and goes on there", "give --out DIR")
@@ -177,15 +169,7 @@ def experiment(
 
 
 def show_report(report: StudyReport, tables: int, out: Path | None, command: list[str], *, as_json: bool) -> None:
-    """Print a report, and write it.
-
-    Args:
-        report: What was found.
-        tables: How many of its tables are printed.
-        out: The folder to which it is written; None: nowhere.
-        command: What leads to the same.
-        as_json: Print JSON.
-    """
+    """Print a report, with so many of its tables, and write it to ``out``; ``command`` leads to the same."""
     if as_json:
         print_json(_plain(report))
     else:
@@ -244,12 +228,7 @@ def _unique(columns: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _goes_on(out: Path | None) -> Iterator[None]:
-    """Say what an interrupted experiment goes on with, and which file cannot be read or written.
-
-    Raises:
-        CliError: A file cannot be read or written.
-        Exit: It was interrupted.
-    """
+    """Say what an interrupted experiment goes on with, and which file cannot be read or written."""
     try:
         yield
     except KeyboardInterrupt:
@@ -268,11 +247,7 @@ _RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
 
 def _sweep(folder: str) -> Callable[[StudyOptions], StudyReport]:
-    """Return what runs an experiment whose simulations are a sweep, on the places that are asked for.
-
-    Args:
-        folder: Of the study, below ``scheduler_bridge.experiments``.
-    """
+    """Return what runs the sweep of a study, of which this is the folder, on the places that are asked for."""
 
     def run(asked: StudyOptions) -> StudyReport:
         def simulate(reporter: Reporter) -> StudyReport:
@@ -292,20 +267,10 @@ def _sweep(folder: str) -> Callable[[StudyOptions], StudyReport]:
 def on_places(
     simulate: Callable[[Reporter], StudyReport], option: str, places: int | None, out: Path | None
 ) -> StudyReport:
-    """Run a sweep on the places that are asked for, and show how far it is.
+    """Run a sweep on so many places, if ``option`` gave their number, and show how far it is; it keeps rows in ``out``.
 
     One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
     it has started, and a scheduler may send more.
-
-    Args:
-        simulate: Runs it.
-        option: By which their number was given.
-        places: Their number; None: it was not.
-        out: Where rows are kept.
-
-    Raises:
-        CliError: mpiexec says how many places there are, or the sweep cannot go on with what is there.
-        Exit: It was interrupted.
     """
 
     def shown() -> StudyReport:
@@ -409,12 +374,7 @@ def _sd_real(asked: StudyOptions) -> StudyReport:
 
 @contextmanager
 def _followed(folder: Path, runs: int) -> Iterator[tuple[Callable[[str], None], _Progress]]:
-    """Show real runs go on, and say what went wrong.
-
-    Raises:
-        CliError: They cannot be done here.
-        Exit: They were interrupted; what was run is kept.
-    """
+    """Show real runs go on, and say what went wrong; what was run is kept."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from scheduler_bridge.cli.terminal import Terminal

@@ -78,13 +78,7 @@ def read_duration(option: str, text: str) -> float:
 
 
 def read_time(option: str, text: str, now: dt.datetime) -> dt.datetime:
-    """Read a time that is not past: now, +30m, 18:00 (the next one), 2026-12-01T18:00.
-
-    Args:
-        option: For the error.
-        text: What was given.
-        now: With its time zone, in which a time without one is meant.
-    """
+    """Read a time that is not past: now, +30m, 18:00 (the next one), 2026-12-01T18:00; in the time zone of ``now``."""
     if text == "now":
         return now
     try:
@@ -127,13 +121,9 @@ WORKLOADS: Final = (".swf", ".swf.gz")
 
 
 def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = (), *, inputs: Iterable[Path] = ()) -> None:
-    """See that a file of this name can be written, as far as that can be said beforehand.
+    """See that the file that ``option`` names can be written, as far as that can be said beforehand, and is no input.
 
-    Args:
-        option: By which it was given.
-        path: None: it was not.
-        endings: Of which its name has one, as what is written is only read, or shown, by such a name; none: any.
-        inputs: The files that are read, none of which is overwritten.
+    Its name has one of the endings, if some are given: what is written is only read, or shown, by such a name.
     """
     if path is None:
         return
@@ -160,13 +150,7 @@ _SYNTAX_AT: Final = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]:
-    """Return the text of ``path`` and its values.
-
-    Args:
-        path: The file.
-        what: What it is, for errors: "a job file".
-        instead: What to do if it cannot be read.
-    """
+    """Return the text of ``path`` and its values; errors say what the file is, and what to do if it cannot be read."""
     import tomllib
 
     try:

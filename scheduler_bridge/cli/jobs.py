@@ -92,11 +92,7 @@ class SubmitOptions:
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """What is asked for, of which options give some in words.
-
-        Raises:
-            CliError: A variable has no value, or what are to be jobs are no numbers.
-        """
+        """What is asked for, of which options give some in words."""
         said = asdict(self).items()
         values = {name: value for name, value in said if value is not None and value is not False and value != []}
         if "environment" in values:
@@ -135,15 +131,9 @@ def submit(
 
 
 def _request(values: dict[str, Any], cwd: str, place: Callable[[str], str]) -> JobRequest:
-    """Return the request of these fields.
-
-    Args:
-        values: The fields; a relative folder is seen from ``cwd``.
-        cwd: The folder in which this is called.
-        place: Where a field was given.
+    """Return the request of these fields, of which ``place`` says where one was given.
 
     Raises:
-        CliError: A value is wrong.
         SubmitError: The values contradict each other, or the command is no program.
     """
     values = {**values, "cwd": str(Path(cwd) / str(values.get("cwd", "")))}
@@ -226,11 +216,7 @@ class JobFile:
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
-        """Read ``path``.
-
-        Raises:
-            CliError: It cannot be read, is not TOML, or has an unknown or lacks a required key.
-        """
+        """Read ``path``."""
         text, values = read_toml(path, "a job file", "give a job file, or a command after --")
         file = cls(path, text, values)
         for key in values:
@@ -244,11 +230,7 @@ class JobFile:
         return file
 
     def request(self, *, user: str, cwd: str) -> JobRequest:
-        """Return the request; relative folders are seen from ``cwd``.
-
-        Raises:
-            CliError: A value is wrong; the text names its line.
-        """
+        """Return the request; relative folders are seen from ``cwd``."""
         values = {_FIELDS.get(key, key): value for key, value in self.values.items() if key != "array"}
         try:
             return _request({"name": self.path.stem, "user": user, **values}, cwd, self._place)
@@ -256,11 +238,7 @@ class JobFile:
             raise self.error(error.field, str(error), error.why, error.hint) from None
 
     def array(self) -> tuple[int, ...] | None:
-        """Return the numbers of the jobs if the file is one of an array.
-
-        Raises:
-            CliError: They are no numbers.
-        """
+        """Return the numbers of the jobs if the file is one of an array."""
         wanted = self.values.get("array")
         if wanted is None:
             return None
@@ -310,17 +288,16 @@ def explain(
 
 
 def _each(command: str, jobs: str, act: Callable[[int], dict[str, Any]], *, as_json: bool, last_first: bool) -> None:
-    """Have something done to each of some jobs, and print of which it was.
+    """Have something done to each of some jobs, and print what ``act`` returns of them.
 
     Args:
         command: That asks for it.
         jobs: Their numbers.
-        act: What is done; returns what is to be printed of a job.
+        act: What is done.
         as_json: How that is printed.
         last_first: Begin with the last job, so that none starts, or is cancelled, because one before it is gone.
 
     Raises:
-        CliError: They are no numbers.
         ControlError: It was not done to some of them, for reasons that the text says; or there is no scheduler.
     """
     done: list[dict[str, Any]] = []

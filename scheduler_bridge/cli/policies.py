@@ -26,9 +26,6 @@ def load_policies(files: list[Path] | None) -> None:
     """Execute the files, so that the policies that they register are known by name.
 
     They are not executed as ``__main__``; what lies beside a file can be imported, as in a program.
-
-    Raises:
-        CliError: A file cannot be read, fails, or registers nothing.
     """
     for file in files or []:
         before = names()

@@ -92,13 +92,7 @@ class QueueLines:
 
 
 def queue_lines(jobs: Sequence[JobStatus], now_s: float, width: int | None) -> QueueLines:
-    """Word the jobs.
-
-    Args:
-        jobs: At least one, in the order in which they are shown.
-        now_s: The daemon's time.
-        width: Cells of a line; None: any number.
-    """
+    """Word the jobs, of which there is at least one, in lines of ``width`` cells; None: of any number."""
     rows = [_cells(job, now_s) for job in jobs]
     remarks = [remark(job, now_s) for job in jobs]
     shown = [head for head in rows[0] if head not in _DISTINGUISHING or len({row[head] for row in rows}) > 1]
@@ -181,15 +175,7 @@ _ABOVE_LINES = 4
 
 
 def watch_queue(client: ControlClient, choose: Callable[[JobStatus], bool]) -> None:
-    """Show the queue until Ctrl-C; wait for a scheduler that is gone to come back.
-
-    Args:
-        client: Whom to ask.
-        choose: Whether a job is to be shown.
-
-    Raises:
-        ControlError: There is no scheduler at the beginning.
-    """
+    """Show the jobs that are chosen until Ctrl-C; wait for a scheduler that is gone to come back."""
     console = Terminal()
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, screen=True) as live:

@@ -198,11 +198,7 @@ WindowOption = Annotated[
 
 
 def read_window(text: str | None) -> tuple[float, float] | None:
-    """From when to when a part of the run is drawn, in seconds since its first submission; None: it is not said.
-
-    Raises:
-        CliError: That are no times, or not in this order.
-    """
+    """From when to when a part of the run is drawn, in seconds since its first submission; None: it is not said."""
     if text is None:
         return None
     begin, colon, end = text.partition(":")
@@ -215,11 +211,7 @@ def read_window(text: str | None) -> tuple[float, float] | None:
 
 
 def window_of(course: Course, asked: tuple[float, float]) -> Window:
-    """The part of a run that is drawn node by node.
-
-    Raises:
-        CliError: The run is over by then.
-    """
+    """The part of a run that is drawn node by node."""
     from scheduler_bridge.report.overview import Window
 
     if asked[0] >= course.makespan_s:
@@ -232,11 +224,7 @@ def window_of(course: Course, asked: tuple[float, float]) -> Window:
 
 
 def drawn_of(record: RunRecord, asked: tuple[float, float] | None) -> Drawn:
-    """What is drawn of a record.
-
-    Raises:
-        CliError: The run has no job, or the part that is asked for is none of it.
-    """
+    """What is drawn of a record."""
     from scheduler_bridge.report.overview import Course, cut, is_large, lives_of
     from scheduler_bridge.report.page import Drawn
 
@@ -290,11 +278,7 @@ class Output:
         return self.gantt is not None or self.html is not None
 
     def check(self, inputs: Sequence[Path]) -> None:
-        """See that the files can be written, as far as that can be said beforehand, and are none of ``inputs``.
-
-        Raises:
-            CliError: One cannot, or what it needs is not installed.
-        """
+        """See that the files can be written, as far as that can be said beforehand, and are none of ``inputs``."""
         if not self.prints:
             expect_file("--json", self.json, inputs=inputs)
         expect_file("--gantt", self.gantt, PICTURES, inputs=inputs)
@@ -313,14 +297,7 @@ class Output:
             )
 
     def write(self, document: dict[str, object], jobs: Workload, done: Replay, drawn: Drawn | None) -> None:
-        """Write the files; each is whole at any time.
-
-        Args:
-            document: The figures.
-            jobs: The workload.
-            done: What came of it.
-            drawn: What nodes did, where a picture is asked for.
-        """
+        """Write the files; each is whole at any time."""
         if self.prints:
             print_json(document)
         elif self.json is not None:

@@ -390,11 +390,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_config(path: Path) -> ServeFile:
-    """Read a configuration; the paths in it, which are seen from it, become those seen from here.
-
-    Raises:
-        CliError: It cannot be read, or says something that it may not; the text names the line.
-    """
+    """Read a configuration; the paths in it, which are seen from it, become those seen from here."""
     text, values = read_toml(path, "a configuration", "give a configuration, or --nodes 4")
     known = {*ServeFile.__struct_fields__, *_SETTINGS} - {"settings"}
     for key in values:

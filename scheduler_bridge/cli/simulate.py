@@ -171,11 +171,7 @@ class Failing:
     restart_cost_s: Annotated[float, options.seconds("--restart-cost", "Before a lost job computes again.")] = 0.0
 
     def tolerance(self) -> FaultTolerance:
-        """What becomes of jobs that lose a node.
-
-        Raises:
-            CliError: The options contradict each other.
-        """
+        """What becomes of jobs that lose a node."""
         from scheduler_bridge import sim
 
         if self.mtbf_h is not None and not (self.mtbf_h > 0 and self.repair_h > 0):
@@ -257,22 +253,13 @@ class SimulationOptions:
         return policies.get(self.policy, **policies.parse(self.policy, self.settings))
 
     def jobs(self) -> Workload:
-        """Read the workload, cut it, and make jobs malleable or evolving.
-
-        Raises:
-            CliError: That cannot be done, or the warm-up leaves nothing to look at.
-        """
+        """Read the workload, cut it, and make jobs malleable or evolving."""
         jobs = self.trace.read(self.workload)
         self._expect_rest(jobs)
         return self.conversion.converted(jobs)
 
     def check(self, jobs: Workload) -> None:
-        """See that ``jobs`` can be simulated in this way, before any is.
-
-        Raises:
-            CliError: They cannot.
-            UnknownPolicyError: There is no such policy, or parameter.
-        """
+        """See that ``jobs`` can be simulated in this way, before any is."""
         self.check_policy()
         self._expect_rest(jobs)
         self.replay_options(frozenset())
@@ -302,14 +289,7 @@ class SimulationOptions:
         return self.trace.nodes or jobs.nodes
 
     def replay_options(self, remember: frozenset[int]) -> ReplayOptions:
-        """How the workload is replayed.
-
-        Args:
-            remember: The jobs of which it is kept what was decided about them.
-
-        Raises:
-            CliError: There is no such model or rule.
-        """
+        """How the workload is replayed; what is decided about the jobs to ``remember`` is kept."""
         from scheduler_bridge import sim
         from scheduler_bridge.core import settings_for
 
@@ -341,11 +321,7 @@ class SimulationOptions:
         )
 
     def setup(self, how: ReplayOptions, jobs: Workload) -> Setup:
-        """What is simulated: ``jobs`` in this way, with failures and reservations.
-
-        Raises:
-            CliError: A reservation is none.
-        """
+        """What is simulated: ``jobs`` in this way, with failures and reservations."""
         from scheduler_bridge.simulation import Setup
 
         nodes = self.nodes_for(jobs)
@@ -353,11 +329,7 @@ class SimulationOptions:
         return Setup(jobs, self.policy, self.make_policy, nodes, how, happens)
 
     def reservations(self, nodes: int) -> list[tuple[float, Event]]:
-        """The reservations, all made at the beginning.
-
-        Raises:
-            CliError: One of them is none, or there are not as many nodes.
-        """
+        """The reservations, all made at the beginning."""
         from scheduler_bridge import sim
         from scheduler_bridge.core import SchedulerCore
         from scheduler_bridge.core.events import RefuseReservation, ReservationMade

@@ -92,11 +92,7 @@ class WindowOptions:
     ] = False
 
     def cut(self, workload: Workload) -> Workload:
-        """The jobs from the beginning on that is asked for, for as many days as are asked for.
-
-        Raises:
-            CliError: The beginning is neither a date nor seconds, or no job is left.
-        """
+        """The jobs from the beginning on that is asked for, for as many days as are asked for."""
         if self.begin is None and self.days is None:
             return workload
         from_s = workload.jobs[0].submit_s if self.begin is None else _seconds(self.begin, workload.start_unix_s)
@@ -127,12 +123,7 @@ class TraceOptions(WindowOptions):
     )
 
     def read(self, file: Path) -> Workload:
-        """The workload of a file, or the part of it that is asked for.
-
-        Raises:
-            CliError: No job is left.
-            TraceError: The file is refused.
-        """
+        """The workload of a file, or the part of it that is asked for."""
         from scheduler_bridge.workloads import SwfOptions, load
 
         swf = SwfOptions(
@@ -158,11 +149,7 @@ class Conversion:
     seed: SeedOption = 0
 
     def converted(self, workload: Workload) -> Workload:
-        """Make a share of the rigid jobs malleable, then a share of the malleable ones evolving.
-
-        Raises:
-            CliError: There is no such rule, an efficiency is none, or there is no malleable job.
-        """
+        """Make a share of the rigid jobs malleable, then a share of the malleable ones evolving."""
         from scheduler_bridge.workloads import RULES, convert, make_evolving
 
         if self.rule not in RULES:

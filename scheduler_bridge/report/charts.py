@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patheffects import AbstractPathEffect
 
+    from scheduler_bridge.report.looks import Look
+
 
 # Sheets and axes -----------------------------------------------------------------------------------------------------
 
@@ -135,6 +137,11 @@ def beside(axes: Axes, text: str, at: tuple[float, float], by_pt: tuple[float, f
     """Write a small text beside a place, at a distance in points; ``how``: as for an annotation of matplotlib."""
     how = {"fontsize": 8, "annotation_clip": False, **how}
     axes.annotate(text, at, by_pt, textcoords="offset points", **how)
+
+
+def name_within(axes: Axes, at: tuple[float, float], name: str, size_pt: float, look: Look, **how: Any) -> None:
+    """Write the name of a job into what is filled with its colour; ``how``: as for a text of matplotlib."""
+    axes.text(*at, name, fontsize=size_pt, color=look.ink, ha="center", va="center", zorder=5, parse_math=False, **how)
 
 
 def outlined(color: str, wide_pt: float) -> list[AbstractPathEffect]:

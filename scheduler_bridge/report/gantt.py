@@ -7,7 +7,7 @@ no global state, no display.
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.lines import Line2D
@@ -23,7 +23,7 @@ from scheduler_bridge.record import (
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import RunSheet, beside, drawable, narrow, outlined, time_ticks
+from scheduler_bridge.report.charts import RunSheet, beside, drawable, name_within, narrow, outlined, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, MINUS, OKABE_ITO, lanes, looks, runs_of
 
 if TYPE_CHECKING:
@@ -74,13 +74,12 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
         waiting = sheet.box(top_in + STRIP_IN + rows + 2 * GAP_IN, STRIP_IN)
         for axes in (strip, nodes, waiting):
             axes.set_xlim(-0.006 * end_s, 1.08 * end_s)
+            time_ticks(axes, end_s)
         _draw_utilization(strip, record)
         if len(records) > 1:
             title = drawable(f"{record.policy}: {words.summary(record)}")
             strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4, parse_math=False)
         draw_nodes(nodes, record, styles)
-        for axes in (strip, nodes, waiting):
-            time_ticks(axes, end_s)
         _draw_waiting(waiting, record)
         if index == len(records) - 1:
             waiting.set_xlabel(f"{words.unit(end_s)[1]} since the first submission", fontsize=9)
@@ -153,17 +152,7 @@ def _draw_waiting(axes: Axes, record: RunRecord) -> None:
     most = max(levels, default=0)
     axes.set_ylim(0, max(1.0, 1.25 * most))
     submitted = [job.submit_s - origin_s for job in record.jobs]
-    axes.plot(
-        submitted,
-        [0.0] * len(submitted),
-        linestyle="none",
-        marker="|",
-        markersize=9,
-        markeredgewidth=1.4,
-        color="#000000",
-        clip_on=False,
-        zorder=5,
-    )
+    axes.plot(submitted, [0.0] * len(submitted), "|", color="#000000", ms=9, mew=1.4, clip_on=False, zorder=5)
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.set_ylabel("waiting\njobs", fontsize=8)
     narrow(axes)
@@ -186,14 +175,7 @@ def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False)
     job = OKABE_ITO[0]
     handles = [
         Patch(facecolor=job, label=f"a job ({MALLEABLE_MARK} malleable: may be resized)"),
-        Line2D(
-            [],
-            [],
-            color="#000000",
-            linewidth=2,
-            marker="",
-            label="grew (+) or shrank (\N{MINUS SIGN}) by this number of nodes",
-        ),
+        Line2D([], [], color="#000000", lw=2, label=f"grew (+) or shrank ({MINUS}) by this number of nodes"),
         Patch(facecolor="#8f8f8f", label="resize under way"),
         Patch(**RESERVED, label="reserved, not yet in use"),
         *([Patch(**DOWN, label="down")] if any_down else []),
@@ -305,7 +287,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
             corner, _, height = _rectangle(block)
             axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
         for resize in job.resizes:
-            boundaries += [(block, sign, look) for block, sign in _resize(axes, resize, row, origin_s, look)]
+            boundaries += _resize(axes, resize, row, origin_s, look)
         for part in _parts(blocks):
             names += _name(axes, job, _joined(part), look, scale)
     _sizes(axes, boundaries, names, scale)
@@ -330,11 +312,8 @@ def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float
 
 def _rows(axes: Axes, record: RunRecord) -> None:
     count = len(record.nodes)
-    if count <= MANY_NODES:
-        axes.set_yticks(range(count), record.nodes)
-    else:
-        shown = range(0, count, -(-count // 24))
-        axes.set_yticks(list(shown), [record.nodes[index] for index in shown])
+    shown = range(0, count, 1 if count <= MANY_NODES else -(-count // 24))
+    axes.set_yticks(shown, [record.nodes[index] for index in shown])
     axes.tick_params(labelsize=8, length=0, labelbottom=False)
     for boundary in range(1, count):
         axes.axhline(boundary - 0.5, color="#e4e4e4", linewidth=0.6, zorder=0)
@@ -342,13 +321,7 @@ def _rows(axes: Axes, record: RunRecord) -> None:
 
 
 def job_blocks(jobs: Sequence[JobRecord], row: Mapping[str, int], origin_s: float) -> list[list[list[Block]]]:
-    """What each segment of each job fills; where jobs share a node, each has a part of its row for itself.
-
-    Args:
-        jobs: Jobs of one run.
-        row: The rows of the nodes that are drawn.
-        origin_s: When the picture begins, on the record's clock.
-    """
+    """What each segment of each job fills; where jobs share a node, each has a part of its row for itself."""
     shared = lanes(jobs)
     return [
         [
@@ -428,22 +401,16 @@ def _fill(axes: Axes, block: Block, **patch: Any) -> None:
 
 def _resize(
     axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: float, look: Look
-) -> list[tuple[Block, str]]:
-    """Shade the seconds of a carried-out resize on the rows that it moved.
-
-    Returns:
-        The boundaries, and the sign of what happened there.
-    """
+) -> list[tuple[Block, str, Look]]:
+    """Shade the seconds of a carried-out resize on the rows that it moved; return its boundaries, with its sign."""
     if resize.outcome != "done" or resize.done_s is None:
         return []
-    from_s, to_s = resize.ordered_s - origin_s, resize.done_s - origin_s
-    grow = resize.kind == "grow"
-    boundaries = []
-    for first, last in runs_of(row[node] for node in resize.nodes if node in row):
-        shade = look.color if grow else SHRINK_SHADE
-        _fill(axes, Block(from_s, to_s, first, last), facecolor=shade, alpha=0.4, zorder=2.5)
-        boundaries.append((Block(to_s, to_s, first, last), "+" if grow else MINUS))
-    return boundaries
+    to_s = resize.done_s - origin_s
+    shade, sign = (look.color, "+") if resize.kind == "grow" else (SHRINK_SHADE, MINUS)
+    shaded = _filled(resize.ordered_s - origin_s, to_s, resize.nodes, row)
+    for block in shaded:
+        _fill(axes, block, facecolor=shade, alpha=0.4, zorder=2.5)
+    return [(replace(block, from_s=to_s), sign, look) for block in shaded]
 
 
 def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Sequence[Box], scale: Scale) -> None:
@@ -476,11 +443,7 @@ def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Seq
 
 
 def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale: Scale) -> list[Box]:
-    """Write the name where it fits: as large as it can be, in the roomiest block; else the job's number; else not.
-
-    Returns:
-        Where it is written.
-    """
+    """Write the name where it fits: as large as it can be, in the roomiest block; else the job's number; else not."""
     if not blocks:
         return []
     mark = f"{MALLEABLE_MARK} " if job.malleable else ""
@@ -492,19 +455,8 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale
             if wide + 6 <= room and 1.4 * high <= tall:
                 middle = ((block.from_s + block.to_s) / 2 - scale.first_s) * scale.per_second
                 level = (block.middle + 0.5) * scale.per_row
-                axes.text(
-                    (block.from_s + block.to_s) / 2,
-                    block.middle,
-                    text,
-                    ha="center",
-                    va="center",
-                    fontsize=size_pt,
-                    color=look.ink,
-                    fontweight="bold",
-                    zorder=5,
-                    parse_math=False,
-                    path_effects=outlined(look.color, 2.4),
-                )
+                at = (block.from_s + block.to_s) / 2, block.middle
+                name_within(axes, at, text, size_pt, look, fontweight="bold", path_effects=outlined(look.color, 2.4))
                 return [Box(middle - wide / 2, middle + wide / 2, level - high / 2, level + high / 2)]
     return []
 

@@ -19,7 +19,7 @@ from matplotlib.patches import ConnectionPatch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from scheduler_bridge.report import words
-from scheduler_bridge.report.charts import RunSheet, beside, drawable, narrow, outlined, time_ticks
+from scheduler_bridge.report.charts import RunSheet, beside, drawable, name_within, narrow, outlined, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, OKABE_ITO, Look, merged, runs_of
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
     beside(strips[2], words.unit(course.makespan_s)[1], (1, 0), (9, -5), xycoords="axes fraction", va="top")
     top_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in
     nodes = sheet.box(top_in, _NODES_IN)
-    is_gathered = _nodes(sheet.figure, nodes, course, part, window)
+    _nodes(nodes, course, part, window)
     if window.to_s - window.from_s < course.makespan_s:
         _lead(sheet.figure, strips, nodes, window)
     if titled:
         sheet.say(headline(course), f"{claim(course)} Curves: each step is the mean of {_step(course)}.")
-    rows = "a job's rows lie together: how many nodes it has, not which" if is_gathered else "a row is a node"
+    rows = "a job's rows lie together: how many nodes it has, not which" if _is_gathered(part) else "a row is a node"
     lines = [f"An area is a job, and {rows}; colours repeat. Grey: held without use, or down. White: idle.", *notes]
     sheet.note(lines)
     return sheet.figure
@@ -237,12 +237,8 @@ def _lead(figure: Figure, strips: Sequence[Axes], nodes: Axes, window: Window) -
         figure.add_artist(line)
 
 
-def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: Window) -> bool:
-    """Paint what jobs held, a pixel being some seconds of some nodes; what changes within one shows its last state.
-
-    Returns:
-        Whether the rows are numbers of nodes, not certain nodes.
-    """
+def _nodes(axes: Axes, course: Course, part: RunRecord, window: Window) -> None:
+    """Paint what jobs held, a pixel being some seconds of some nodes; what changes within one shows its last state."""
     canvas = _Canvas(part, window, course.origin_s)
     axes.imshow(
         canvas.image(), extent=(window.from_s, window.to_s, len(part.nodes) - 0.5, -0.5), aspect="auto",
@@ -263,20 +259,21 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
     )  # fmt: skip
     title.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
     title.set_zorder(10)
-    width_px, height_px = axes.get_window_extent().width, axes.get_window_extent().height
-    point_px = figure.dpi / 72
+    width_px, height_px = axes.get_window_extent().size
+    point_px = axes.figure.dpi / 72
     for text, look, (from_s, to_s, first, last) in canvas.names():
         wide = (to_s - from_s) / (window.to_s - window.from_s) * width_px
         tall = (last - first + 1) / len(part.nodes) * height_px
         for size_pt in (9.0, 8.0, 7.0):
             if 0.62 * len(text) * size_pt * point_px + 4 <= wide and 1.15 * size_pt * point_px <= tall:
-                axes.text(
-                    (from_s + to_s) / 2, (first + last) / 2, text, ha="center", va="center", fontsize=size_pt,
-                    color=look.ink, zorder=5, parse_math=False, clip_on=True,
-                    path_effects=outlined(look.color, 1.8),
-                )  # fmt: skip
+                at = (from_s + to_s) / 2, (first + last) / 2
+                name_within(axes, at, text, size_pt, look, clip_on=True, path_effects=outlined(look.color, 1.8))
                 break
-    return canvas.is_gathered
+
+
+def _is_gathered(part: RunRecord) -> bool:
+    """Whether rows are numbers of nodes, not certain ones: a job's nodes lie anywhere on a large machine."""
+    return len(part.nodes) > MOST_NODES
 
 
 class _Stay(NamedTuple):
@@ -456,11 +453,6 @@ class _Canvas:
                 look = Look(OKABE_ITO[self._looks[job.job_id]])
                 yield f"{mark}{drawable(job.name)}", look, self._largest[job.job_id][1]
 
-    @property
-    def is_gathered(self) -> bool:
-        """Whether rows are numbers of nodes, not certain ones: a job's nodes lie anywhere on a large machine."""
-        return len(self._part.nodes) > MOST_NODES
-
     def _paint(self) -> None:
         for stay in self._stays():
             areas = [self._pixels(stay.from_s, stay.to_s, first, last) for first, last in stay.runs]
@@ -488,7 +480,7 @@ class _Canvas:
 
     def _stays(self) -> Iterable[_Stay]:
         """Who is on which rows, by time: on those of its nodes, or gathered where these could not be distinguished."""
-        if self.is_gathered:
+        if _is_gathered(self._part):
             resizes = sum(max(0, len(job.segments) - 1) for job in self._part.jobs)
             if resizes <= len(self._part.jobs):
                 return _gathered(self._part)
@@ -637,15 +629,10 @@ class Course:
         Raises:
             ValueError: There is no job.
         """
-        times_s: list[tuple[float, float | None, float | None]] = []
-        held: list[tuple[float, float, float]] = []
-        grows = shrinks = 0
-        for life in lives:
-            times_s.append((life.submit_s, life.start_s, life.end_s))
-            held += life.held
-            grows, shrinks = grows + life.grows, shrinks + life.shrinks
-        if not times_s:
+        lives = list(lives)
+        if not lives:
             raise ValueError("nothing to draw: there is no job")
+        times_s = [(life.submit_s, life.start_s, life.end_s) for life in lives]
         submit_s, start_s, end_s = np.array(times_s, dtype=float).T  # None becomes NaN
         origin_s = float(submit_s.min())
         submit_s, start_s, end_s = submit_s - origin_s, start_s - origin_s, end_s - origin_s
@@ -656,7 +643,7 @@ class Course:
         last_s = last_s or 1.0
         step_s = next((length for length in _LENGTHS_S if last_s / length <= _MOST_STEPS), last_s / _MOST_STEPS)
         edges_s = np.append(np.arange(0.0, last_s, step_s), last_s)
-        span = np.array(held).reshape(-1, 3) - (origin_s, origin_s, 0.0)
+        span = np.array([part for life in lives for part in life.held]).reshape(-1, 3) - (origin_s, origin_s, 0.0)
         area = _area(span[:, 0], span[:, 1], span[:, 2])
         left_s = np.where(np.isnan(start_s), np.where(is_open, last_s, end_s), start_s)
         queue = _area(submit_s, left_s, np.ones_like(submit_s))
@@ -666,7 +653,7 @@ class Course:
         return cls(
             policy=policy,
             nodes=nodes,
-            jobs=len(times_s),
+            jobs=len(lives),
             open_jobs=int(is_open.sum()),
             edges_s=edges_s,
             busy=_means(area, edges_s) / nodes,
@@ -678,8 +665,8 @@ class Course:
             utilization=float(area[1][-1]) / (nodes * last_s),
             waits_s=_summary(waits_s),
             mean_turnaround_s=None if is_open.all() else float((end_s - submit_s)[~is_open].mean()),
-            grows=grows,
-            shrinks=shrinks,
+            grows=sum(life.grows for life in lives),
+            shrinks=sum(life.shrinks for life in lives),
             notes=tuple(notes),
             origin_s=origin_s,
             held=area,

@@ -76,14 +76,8 @@ def policies(
     elif name is not None:
         say(infos[0].description)
     else:
-        from rich.table import Table
-        from rich.text import Text
+        from scheduler_bridge.report.tables import sources_table
 
-        table = Table("POLICY", "WHAT IT DOES, AND FROM WHERE IT IS", box=None, pad_edge=False)
-        for info in infos:
-            table.add_row(Text(info.name), Text(info.summary))
-            if info.parameters:
-                parameters = " ".join(f"{key}={value}" for key, value in info.parameters.items())
-                table.add_row("", Text(f"  parameters: {parameters}"))
-            table.add_row("", Text(f"  source: {info.source}", style="dim"))
-        print_rich(table)
+        heads = "POLICY", "WHAT IT DOES, AND FROM WHERE IT IS"
+        rows = ((info.name, info.summary, info.parameters, info.source) for info in infos)
+        print_rich(sources_table(*heads, settings="parameters", rows=rows))

@@ -362,6 +362,8 @@ def _list(recipes: Any, *, as_json: bool) -> None:
             }
         )
         return
-    from scheduler_bridge.report.tables import recipes_table
+    from scheduler_bridge.report.tables import sources_table
 
-    print_rich(recipes_table(recipes))
+    heads = "GENERATOR", "WHAT IT DRAWS, AND FROM WHERE IT IS"
+    rows = ((name, item.summary, item.options, item.source) for name, item in recipes.items())
+    print_rich(sources_table(*heads, settings="options", rows=rows))

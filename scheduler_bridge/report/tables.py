@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
@@ -13,11 +13,10 @@ from scheduler_bridge.record import UTILIZATION_DENOMINATOR, metrics, runtime_s,
 from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler_bridge.record import JobRecord, RunRecord
     from scheduler_bridge.workloads import Workload
-    from scheduler_bridge.workloads.generate import Recipe
     from scheduler_bridge.workloads.workload import Distribution, WorkloadStatistics
 
 
@@ -94,7 +93,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     return table
 
 
-# Tables of workloads -------------------------------------------------------------------------------------------------
+# Tables of workloads, and of policies --------------------------------------------------------------------------------
 
 
 def numbers_table(numbers: WorkloadStatistics) -> Table:
@@ -161,14 +160,12 @@ def findings_table(workload: Workload) -> Table:
     return table
 
 
-def recipes_table(recipes: Mapping[str, Recipe]) -> Table:
-    """The generators."""
-    table = Table(box=None, pad_edge=False)
-    for head in ("GENERATOR", "WHAT IT DRAWS, AND FROM WHERE IT IS"):
-        table.add_column(head)
-    for name, recipe in recipes.items():
-        table.add_row(Text(name), Text(recipe.summary))
-        options = " ".join(f"{key}={value}" for key, value in recipe.options.items())
-        table.add_row("", Text(f"  options: {options}"))
-        table.add_row("", Text(f"  source: {recipe.source}", style="dim"))
+def sources_table(*heads: str, settings: str, rows: Iterable[tuple[str, str, Mapping[str, Any], str]]) -> Table:
+    """What can be chosen by name, and from where it is; ``rows``: names, summaries, settings and sources."""
+    table = Table(*heads, box=None, pad_edge=False)
+    for name, summary, chosen, source in rows:
+        table.add_row(Text(name), Text(summary))
+        if chosen:
+            table.add_row("", Text(f"  {settings}: {' '.join(f'{key}={value}' for key, value in chosen.items())}"))
+        table.add_row("", Text(f"  source: {source}", style="dim"))
     return table

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
 
@@ -18,7 +18,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from scheduler_bridge.cli import options
+from scheduler_bridge.cli.options import SAID
 from scheduler_bridge.printable import printable
 
 if TYPE_CHECKING:
@@ -87,27 +87,29 @@ class Commands(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
         """Register a function as a command.
 
-        A parameter whose type is a dataclass stands for its fields, which are the command's options: a field's type is
-        annotated as typer takes it, or is a dataclass again. A text ``PANEL`` of the class is their title in the help.
+        A parameter has a default of ``options``, or is annotated as typer takes it. One whose type is a dataclass
+        stands for its fields, which are such parameters. A text ``PANEL`` of the class is their title in the help.
         """
-        register = super().command(name, cls=_Command, **settings)
+        return _registering(super().command(name, cls=_Command, **settings))
 
-        def registered(function: _Function) -> _Function:
-            register(_flattened(function))
-            return function
+    def callback(self, **settings: Any) -> Callable[[_Function], _Function]:
+        """Register what is called before a command, or without one; see ``command``."""
+        return _registering(super().callback(**settings))
 
-        return registered
+
+def _registering(register: Callable[[Callable[..., None]], Any]) -> Callable[[_Function], _Function]:
+    def registered(function: _Function) -> _Function:
+        register(_flattened(function))
+        return function
+
+    return registered
 
 
 def _flattened(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function whose parameters are the fields of the structs that ``function`` takes."""
+    """Return a function whose parameters are the options that those of ``function`` stand for."""
     types = get_type_hints(function, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    for each in inspect.signature(function).parameters.values():
-        if is_dataclass(types[each.name]):
-            parameters += _fields_of(types[each.name])
-        else:
-            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=types[each.name]))
+    given = inspect.signature(function).parameters.values()
+    parameters = [option for each in given for option in _options(each.name, types[each.name], each.default)]
 
     def flat(**values: Any) -> None:
         function(**{name: _value_of(kind, name, values) for name, kind in types.items() if name != "return"})
@@ -119,23 +121,24 @@ def _flattened(function: Callable[..., None]) -> Callable[..., None]:
     return flat
 
 
-def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
-    """The options that a struct stands for."""
-    types = get_type_hints(struct, include_extras=True)
-    for field in fields(struct):
-        kind = types[field.name]
-        if is_dataclass(kind):
-            yield from _fields_of(kind)
-            continue
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        if field.default_factory is not MISSING:
-            default = field.default_factory()
+def _options(name: str, kind: Any, default: Any, panel: str | None = None) -> Iterator[inspect.Parameter]:
+    """What a parameter of a command, or a field of a struct, stands for, as typer takes it."""
+    if is_dataclass(kind):
+        types = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            yield from _options(field.name, types[field.name], field, getattr(kind, "PANEL", None))
+        return
+    if isinstance(default, Field):
+        if SAID in default.metadata:
+            kind = Annotated[kind, default.metadata[SAID]]
+        made = default.default if default.default_factory is MISSING else default.default_factory()
+        default = inspect.Parameter.empty if made is MISSING else made
+    if panel is not None:
         taken, option = get_args(kind)
-        shown = copy(option)
-        shown.rich_help_panel = getattr(struct, "PANEL", None)
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[taken, shown]
-        )
+        option = copy(option)
+        option.rich_help_panel = panel
+        kind = Annotated[taken, option]
+    yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _value_of(kind: Any, name: str, values: dict[str, Any]) -> Any:
@@ -154,7 +157,8 @@ _LINE_EVERY_S = 10.0
 _NOT_ASCII = re.compile(r"[^\n -~]+")
 
 StateOption = Annotated[
-    Path | None, options.folder("--state", "State folder of the scheduler.", envvar=ENV_STATE, show_default=False)
+    Path | None,
+    typer.Option("--state", metavar="DIR", envvar=ENV_STATE, help="State folder of the scheduler.", show_default=False),
 ]
 ReachOption = Annotated[
     Path | None,
@@ -175,8 +179,8 @@ LauncherOption = Annotated[
         show_default="ssh",
     ),
 ]
-GrowOption = Annotated[int | None, options.count("--grow", "Nodes to add.")]
-ShrinkOption = Annotated[int | None, options.count("--shrink", "Nodes to release.")]
+GrowOption = Annotated[int | None, typer.Option("--grow", metavar="N", min=1, help="Nodes to add.")]
+ShrinkOption = Annotated[int | None, typer.Option("--shrink", metavar="N", min=1, help="Nodes to release.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -306,10 +310,7 @@ class CliError(Exception):
 
     def __init__(self, what: str, why: str = "", hint: str = "", code: int = 2) -> None:
         super().__init__(what)
-        self.what = what
-        self.why = why
-        self.hint = hint
-        self.code = code
+        self.what, self.why, self.hint, self.code = what, why, hint, code
 
 
 def show(error: CliError) -> int:
@@ -328,10 +329,9 @@ def show(error: CliError) -> int:
 
 def _shortened(text: str) -> str:
     """Leave out the middle of what is not read, such as a path of 30,000 characters."""
-    most = 1000
-    if len(text) <= most:
+    if len(text) <= 1000:
         return text
-    return f"{text[: most // 2]} ... ({len(text):,} characters) ... {text[-most // 2 :]}"
+    return f"{text[:500]} ... ({len(text):,} characters) ... {text[-500:]}"
 
 
 def culprit(error: msgspec.ValidationError) -> tuple[str, str]:

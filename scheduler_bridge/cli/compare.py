@@ -16,6 +16,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption
 from scheduler_bridge.cli.experiment import on_places, show_report
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.simulate import Failing, SimulatedConversion, SimulationOptions, System
 from scheduler_bridge.cli.workload import EvolvingOption, RuleOption, TraceOptions, WarmupOption, WorkloadOption
@@ -42,27 +43,21 @@ class ComparisonOptions:
             "are compared with the first one.",
         ),
     ]
-    malleable: Annotated[
-        str,
-        typer.Option("--malleable", metavar="SHARE,...", help="Shares of the rigid jobs that become malleable."),
-    ] = "0"
-    seeds: Annotated[int, options.count("--seeds", "How often each is simulated, if seeds draw anything.")] = 10
-    shake_s: Annotated[
-        float,
-        options.seconds(
-            "--shake", "Seeds move each submission by up to so much, so that there are intervals at any share."
-        ),
-    ] = 0.0
+    malleable: str = option("0", "--malleable", "Shares of the rigid jobs that become malleable.", "SHARE,...")
+    seeds: int = options.count(10, "--seeds", "How often each is simulated, if seeds draw anything.")
+    shake_s: float = options.seconds(
+        0.0, "--shake", "Seeds move each submission by up to so much, so that there are intervals at any share."
+    )
     rule: RuleOption = "amdahl"
     evolving: EvolvingOption = 0.0
     load: LoadOption = None
     warmup_h: WarmupOption = None
-    out: Annotated[
-        Path, options.folder("--out", "Folder of table, figure, page and rows; what was interrupted goes on there.")
-    ] = Path("comparison")
-    jobs: Annotated[
-        int | None, options.count("--jobs", "Processes that simulate; under mpiexec, its.", show_default="the cores")
-    ] = None
+    out: Path = options.folder(
+        Path("comparison"), "--out", "Folder of table, figure, page and rows; what was interrupted goes on there."
+    )
+    jobs: int | None = options.count(
+        None, "--jobs", "Processes that simulate; under mpiexec, its.", show_default="the cores"
+    )
     trace: TraceOptions
     system: System
     failing: Failing

@@ -19,6 +19,7 @@ import typer
 
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, now_and_then, print_json, print_rich, say
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.experiments.sweep import Form
 
 if TYPE_CHECKING:
@@ -43,59 +44,43 @@ class RealRunsOptions:
 
     PANEL: ClassVar = "Only for real-runs"
 
-    repeat_lagged: Annotated[
-        float | None,
-        options.seconds(
-            "--repeat-lagged",
-            "Do runs again in which a node fell further behind than this; the better run is kept.",
-        ),
-    ] = None
-    repeat_busy: Annotated[
-        float | None,
-        typer.Option(
-            "--repeat-busy",
-            metavar="PERCENT",
-            min=0,
-            max=100,
-            help="Do runs again in which others used more of the machine; the better run is kept.",
-        ),
-    ] = None
-    repeat_failed: Annotated[bool, typer.Option("--repeat-failed", help="Do runs again in which a job failed.")] = False
-    published: Annotated[
-        bool, typer.Option("--published", help="The very batches of the paper, instead of such drawn; needs --data.")
-    ] = False
-    second: Annotated[
-        float | None,
-        typer.Option(
-            "--second", metavar="SECONDS", min=0.001, max=1, help="How long a second of the paper lasts, if emulated."
-        ),
-    ] = None
-    hosts: Annotated[Path | None, options.file("--hosts", "On these hosts, at full size, not emulated here.")] = None
+    repeat_lagged: float | None = options.seconds(
+        None, "--repeat-lagged", "Do runs again in which a node fell further behind than this; the better run is kept."
+    )
+    repeat_busy: float | None = option(
+        None,
+        "--repeat-busy",
+        "Do runs again in which others used more of the machine; the better run is kept.",
+        "PERCENT",
+        min=0,
+        max=100,
+    )
+    repeat_failed: bool = option(False, "--repeat-failed", "Do runs again in which a job failed.")
+    published: bool = option(
+        False, "--published", "The very batches of the paper, instead of such drawn; needs --data."
+    )
+    second: float | None = option(
+        None, "--second", "How long a second of the paper lasts, if emulated.", "SECONDS", min=0.001, max=1
+    )
+    hosts: Path | None = options.file(None, "--hosts", "On these hosts, at full size, not emulated here.")
     launcher: LauncherOption = None
-    paced: Annotated[
-        bool, typer.Option("--paced", help="With --hosts: small problems, and hosts held to a small rate.")
-    ] = False
+    paced: bool = option(False, "--paced", "With --hosts: small problems, and hosts held to a small rate.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
     """How an experiment is run."""
 
-    scale: Annotated[Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real runs alone.")] = (
-        "small"
+    scale: Scale = option("small", "--scale", "How much of it; tiny, a look, is for real runs alone.")
+    data: Path | None = options.folder(None, "--data", "Folder with the reference data.", envvar=ENV_DATA)
+    out: Path | None = options.folder(None, "--out", "Write tables, figures and a page; what was interrupted goes on.")
+    places: int | None = options.count(
+        None, "--places", "Processes that simulate.", envvar=ENV_PLACES, show_default="the cores"
     )
-    data: Annotated[Path | None, options.folder("--data", "Folder with the reference data.", envvar=ENV_DATA)] = None
-    out: Annotated[
-        Path | None, options.folder("--out", "Write tables, figures and a page; what was interrupted goes on.")
-    ] = None
-    places: Annotated[
-        int | None, options.count("--places", "Processes that simulate.", envvar=ENV_PLACES, show_default="the cores")
-    ] = None
-    rows: Annotated[
-        Form | None,
-        typer.Option("--rows", help="Form of the file of simulations.", show_default="parquet where pyarrow is"),
-    ] = None
-    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what --out holds.")] = False
+    rows: Form | None = option(
+        None, "--rows", "Form of the file of simulations.", show_default="parquet where pyarrow is"
+    )
+    report_only: bool = option(False, "--report-only", "Run nothing, report what --out holds.")
     real: RealRunsOptions
 
     def check(self, name: str, chosen: Entry) -> None:
@@ -480,15 +465,9 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "real-workloads": Entry(
         "the 2025 paper's supercomputers, simulated with more and more malleable jobs", _sweep("real_workloads")
     ),
-    "mebf": Entry(
-        "the MEBF paper's workloads: resizing by scalability, with overheads",
-        _sweep("mebf"),
-        tables=1,
-    ),
+    "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", _sweep("mebf"), tables=1),
     "sd-policy": Entry(
-        "the 2019 paper's workloads: jobs that would wait share nodes with running ones",
-        _sweep("sd_policy"),
-        tables=2,
+        "the 2019 paper's workloads: jobs that would wait share nodes with running ones", _sweep("sd_policy"), tables=2
     ),
     "sd-real": Entry(
         "SD-Policy on real jobs that share nodes, which this machine emulates",
@@ -498,10 +477,6 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
         must_pass=True,
     ),
     "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", _sweep("ours")),
-    "penalty": Entry(
-        "the 2016 paper's six scenarios: users who estimate well come first",
-        _sweep("penalty"),
-        tables=2,
-    ),
+    "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", _sweep("penalty"), tables=2),
 }
 """By name."""

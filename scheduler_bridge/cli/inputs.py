@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from scheduler_bridge.cli import options
+import typer
+
 from scheduler_bridge.cli.common import CliError
 
 _Name = TypeVar("_Name", bound=str)
@@ -48,14 +49,26 @@ def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 # Options for how often is decided, and for how long jobs are left alone; else as the policy is meant ------------------
 
-PASS_INTERVAL: Final[Any] = options.seconds(
-    "--pass-interval",
-    "Decide at least this often, besides at events; 0: at events only.",
-    show_default="as the policy is meant",
-)
-COOLDOWN: Final[Any] = options.seconds(
-    "--cooldown", "A job takes no order for this long after a resize.", show_default="as the policy is meant"
-)
+PassIntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--pass-interval",
+        metavar="SECONDS",
+        min=0,
+        help="Decide at least this often, besides at events; 0: at events only.",
+        show_default="as the policy is meant",
+    ),
+]
+CooldownOption = Annotated[
+    float | None,
+    typer.Option(
+        "--cooldown",
+        metavar="SECONDS",
+        min=0,
+        help="A job takes no order for this long after a resize.",
+        show_default="as the policy is meant",
+    ),
+]
 
 
 # Times and durations: 18:00, tomorrow's date, 2h; and the scheduler's clock as the user's -----------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -28,6 +28,7 @@ from scheduler_bridge.cli.common import (
     say,
 )
 from scheduler_bridge.cli.inputs import line_of, read_numbers, read_toml
+from scheduler_bridge.cli.options import SAID, option
 from scheduler_bridge.cli.results import show_explanation
 from scheduler_bridge.daemon import ControlClient, ControlError, Door, JobRequest, RefusedError, SubmitError
 from scheduler_bridge.daemon.jobs.template import resolve_program
@@ -47,49 +48,30 @@ JobsArgument = Annotated[
 class SubmitOptions:
     """What a request says, by its names for it."""
 
-    name: Annotated[str | None, typer.Option("--name", help="Name of the job.", show_default="the program's")] = None
-    job_class: Annotated[
-        str | None,
-        typer.Option("--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"),
-    ] = None
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes (malleable: wanted).", show_default="1")] = None
-    min_nodes: Annotated[int | None, typer.Option("--min", help="Fewest nodes (malleable).")] = None
-    max_nodes: Annotated[int | None, typer.Option("--max", help="Most nodes (malleable).")] = None
-    walltime_s: Annotated[
-        float | None, options.seconds("--walltime", "Until it is ended.", max=31_536_000, show_default="3600")
-    ] = None
-    environment: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="Set a variable.")] = field(
-        default_factory=list
+    name: str | None = option(None, "--name", "Name of the job.", show_default="the program's")
+    job_class: str | None = option(
+        None, "--class", metavar="rigid|malleable", show_default="malleable with --min or --max, else rigid"
     )
-    launch: Annotated[
-        str | None, typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?")
-    ] = None
-    hold: Annotated[bool, typer.Option("--hold", help="Keep it back until malleable release.")] = False
-    priority: Annotated[
-        int | None, typer.Option("--priority", help="Higher ones are considered first.", show_default="0")
-    ] = None
-    after_ok: Annotated[
-        str | None, typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7.")
-    ] = None
-    after_any: Annotated[
-        str | None, typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did.")
-    ] = None
-    requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False
-    grace_s: Annotated[
-        float | None, options.seconds("--grace", "Between TERM and KILL.", max=3600, show_default="2")
-    ] = None
-    reservation: Annotated[
-        str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
-    ] = None
-    resilient: Annotated[bool, typer.Option("--resilient", help="It goes on if a node is lost.")] = False
-    cwd: Annotated[str | None, options.folder("--cwd", "Folder in which it runs.", show_default="this one")] = None
-    output: Annotated[
-        str | None, options.file("--output", "For its output; {job} is its id, {index} its array number.")
-    ] = None
-    errors: Annotated[str | None, options.file("--errors", "For its errors.", show_default="that of its output")] = None
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you")
-    ] = None
+    nodes: int | None = option(None, "--nodes", "Nodes (malleable: wanted).", show_default="1")
+    min_nodes: int | None = option(None, "--min", "Fewest nodes (malleable).")
+    max_nodes: int | None = option(None, "--max", "Most nodes (malleable).")
+    walltime_s: float | None = options.seconds(
+        None, "--walltime", "Until it is ended.", max=31_536_000, show_default="3600"
+    )
+    environment: list[str] = option([], "--env", "Set a variable.", "NAME=VALUE")
+    launch: str | None = option(None, "--launch", "Start with mpiexec?", "auto|mpiexec|direct")
+    hold: bool = option(False, "--hold", "Keep it back until malleable release.")
+    priority: int | None = option(None, "--priority", "Higher ones are considered first.", show_default="0")
+    after_ok: str | None = option(None, "--after-ok", "Start after these completed, for example 3,5-7.", "JOBS")
+    after_any: str | None = option(None, "--after-any", "Start after these ended, however they did.", "JOBS")
+    requeue: bool = option(False, "--requeue", "Run it again if a node takes it along.")
+    grace_s: float | None = options.seconds(None, "--grace", "Between TERM and KILL.", max=3600, show_default="2")
+    reservation: str | None = option(None, "--reservation", "Run on nodes of this reservation, in its time.", "NAME")
+    resilient: bool = option(False, "--resilient", "It goes on if a node is lost.")
+    cwd: str | None = options.folder(None, "--cwd", "Folder in which it runs.", show_default="this one")
+    output: str | None = options.file(None, "--output", "For its output; {job} is its id, {index} its array number.")
+    errors: str | None = options.file(None, "--errors", "For its errors.", show_default="that of its output")
+    user: str | None = option(None, "--user", "Whose it is, for limits.", "NAME", show_default="you")
 
     def given(self) -> dict[str, Any]:
         """What is asked for, of which options give some in words."""
@@ -106,9 +88,7 @@ class SubmitOptions:
 def submit(
     command: Annotated[list[str], typer.Argument(metavar="JOB.toml | -- COMMAND...", help="Job file, or command.")],
     job: SubmitOptions,
-    array: Annotated[
-        str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
-    ] = None,
+    array: str | None = option(None, "--array", f"One job each, with its number in {ENV_INDEX}.", "0-9"),
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -165,8 +145,9 @@ def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, 
 
 def _option(field: str) -> str:
     """The option that a field is given by, or the field where there is none."""
-    kinds = get_type_hints(SubmitOptions, include_extras=True)
-    return get_args(kinds[field])[1].default if field in kinds else field  # typer keeps the name there at first
+    # typer keeps a name there, until it makes an option of it
+    names: dict[str, str] = {each.name: each.metadata[SAID].default for each in fields(SubmitOptions)}
+    return names.get(field, field)
 
 
 def _variables(words: list[str]) -> dict[str, str]:
@@ -268,11 +249,7 @@ def _key_of(field: str) -> str:
 # ``malleable explain`` -----------------------------------------------------------------------------------------------
 
 
-def explain(
-    job: JobArgument,
-    state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def explain(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
     """Say why a job waits, why it was resized and for whom, and what was decided about it before.
 
     Example: malleable explain 3
@@ -319,9 +296,9 @@ def _each(command: str, jobs: str, act: Callable[[int], dict[str, Any]], *, as_j
 
 def hold(
     jobs: JobsArgument,
-    as_user: Annotated[
-        bool, typer.Option("--as-user", help="Let its user release it, too; else only operators can, if one holds it.")
-    ] = False,
+    as_user: bool = option(
+        False, "--as-user", "Let its user release it, too; else only operators can, if one holds it."
+    ),
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -359,11 +336,7 @@ def priority(
 # ``malleable cancel`` ------------------------------------------------------------------------------------------------
 
 
-def cancel(
-    jobs: JobsArgument,
-    state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def cancel(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
     """End jobs, whether they wait or run.
 
     Example: malleable cancel 3,5-7

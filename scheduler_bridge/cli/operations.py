@@ -22,6 +22,7 @@ from scheduler_bridge.cli.common import (
     say,
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.daemon import RefusedError, ReservationStatus, Snapshot
 from scheduler_bridge.daemon.config import NODE_NAME
@@ -40,20 +41,13 @@ from scheduler_bridge.report import words
 
 
 def nodes(
-    drain: Annotated[
-        list[str] | None, typer.Option("--drain", metavar="NODES", help="Give it no further jobs; its job goes on.")
-    ] = None,
-    resume: Annotated[
-        list[str] | None, typer.Option("--resume", metavar="NODES", help="Put it back into service.")
-    ] = None,
-    add: Annotated[list[str] | None, typer.Option("--add", metavar="NODES", help="Put a new one into service.")] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option("--remove", metavar="NODES", help="Let it leave the cluster, when its jobs have left it."),
-    ] = None,
-    down: Annotated[
-        list[str] | None, typer.Option("--down", metavar="NODES", help="Take it out of service; its job is lost.")
-    ] = None,
+    drain: list[str] | None = option(None, "--drain", "Give it no further jobs; its job goes on.", "NODES"),
+    resume: list[str] | None = option(None, "--resume", "Put it back into service.", "NODES"),
+    add: list[str] | None = option(None, "--add", "Put a new one into service.", "NODES"),
+    remove: list[str] | None = option(
+        None, "--remove", "Let it leave the cluster, when its jobs have left it.", "NODES"
+    ),
+    down: list[str] | None = option(None, "--down", "Take it out of service; its job is lost.", "NODES"),
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -107,21 +101,13 @@ reserve = Commands(context_settings={"help_option_names": ["-h", "--help"]})
 @reserve.callback(invoke_without_command=True)
 def make_reservation(
     context: typer.Context,
-    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="How many nodes.")] = None,
-    named: Annotated[
-        str | None, typer.Option("--node-names", metavar="A,B", help="Just these nodes, separated by commas.")
-    ] = None,
-    start: Annotated[str, typer.Option(metavar="TIME", help="now, +30m, 18:00 or 2026-12-01T18:00.")] = "now",
-    duration: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="How long: 90 (seconds), 45m, 2h.")
-    ] = None,
-    users: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these users may ask for it.", show_default="everybody")
-    ] = None,
-    jobs: Annotated[
-        str | None, typer.Option(metavar="JOBS", help="Waiting jobs that are to run in it, for example 3,5-7.")
-    ] = None,
-    name: Annotated[str, typer.Option(help="What jobs ask for.", show_default="a new one")] = "",
+    nodes: int | None = option(None, "--nodes", "How many nodes.", min=1),
+    named: str | None = option(None, "--node-names", "Just these nodes, separated by commas.", "A,B"),
+    start: str = option("now", "--start", "now, +30m, 18:00 or 2026-12-01T18:00.", "TIME"),
+    duration: str | None = option(None, "--for", "How long: 90 (seconds), 45m, 2h.", "TIME"),
+    users: str | None = option(None, "--users", "Only these users may ask for it.", "A,B", show_default="everybody"),
+    jobs: str | None = option(None, "--jobs", "Waiting jobs that are to run in it, for example 3,5-7.", "JOBS"),
+    name: str = option("", "--name", "What jobs ask for.", show_default="a new one"),
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -138,10 +124,10 @@ def make_reservation(
     now = local_now()
     begins = read_time("--start", start, now)
     in_s = (begins - now).total_seconds()
-    for option, given, example, seconds in (("--start", start, "18:00", in_s), ("--for", duration, "2h", lasts_s)):
+    for which, given, example, seconds in (("--start", start, "18:00", in_s), ("--for", duration, "2h", lasts_s)):
         if seconds > RESERVATION_MOST_S:
             why = "a reservation begins within ten years (3650 days), and lasts no longer than that"
-            raise CliError(f"{option} {given}: more than ten years", why, f"for example {option} {example}")
+            raise CliError(f"{which} {given}: more than ten years", why, f"for example {which} {example}")
     kept = client(state).reserve(
         Reserve(
             in_s=in_s,
@@ -228,9 +214,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 def policy(
     name: Annotated[str | None, typer.Argument(help="Let this policy decide.", show_default=False)] = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
-    ] = None,
+    parameters: list[str] | None = option(None, "--set", "A parameter of the policy.", "NAME=VALUE"),
     load: LoadOption = None,
     state: ReachOption = None,
     as_json: JsonOption = False,
@@ -253,10 +237,7 @@ def policy(
 
 
 def limits(
-    user_nodes: Annotated[
-        str | None,
-        typer.Option("--user-nodes", metavar="N", help="Nodes of one user's jobs together, at most; or none."),
-    ] = None,
+    user_nodes: str | None = option(None, "--user-nodes", "Nodes of one user's jobs together, at most; or none.", "N"),
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -283,9 +264,7 @@ def _count(text: str) -> int | None:
 
 
 def shutdown(
-    keep_jobs: Annotated[
-        bool, typer.Option("--keep-jobs", help="Leave the jobs to the next serve with this state folder.")
-    ] = False,
+    keep_jobs: bool = option(False, "--keep-jobs", "Leave the jobs to the next serve with this state folder."),
     state: ReachOption = None,
 ) -> None:
     """End all jobs and the scheduler, and wait until they have ended.

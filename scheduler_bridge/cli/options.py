@@ -1,18 +1,45 @@
-"""Kinds of options that many commands have; one is made of its name, what it is for, and settings of typer's."""
+"""Options of commands, as defaults: of a command's parameters, and of the fields of structs that stand for several.
+
+nodes: int | None = options.count(None, "--nodes", "How many: node1, ...", max=100_000)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import field
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import typer
 
+_T = TypeVar("_T")
 
-def _kind(metavar: str, least: int | None = None) -> Callable[..., Any]:
-    def option(name: str, text: str, **settings: Any) -> Any:
-        return typer.Option(name, metavar=metavar, help=text, min=least, **settings)
+SAID: Final = "option"
+"""The key of what typer is to know of an option, in the metadata of its field."""
 
-    return option
+
+def option(default: _T, names: str, text: str | None = None, metavar: str | None = None, **settings: Any) -> _T:
+    """An option.
+
+    Args:
+        default: Its value where it is not given.
+        names: With spaces between them.
+        text: Its help.
+        metavar: What stands for its value in the help.
+        settings: As typer takes them.
+    """
+    said = typer.Option(*names.split(), metavar=metavar, help=text, **settings)
+    what: dict[str, Any] = {"default_factory": default.copy} if isinstance(default, list) else {"default": default}
+    return cast("_T", field(**what, metadata={SAID: said}))
+
+
+class _Kind(Protocol):
+    def __call__(self, default: _T, names: str, text: str, **settings: Any) -> _T: ...
+
+
+def _kind(metavar: str, least: int | None = None) -> _Kind:
+    def of_this_kind(default: _T, names: str, text: str, **settings: Any) -> _T:
+        return option(default, names, text, metavar, min=least, **settings)
+
+    return of_this_kind
 
 
 count: Final = _kind("N", 1)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.cells import cell_len, set_cell_size
@@ -28,6 +28,7 @@ from scheduler_bridge.cli.common import (
     say,
     terminal_width,
 )
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.terminal import Terminal
 from scheduler_bridge.daemon import ControlClient, ControlError, JobStatus, Snapshot
 from scheduler_bridge.printable import one_line
@@ -37,8 +38,8 @@ _OPEN = ("held", "waiting", "starting", "running", "ending")
 
 
 def queue(
-    everything: Annotated[bool, typer.Option("--all", help="Ended jobs too (JSON always has them).")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it as it changes, until Ctrl-C.")] = False,
+    everything: bool = option(False, "--all", "Ended jobs too (JSON always has them)."),
+    watch: bool = option(False, "--watch -w", "Show it as it changes, until Ctrl-C."),
     state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:

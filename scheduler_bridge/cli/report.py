@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 from rich.table import Table
 
 from scheduler_bridge.cli import options
@@ -23,6 +21,7 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import WindowOption, csv_of, drawn_of, read_window
 from scheduler_bridge.daemon import ControlClient, ControlError, read_run, read_runs, runs
@@ -34,24 +33,20 @@ from scheduler_bridge.report import words
 
 
 def report(
-    html: Annotated[Path | None, options.file("--html", "Write a page with the picture.")] = None,
-    png: Annotated[Path | None, options.file("--png", "Write the picture of the run.")] = None,
+    html: Path | None = options.file(None, "--html", "Write a page with the picture."),
+    png: Path | None = options.file(None, "--png", "Write the picture of the run."),
     window: WindowOption = None,
-    swf: Annotated[Path | None, options.file("--swf", "Write the jobs as a workload for malleable simulate.")] = None,
-    speedup: Annotated[
-        str | None,
-        typer.Option(
-            "--speedup",
-            metavar="LAW",
-            help="With --swf: how malleable jobs scale, such as amdahl:0.99.",
-            show_default="by their rho",
-        ),
-    ] = None,
-    users: Annotated[
-        bool, typer.Option("--users", help="What each user's jobs used, over all runs; or in the one of --run.")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="With --users: print CSV.")] = False,
-    run: Annotated[int | None, typer.Option("--run", min=1, help="A run as malleable history lists it.")] = None,
+    swf: Path | None = options.file(None, "--swf", "Write the jobs as a workload for malleable simulate."),
+    speedup: str | None = option(
+        None,
+        "--speedup",
+        "With --swf: how malleable jobs scale, such as amdahl:0.99.",
+        "LAW",
+        show_default="by their rho",
+    ),
+    users: bool = option(False, "--users", "What each user's jobs used, over all runs; or in the one of --run."),
+    csv: bool = option(False, "--csv", "With --users: print CSV."),
+    run: int | None = option(None, "--run", "A run as malleable history lists it.", min=1),
     load: LoadOption = None,
     state: StateOption = None,
     as_json: JsonOption = False,
@@ -60,8 +55,9 @@ def report(
 
     Example: malleable report --html run.html
     """
-    for option, path, endings in (("--html", html, ()), ("--png", png, PICTURES), ("--swf", swf, WORKLOADS)):
-        expect_file(option, path, endings)
+    expect_file("--html", html)
+    expect_file("--png", png, PICTURES)
+    expect_file("--swf", swf, WORKLOADS)
     times = read_window(window)
     if times is not None and html is None and png is None:
         raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --png FILE.png or --html FILE")

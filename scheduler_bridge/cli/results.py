@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
@@ -19,6 +19,7 @@ from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, now_and_then, plain_table, print_figures, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
 from scheduler_bridge.printable import lines_of, one_line
@@ -81,10 +82,7 @@ def show_figures(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     spread = spreads(done.result.records.values(), measures.window)
     columns: list[tuple[str, Means, Spread]] = [("ALL", measures.every, spread.every)]
     if measures.rigid.jobs and measures.malleable.jobs:
-        columns += [
-            ("RIGID", measures.rigid, spread.rigid),
-            ("MALLEABLE", measures.malleable, spread.malleable),
-        ]
+        columns += [("RIGID", measures.rigid, spread.rigid), ("MALLEABLE", measures.malleable, spread.malleable)]
     rows = [["", *(name for name, _, _ in columns)]]
     for label, name, form in _MEANS:
         values = [getattr(means, name) for _, means, _ in columns]
@@ -250,16 +248,13 @@ class Output:
 
     PANEL: ClassVar = "Output"
 
-    explain: Annotated[
-        list[int],
-        typer.Option("--explain", min=0, metavar="JOB", help="Say what was decided about this job, and why."),
-    ] = field(default_factory=list)
-    json: Annotated[Path | None, options.file("--json", "Write the figures; - prints them and nothing else.")] = None
-    gantt: Annotated[Path | None, options.file("--gantt", "Write a PNG of nodes over time.")] = None
-    html: Annotated[Path | None, options.file("--html", "Write a page with jobs and nodes over time.")] = None
+    explain: list[int] = option([], "--explain", "Say what was decided about this job, and why.", "JOB", min=0)
+    json: Path | None = options.file(None, "--json", "Write the figures; - prints them and nothing else.")
+    gantt: Path | None = options.file(None, "--gantt", "Write a PNG of nodes over time.")
+    html: Path | None = options.file(None, "--html", "Write a page with jobs and nodes over time.")
     window: WindowOption = None
-    table: Annotated[Path | None, options.file("--jobs", "Write a row for each job: .csv or .parquet.")] = None
-    swf: Annotated[Path | None, options.file("--swf", "Write the jobs as they ran, with their sizes.")] = None
+    table: Path | None = options.file(None, "--jobs", "Write a row for each job: .csv or .parquet.")
+    swf: Path | None = options.file(None, "--swf", "Write the jobs as they ran, with their sizes.")
 
     @property
     def prints(self) -> bool:

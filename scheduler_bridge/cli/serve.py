@@ -10,12 +10,11 @@ import os
 import shutil
 import signal
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
-import typer
 from msgspec import Meta
 
 from scheduler_bridge import policies
@@ -48,7 +47,8 @@ from scheduler_bridge.cli.common import (
     slurm_state_folder,
     state_folder,
 )
-from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, line_of, read_toml
+from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, line_of, read_toml
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.core import COMPILED
@@ -69,28 +69,20 @@ class NodeOptions:
 
     PANEL: ClassVar = "Nodes"
 
-    nodes: Annotated[int | None, options.count("--nodes", "How many: node1, ...", max=100_000)] = None
-    node_names: Annotated[str | None, typer.Option("--node-names", metavar="A,B,C", help="Names instead.")] = None
-    backend: Annotated[
-        Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
-    ] = "local"
-    harvest: Annotated[
-        str, typer.Option("--harvest", metavar="PARTITION", help="Slurm: take its idle nodes, until others want them.")
-    ] = ""
-    harvest_qos: Annotated[
-        str, typer.Option("--harvest-qos", metavar="QOS", help="The same, with a quality of service.")
-    ] = ""
-    harvest_every_s: Annotated[
-        float, typer.Option("--harvest-every", min=0.1, metavar="S", help="Seconds between two looks, at least.")
-    ] = 5.0
-    hosts: Annotated[Path | None, options.file("--hosts", "The hosts that FILE names, one a line, instead.")] = None
+    nodes: int | None = options.count(None, "--nodes", "How many: node1, ...", max=100_000)
+    node_names: str | None = option(None, "--node-names", "Names instead.", "A,B,C")
+    backend: Backend = option("local", "--backend", "local: emulated nodes; slurm: those of this Slurm allocation.")
+    harvest: str = option("", "--harvest", "Slurm: take its idle nodes, until others want them.", "PARTITION")
+    harvest_qos: str = option("", "--harvest-qos", "The same, with a quality of service.", "QOS")
+    harvest_every_s: float = option(5.0, "--harvest-every", "Seconds between two looks, at least.", "S", min=0.1)
+    hosts: Path | None = options.file(None, "--hosts", "The hosts that FILE names, one a line, instead.")
     launcher: LauncherOption = None
-    cores_per_node: Annotated[
-        int | None, options.count("--cores", "Cores of a node, for sd-policy.", max=1024, show_default="1")
-    ] = None
-    bind_cores: Annotated[
-        bool, typer.Option("--bind-cores", help="Let jobs compute on their cores of a node only, which must exist.")
-    ] = False
+    cores_per_node: int | None = options.count(
+        None, "--cores", "Cores of a node, for sd-policy.", max=1024, show_default="1"
+    )
+    bind_cores: bool = option(
+        False, "--bind-cores", "Let jobs compute on their cores of a node only, which must exist."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,28 +91,18 @@ class SchedulingOptions:
 
     PANEL: ClassVar = "Scheduling"
 
-    policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME", help="See: malleable policies", show_default="malleable")
-    ] = None
-    parameters: Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")] = (
-        field(default_factory=list)
-    )
+    policy: str | None = option(None, "--policy", "See: malleable policies", "NAME", show_default="malleable")
+    parameters: list[str] = option([], "--set", "A parameter of the policy.", "NAME=VALUE")
     load: LoadOption = None
-    user_nodes: Annotated[int | None, options.count("--user-nodes", "Nodes of one user's jobs together, at most.")] = (
-        None
+    user_nodes: int | None = options.count(None, "--user-nodes", "Nodes of one user's jobs together, at most.")
+    pass_interval_s: PassIntervalOption = None
+    cooldown_s: CooldownOption = None
+    walltime_grace_s: float | None = options.seconds(
+        None, "--walltime-grace", "Jobs are ended so long after their walltime.", show_default="0"
     )
-    pass_interval_s: Annotated[float | None, PASS_INTERVAL] = None
-    cooldown_s: Annotated[float | None, COOLDOWN] = None
-    walltime_grace_s: Annotated[
-        float | None,
-        options.seconds("--walltime-grace", "Jobs are ended so long after their walltime.", show_default="0"),
-    ] = None
-    resize_deadline_s: Annotated[
-        float | None,
-        typer.Option(
-            "--resize-deadline", min=0.1, metavar="SECONDS", help="Time to carry an order out.", show_default="60"
-        ),
-    ] = None
+    resize_deadline_s: float | None = option(
+        None, "--resize-deadline", "Time to carry an order out.", "SECONDS", min=0.1, show_default="60"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,49 +111,29 @@ class AccessOptions:
 
     PANEL: ClassVar = "Access"
 
-    doors: Annotated[
-        list[str] | None,
-        typer.Option("--door", metavar="DOOR", help="Let the users of this machine in: unix:PATH."),
-    ] = None
-    web: Annotated[
-        int | None,
-        typer.Option("--web", min=0, max=65535, metavar="PORT", help="Serve a live page and metrics there (0: any)."),
-    ] = None
-    web_host: Annotated[
-        str | None,
-        typer.Option(
-            "--web-host",
-            metavar="ADDRESS",
-            help="Address of the page; all who reach it may read it.",
-            show_default="127.0.0.1",
-        ),
-    ] = None
-    v1_admin: Annotated[
-        int | None,
-        typer.Option(
-            "--v1-admin", min=0, max=65535, metavar="PORT", help="Take protocol v1's lines; they prove nothing."
-        ),
-    ] = None
-    v1_scripts: Annotated[
-        Path | None, options.folder("--v1-scripts", "Folder of the job scripts that they may name.")
-    ] = None
+    doors: list[str] | None = option(None, "--door", "Let the users of this machine in: unix:PATH.", "DOOR")
+    web: int | None = option(None, "--web", "Serve a live page and metrics there (0: any).", "PORT", min=0, max=65535)
+    web_host: str | None = option(
+        None, "--web-host", "Address of the page; all who reach it may read it.", "ADDRESS", show_default="127.0.0.1"
+    )
+    v1_admin: int | None = option(
+        None, "--v1-admin", "Take protocol v1's lines; they prove nothing.", "PORT", min=0, max=65535
+    )
+    v1_scripts: Path | None = options.folder(None, "--v1-scripts", "Folder of the job scripts that they may name.")
 
 
 def serve(
     nodes: NodeOptions,
     scheduling: SchedulingOptions,
     access: AccessOptions,
-    config: Annotated[Path | None, options.file("--config", "A configuration (TOML); options go before it.")] = None,
+    config: Path | None = options.file(None, "--config", "A configuration (TOML); options go before it."),
     state: StateOption = None,
-    mpiexec: Annotated[Path | None, options.file("--mpiexec", "Starts jobs.", show_default="apgas.launch")] = None,
-    salvage: Annotated[
-        bool,
-        typer.Option("--salvage", help="Start from the last sound row of a damaged log; list what may be lost."),
-    ] = False,
-    end_unknown: Annotated[
-        bool, typer.Option("--end-unknown", help="End what runs of jobs that the log does not know of.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
+    mpiexec: Path | None = options.file(None, "--mpiexec", "Starts jobs.", show_default="apgas.launch"),
+    salvage: bool = option(
+        False, "--salvage", "Start from the last sound row of a damaged log; list what may be lost."
+    ),
+    end_unknown: bool = option(False, "--end-unknown", "End what runs of jobs that the log does not know of."),
+    quiet: bool = option(False, "--quiet -q", "Only the ready line and errors."),
 ) -> None:
     """Run the scheduler until TERM, INT or shutdown ends it: with emulated nodes, hosts, or those of Slurm.
 
@@ -423,7 +385,7 @@ def read_config(path: Path) -> ServeFile:
 
 
 def doctor(
-    hosts: Annotated[Path | None, options.file("--hosts", "Look at the hosts that FILE names, instead.")] = None,
+    hosts: Path | None = options.file(None, "--hosts", "Look at the hosts that FILE names, instead."),
     launcher: LauncherOption = None,
 ) -> None:
     """Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
@@ -12,7 +12,8 @@ import typer
 from scheduler_bridge import policies
 from scheduler_bridge.cli import options, results
 from scheduler_bridge.cli.common import CliError, expect_finite, say
-from scheduler_bridge.cli.inputs import COOLDOWN, PASS_INTERVAL, one_of, read_duration
+from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, one_of, read_duration
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import Output, read_window, window_of
 from scheduler_bridge.cli.workload import (
@@ -78,7 +79,7 @@ class SimulatedConversion(Conversion):
     """What becomes of the jobs: nothing, unless it is asked for."""
 
     malleable: MalleableOption = 0.0
-    seed: Annotated[int, typer.Option("--seed", help="Determines which jobs become malleable, and failures.")] = 1
+    seed: int = option(1, "--seed", "Determines which jobs become malleable, and failures.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,52 +88,38 @@ class System:
 
     PANEL: ClassVar = "Cluster and scheduler"
 
-    cost: Annotated[
-        str,
-        typer.Option(
-            "--cost",
-            metavar="MODEL",
-            help="Of resizes: none, constant:SECONDS, mebf[:SCALE[:ALPHA:BETA]], measured[:FACTOR], or "
-            "fitted:GROW:GROW_NODE:SHRINK:SHRINK_NODE.",
-        ),
-    ] = "none"
-    start_delay_s: Annotated[float, options.seconds("--start-delay", "From the decision to the start of a job.")] = 0.0
-    points_s: Annotated[
-        float, options.seconds("--points", "Resizes wait for the end of this number of seconds of progress.")
-    ] = 0.0
-    walltime: Annotated[
-        str,
-        typer.Option("--walltime", metavar="RULE", help="At other sizes than asked for: scaled as believed, or fixed."),
-    ] = "scaled"
-    grace_s: Annotated[float, options.seconds("--grace", "Jobs are killed so long after their walltime.")] = 0.0
-    tick_s: Annotated[float, options.seconds("--tick", "The scheduler decides at multiples of this time only.")] = 0.0
-    pass_interval_s: Annotated[float | None, PASS_INTERVAL] = None
-    cooldown_s: Annotated[float | None, COOLDOWN] = None
-    moldable: Annotated[
-        bool,
-        typer.Option("--moldable/--no-moldable", help="Malleable jobs choose their size at the start and keep it."),
-    ] = False
-    cores: Annotated[int, options.count("--cores", "Cores of a node, for policies that let jobs share nodes.")] = 1
-    sharing: Annotated[
-        str, typer.Option("--sharing", metavar="MODEL", help="How fast jobs are that share nodes: ideal or worst.")
-    ] = "ideal"
-    idle_watts: Annotated[float, typer.Option("--idle-watts", min=0, metavar="W", help="What an idle node draws.")] = (
-        120.0
+    cost: str = option(
+        "none",
+        "--cost",
+        "Of resizes: none, constant:SECONDS, mebf[:SCALE[:ALPHA:BETA]], measured[:FACTOR], or "
+        "fitted:GROW:GROW_NODE:SHRINK:SHRINK_NODE.",
+        "MODEL",
     )
-    busy_watts: Annotated[
-        float, typer.Option("--busy-watts", min=0, metavar="W", help="What a node draws that a job holds.")
-    ] = 350.0
-    reservations: Annotated[
-        list[str],
-        typer.Option(
-            "--reservation",
-            metavar="N@START+TIME",
-            help="Keep N nodes free so long after the beginning, for so long, such as 64@24h+8h; may be repeated.",
-        ),
-    ] = field(default_factory=list)
-    user_nodes: Annotated[int | None, options.count("--user-nodes", "Nodes of one user's jobs together, at most.")] = (
-        None
+    start_delay_s: float = options.seconds(0.0, "--start-delay", "From the decision to the start of a job.")
+    points_s: float = options.seconds(
+        0.0, "--points", "Resizes wait for the end of this number of seconds of progress."
     )
+    walltime: str = option(
+        "scaled", "--walltime", "At other sizes than asked for: scaled as believed, or fixed.", "RULE"
+    )
+    grace_s: float = options.seconds(0.0, "--grace", "Jobs are killed so long after their walltime.")
+    tick_s: float = options.seconds(0.0, "--tick", "The scheduler decides at multiples of this time only.")
+    pass_interval_s: PassIntervalOption = None
+    cooldown_s: CooldownOption = None
+    moldable: bool = option(
+        False, "--moldable/--no-moldable", "Malleable jobs choose their size at the start and keep it."
+    )
+    cores: int = options.count(1, "--cores", "Cores of a node, for policies that let jobs share nodes.")
+    sharing: str = option("ideal", "--sharing", "How fast jobs are that share nodes: ideal or worst.", "MODEL")
+    idle_watts: float = option(120.0, "--idle-watts", "What an idle node draws.", "W", min=0)
+    busy_watts: float = option(350.0, "--busy-watts", "What a node draws that a job holds.", "W", min=0)
+    reservations: list[str] = option(
+        [],
+        "--reservation",
+        "Keep N nodes free so long after the beginning, for so long, such as 64@24h+8h; may be repeated.",
+        "N@START+TIME",
+    )
+    user_nodes: int | None = options.count(None, "--user-nodes", "Nodes of one user's jobs together, at most.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,33 +129,26 @@ class Failing:
     PANEL: ClassVar = "Failures"
     _EXAMPLE: ClassVar = "for example: --mtbf 5000 --checkpoint-interval daly --checkpoint-cost 60"
 
-    mtbf_h: Annotated[float | None, options.hours("--mtbf", "Mean time between failures of one node.")] = None
-    repair_h: Annotated[float, options.hours("--repair", "How long a failed node is away.")] = 4.0
-    on_failure: Annotated[
-        str,
-        typer.Option("--on-failure", metavar="RULE", help="A job that loses a node: requeue (run it again) or fail."),
-    ] = "requeue"
-    attempts: Annotated[
-        int | None,
-        options.count("--attempts", "A job is run so often at most.", show_default="until it ends otherwise"),
-    ] = None
-    resilient: Annotated[
-        bool,
-        typer.Option("--resilient", help="Malleable jobs go on without a lost node, unless it is their first one."),
-    ] = False
-    checkpoint_interval: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint-interval",
-            metavar="SECONDS",
-            help="Of computing between two checkpoints; or what is best after young or daly.",
-            show_default="no checkpoints",
-        ),
-    ] = None
-    checkpoint_cost_s: Annotated[
-        float, options.seconds("--checkpoint-cost", "A job stands still for a checkpoint.")
-    ] = 0.0
-    restart_cost_s: Annotated[float, options.seconds("--restart-cost", "Before a lost job computes again.")] = 0.0
+    mtbf_h: float | None = options.hours(None, "--mtbf", "Mean time between failures of one node.")
+    repair_h: float = options.hours(4.0, "--repair", "How long a failed node is away.")
+    on_failure: str = option(
+        "requeue", "--on-failure", "A job that loses a node: requeue (run it again) or fail.", "RULE"
+    )
+    attempts: int | None = options.count(
+        None, "--attempts", "A job is run so often at most.", show_default="until it ends otherwise"
+    )
+    resilient: bool = option(
+        False, "--resilient", "Malleable jobs go on without a lost node, unless it is their first one."
+    )
+    checkpoint_interval: str | None = option(
+        None,
+        "--checkpoint-interval",
+        "Of computing between two checkpoints; or what is best after young or daly.",
+        "SECONDS",
+        show_default="no checkpoints",
+    )
+    checkpoint_cost_s: float = options.seconds(0.0, "--checkpoint-cost", "A job stands still for a checkpoint.")
+    restart_cost_s: float = options.seconds(0.0, "--restart-cost", "Before a lost job computes again.")
 
     def tolerance(self) -> FaultTolerance:
         """What becomes of jobs that lose a node."""
@@ -238,9 +218,7 @@ class SimulationOptions:
 
     workload: WorkloadOption
     policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")]
-    settings: Annotated[
-        list[str], typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
-    ] = field(default_factory=list)
+    settings: list[str] = option([], "--set", "A parameter of the policy; may be repeated.", "K=V")
     load: LoadOption = None
     warmup_h: WarmupOption = None
     trace: TraceOptions

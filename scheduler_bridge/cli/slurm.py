@@ -45,6 +45,7 @@ from scheduler_bridge.cli.common import (
     slurm_state_folder,
 )
 from scheduler_bridge.cli.inputs import one_of
+from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.terminal import log_to_stderr
 from scheduler_bridge.daemon import JobRequest
 from scheduler_bridge.model import wording
@@ -67,29 +68,17 @@ _WORDS_FOLLOW: Final = {"allow_interspersed_args": False, "ignore_unknown_option
 @slurm.command(context_settings=_WORDS_FOLLOW)
 def run(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program, after --")],
-    max_nodes: Annotated[int, options.count("--max-nodes", "Never more nodes.", show_default="any number")] = 1_000_000,
-    min_nodes: Annotated[int, options.count("--min-nodes", "Never fewer.")] = 1,
-    grow_by: Annotated[
-        str, typer.Option("--grow-by", help="companion, or expand where it is permitted.")
-    ] = "companion",
-    wait_s: Annotated[float, typer.Option("--wait", min=1, metavar="S", help="Seconds to wait for a node.")] = 10.0,
-    deadline_s: Annotated[
-        float, typer.Option("--resize-deadline", min=0.1, metavar="S", help="Seconds for the program to resize.")
-    ] = 60.0,
-    lease_s: Annotated[
-        int, typer.Option("--lease", min=LEAST_S, metavar="S", help="Seconds that a lent node outlives this host.")
-    ] = LOST_S,
-    harvest: Annotated[
-        str, typer.Option("--harvest", metavar="PARTITION", help="Take its idle nodes, until others want them.")
-    ] = "",
-    harvest_qos: Annotated[
-        str, typer.Option("--harvest-qos", metavar="QOS", help="The same, with a quality of service.")
-    ] = "",
-    harvest_every_s: Annotated[
-        float, typer.Option("--harvest-every", min=0.1, metavar="S", help="Seconds between two looks, at least.")
-    ] = 5.0,
+    max_nodes: int = options.count(1_000_000, "--max-nodes", "Never more nodes.", show_default="any number"),
+    min_nodes: int = options.count(1, "--min-nodes", "Never fewer."),
+    grow_by: str = option("companion", "--grow-by", "companion, or expand where it is permitted."),
+    wait_s: float = option(10.0, "--wait", "Seconds to wait for a node.", "S", min=1),
+    deadline_s: float = option(60.0, "--resize-deadline", "Seconds for the program to resize.", "S", min=0.1),
+    lease_s: int = option(LOST_S, "--lease", "Seconds that a lent node outlives this host.", "S", min=LEAST_S),
+    harvest: str = option("", "--harvest", "Take its idle nodes, until others want them.", "PARTITION"),
+    harvest_qos: str = option("", "--harvest-qos", "The same, with a quality of service.", "QOS"),
+    harvest_every_s: float = option(5.0, "--harvest-every", "Seconds between two looks, at least.", "S", min=0.1),
     state: StateOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")] = False,
+    quiet: bool = option(False, "--quiet -q", "Only errors."),
 ) -> None:
     """Run a program on all nodes of the allocation that this is called in; it grows and shrinks with it.
 
@@ -199,8 +188,8 @@ def status(job: JobArgument, state: StateOption = None) -> None:
 
 @slurm.command()
 def hosts(
-    places: Annotated[int, options.count("--places", "Places on each host.")] = 1,
-    job: Annotated[int | None, typer.Option("--job", min=1, help="By default the one that this is called in.")] = None,
+    places: int = options.count(1, "--places", "Places on each host."),
+    job: int | None = option(None, "--job", "By default the one that this is called in.", min=1),
 ) -> None:
     """Print the hosts of an allocation, one a line, as mpiexec -f reads them; the host of the batch script first.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, Commands, JsonOption, expect_finite, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.cli.options import option
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
@@ -24,18 +24,24 @@ _DAY_S: Final = 86_400
 _BEGIN: Final = "--from/--start"
 """The option by its two names: which of them was given is not known."""
 WorkloadOption = Annotated[
-    Path, options.file("--workload", "Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input.")
+    Path,
+    typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."),
 ]
 WarmupOption = Annotated[
     float | None,
-    options.hours("--warmup", "Leave the first hours, and what follows the last submission, out of the figures."),
+    typer.Option(
+        "--warmup",
+        metavar="HOURS",
+        min=0,
+        help="Leave the first hours, and what follows the last submission, out of the figures.",
+    ),
 ]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="SWF, CSV, JSON, TOML, packed or not; -: standard input.")
 ]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
 TargetOption = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
-PngOption = Annotated[Path | None, options.file("--png", "Write a picture.")]
+PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
 RuleOption = Annotated[
     str,
@@ -54,14 +60,6 @@ EvolvingOption = Annotated[
         help="Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
     ),
 ]
-EfficiencyOption = Annotated[
-    float | None,
-    typer.Option(
-        "--target-efficiency",
-        help="Have evolving jobs size themselves to hold this efficiency; without --evolving all malleable ones.",
-        show_default="they ask for drawn numbers",
-    ),
-]
 MalleableOption = Annotated[
     float, typer.Option("--malleable", min=0, max=1, help="Make this share of the rigid jobs malleable.")
 ]
@@ -73,23 +71,15 @@ class WindowOptions:
 
     PANEL: ClassVar = "Workload"
 
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, help="Nodes of the machine.", show_default="as the file says")
-    ] = None
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            "--start",
-            metavar="DATE|S",
-            help="Only jobs submitted from then on, times counted so: a date (UTC), or seconds since the file's "
-            "beginning.",
-        ),
-    ] = None
-    days: Annotated[float | None, typer.Option("--days", min=0, help="Only the jobs of this many days.")] = None
-    keep_cut_off: Annotated[
-        bool, typer.Option("--keep-cut-off", help="Use the beginning of a compressed file that is cut off.")
-    ] = False
+    nodes: int | None = option(None, "--nodes", "Nodes of the machine.", min=1, show_default="as the file says")
+    begin: str | None = option(
+        None,
+        "--from --start",
+        "Only jobs submitted from then on, times counted so: a date (UTC), or seconds since the file's beginning.",
+        "DATE|S",
+    )
+    days: float | None = option(None, "--days", "Only the jobs of this many days.", min=0)
+    keep_cut_off: bool = option(False, "--keep-cut-off", "Use the beginning of a compressed file that is cut off.")
 
     def cut(self, workload: Workload) -> Workload:
         """The jobs from the beginning on that is asked for, for as many days as are asked for."""
@@ -109,18 +99,11 @@ class WindowOptions:
 class TraceOptions(WindowOptions):
     """How a file is read, and which part of it is taken; see ``SwfOptions``."""
 
-    processors_per_node: Annotated[
-        int | None,
-        typer.Option(
-            "--processors-per-node", min=1, help="SWF: processors of a node.", show_default="as the file says"
-        ),
-    ] = None
-    partitions: Annotated[list[int], typer.Option("--partition", help="SWF: only this one; may be repeated.")] = field(
-        default_factory=list
+    processors_per_node: int | None = option(
+        None, "--processors-per-node", "SWF: processors of a node.", min=1, show_default="as the file says"
     )
-    statuses: Annotated[list[int], typer.Option("--status", help="SWF: only jobs that ended so; repeatable.")] = field(
-        default_factory=list
-    )
+    partitions: list[int] = option([], "--partition", "SWF: only this one; may be repeated.")
+    statuses: list[int] = option([], "--status", "SWF: only jobs that ended so; repeatable.")
 
     def read(self, file: Path) -> Workload:
         """The workload of a file, or the part of it that is asked for."""
@@ -145,7 +128,12 @@ class Conversion:
     malleable: MalleableOption = 1.0
     rule: RuleOption = "amdahl"
     evolving: EvolvingOption = 0.0
-    target_efficiency: EfficiencyOption = None
+    target_efficiency: float | None = option(
+        None,
+        "--target-efficiency",
+        "Have evolving jobs size themselves to hold this efficiency; without --evolving all malleable ones.",
+        show_default="they ask for drawn numbers",
+    )
     seed: SeedOption = 0
 
     def converted(self, workload: Workload) -> Workload:
@@ -222,8 +210,8 @@ def clean(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Accounting files of one machine (.csv).")],
     part: WindowOptions,
     output: OutputOption = None,
-    keep_shared: Annotated[bool, typer.Option("--keep-shared", help="Keep jobs that shared their nodes.")] = False,
-    keep_split: Annotated[bool, typer.Option("--keep-split", help="Do not merge records of one job.")] = False,
+    keep_shared: bool = option(False, "--keep-shared", "Keep jobs that shared their nodes."),
+    keep_split: bool = option(False, "--keep-split", "Do not merge records of one job."),
     png: PngOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -258,9 +246,7 @@ def convert(
 def generate(
     name: Annotated[str | None, typer.Argument(help="A generator.", show_default="list them")] = None,
     seed: SeedOption = 0,
-    option: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the generator; repeatable.")
-    ] = None,
+    assigned: list[str] | None = option(None, "--set", "An option of the generator; repeatable.", "NAME=VALUE"),
     output: OutputOption = None,
     png: PngOption = None,
     as_json: JsonOption = False,
@@ -274,7 +260,7 @@ def generate(
         _list(generators.RECIPES, as_json=as_json)
         return
     settings: dict[str, Any] = {}
-    for text in option or []:
+    for text in assigned or []:
         key, equals, value = text.partition("=")
         known = generators.RECIPES[name].options if name in generators.RECIPES else {}
         if not equals:
@@ -292,7 +278,7 @@ def top_up(
     file: FileArgument,
     output: TargetOption,
     trace: TraceOptions,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many there are then.")] = 2550,
+    jobs: int = option(2550, "--jobs", "How many there are then.", min=1),
     seed: SeedOption = 0,
     png: PngOption = None,
     as_json: JsonOption = False,

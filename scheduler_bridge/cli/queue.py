@@ -133,22 +133,26 @@ def _line(row: dict[str, str], widths: dict[str, int]) -> str:
 
 
 def _cells(job: JobStatus, now_s: float) -> dict[str, str]:
-    started_s = job.start_s if job.start_s is not None else (job.end_s if job.end_s is not None else now_s)
-    run_s = None if job.start_s is None else (job.end_s if job.end_s is not None else now_s) - job.start_s
+    until_s = now_s if job.end_s is None else job.end_s
+    started_s = until_s if job.start_s is None else job.start_s
     return {
         "JOB": str(job.job),
         "NAME": one_line(job.name),
         "USER": job.user or "-",
         "PRIO": str(job.priority),
         "CLASS": job.job_class,
-        "STATE": job.state if job.resizing is None else f"{job.state} ({job.resizing})",
+        "STATE": _state(job),
         "NODES": str(len(job.nodes)),
         "ACCEPTS": str(job.min_nodes) if job.min_nodes == job.max_nodes else f"{job.min_nodes}-{job.max_nodes}",
         "WAIT s": f"{started_s - job.submit_s:.1f}",
-        "RUN s": "-" if run_s is None else f"{run_s:.1f}",
+        "RUN s": "-" if job.start_s is None else f"{until_s - job.start_s:.1f}",
         "GROWS": str(job.grows),
         "SHRINKS": str(job.shrinks),
     }
+
+
+def _state(job: JobStatus) -> str:
+    return job.state if job.resizing is None else f"{job.state} ({job.resizing})"
 
 
 def remark(job: JobStatus, now_s: float) -> str:
@@ -156,16 +160,13 @@ def remark(job: JobStatus, now_s: float) -> str:
     if job.state != "running" or job.progress is None:
         reason = one_line(words.from_now(job.reason, now_s))
         if job.state == "waiting" and job.expected_start_s is not None:
-            return f"{reason}; {_expected(job.expected_start_s - now_s)}"
+            in_s = job.expected_start_s - now_s
+            return f"{reason}; expected to start {f'within {words.seconds(in_s)}' if in_s >= _SOON_S else 'now'}"
         return reason
     if job.progress_total:
         share = words.percent(job.progress / job.progress_total)
         return one_line(f"{share} of {words.large(job.progress_total)} {job.progress_unit}")
     return one_line(f"{words.large(job.progress)} {job.progress_unit}")
-
-
-def _expected(in_s: float) -> str:
-    return f"expected to start within {words.seconds(in_s)}" if in_s >= _SOON_S else "expected to start now"
 
 
 # ``malleable queue --watch``: the queue as it changes. Plain lines, one per change, where there is no terminal -------
@@ -253,5 +254,4 @@ def changes(before: Snapshot | None, after: Snapshot) -> list[str]:
 
 
 def _said(job: JobStatus) -> str:
-    state = job.state if job.resizing is None else f"{job.state} ({job.resizing})"
-    return f"{state} on {words.plural(len(job.nodes), 'node')}" if job.nodes else state
+    return f"{_state(job)} on {words.plural(len(job.nodes), 'node')}" if job.nodes else _state(job)

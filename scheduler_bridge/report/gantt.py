@@ -528,9 +528,8 @@ def free_spot(
 ) -> tuple[Spot, Box]:
     """Choose where to write ``text`` beside ``boundary``: within ``area``, on as little as possible of ``taken``."""
 
-    def cost(spot: Spot) -> int:
-        box = spot.box(boundary, text, pixels_per_point)
+    def cost(found: tuple[Spot, Box]) -> int:
+        _, box = found
         return sum(box.meets(other) for other in taken) + 2 * (not box.within(area))
 
-    best = min(spots, key=cost)
-    return best, best.box(boundary, text, pixels_per_point)
+    return min(((spot, spot.box(boundary, text, pixels_per_point)) for spot in spots), key=cost)

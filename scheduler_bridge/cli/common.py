@@ -18,7 +18,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from scheduler_bridge.cli.options import SAID
+from scheduler_bridge.cli.options import SAID, described
 from scheduler_bridge.printable import printable
 
 if TYPE_CHECKING:
@@ -158,30 +158,30 @@ _NOT_ASCII = re.compile(r"[^\n -~]+")
 
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state", metavar="DIR", envvar=ENV_STATE, help="State folder of the scheduler.", show_default=False),
+    described("--state", "State folder of the scheduler.", "DIR", envvar=ENV_STATE, show_default=False),
 ]
 ReachOption = Annotated[
     Path | None,
-    typer.Option(
+    described(
         "--state",
-        metavar="DIR|DOOR",
+        "State folder of the scheduler, or a door: unix:PATH.",
+        "DIR|DOOR",
         envvar=ENV_STATE,
-        help="State folder of the scheduler, or a door: unix:PATH.",
         show_default=False,
     ),
 ]
 LauncherOption = Annotated[
     str | None,
-    typer.Option(
+    described(
         "--launcher",
-        metavar="COMMAND",
-        help="How hosts are reached: a program called like ssh, or a command with {host} and {command}.",
+        "How hosts are reached: a program called like ssh, or a command with {host} and {command}.",
+        "COMMAND",
         show_default="ssh",
     ),
 ]
-GrowOption = Annotated[int | None, typer.Option("--grow", metavar="N", min=1, help="Nodes to add.")]
-ShrinkOption = Annotated[int | None, typer.Option("--shrink", metavar="N", min=1, help="Nodes to release.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+GrowOption = Annotated[int | None, described("--grow", "Nodes to add.", "N", min=1)]
+ShrinkOption = Annotated[int | None, described("--shrink", "Nodes to release.", "N", min=1)]
+JsonOption = Annotated[bool, described("--json", "Print JSON.")]
 
 
 def direction(grow: int | None, shrink: int | None) -> int:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption
 from scheduler_bridge.cli.experiment import on_places, show_report
-from scheduler_bridge.cli.options import option
+from scheduler_bridge.cli.options import described, option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.simulate import Failing, SimulatedConversion, SimulationOptions, System
 from scheduler_bridge.cli.workload import EvolvingOption, RuleOption, TraceOptions, WarmupOption, WorkloadOption
@@ -36,11 +35,11 @@ class ComparisonOptions:
     workload: WorkloadOption
     policies: Annotated[
         str,
-        typer.Option(
+        described(
             "--policies",
-            metavar="NAME,...",
-            help="Of `malleable policies`, each with its parameters behind it: 'easy,best-use patience=0'. The others "
+            "Of `malleable policies`, each with its parameters behind it: 'easy,best-use patience=0'. The others "
             "are compared with the first one.",
+            "NAME,...",
         ),
     ]
     malleable: str = option("0", "--malleable", "Shares of the rigid jobs that become malleable.", "SHARE,...")

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-import typer
-
 from scheduler_bridge.cli.common import CliError
+from scheduler_bridge.cli.options import described
 
 _Name = TypeVar("_Name", bound=str)
 
@@ -51,21 +50,21 @@ def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 PassIntervalOption = Annotated[
     float | None,
-    typer.Option(
+    described(
         "--pass-interval",
-        metavar="SECONDS",
+        "Decide at least this often, besides at events; 0: at events only.",
+        "SECONDS",
         min=0,
-        help="Decide at least this often, besides at events; 0: at events only.",
         show_default="as the policy is meant",
     ),
 ]
 CooldownOption = Annotated[
     float | None,
-    typer.Option(
+    described(
         "--cooldown",
-        metavar="SECONDS",
+        "A job takes no order for this long after a resize.",
+        "SECONDS",
         min=0,
-        help="A job takes no order for this long after a resize.",
         show_default="as the policy is meant",
     ),
 ]

@@ -1,6 +1,6 @@
 """Options of commands, as defaults: of a command's parameters, and of the fields of structs that stand for several.
 
-nodes: int | None = options.count(None, "--nodes", "How many: node1, ...", max=100_000)
+Example: ``nodes: int | None = options.count(None, "--nodes", "How many: node1, ...", max=100_000)``
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ SAID: Final = "option"
 """The key of what typer is to know of an option, in the metadata of its field."""
 
 
-def option(default: _T, names: str, text: str | None = None, metavar: str | None = None, **settings: Any) -> _T:
-    """An option.
+def described(names: str, text: str | None = None, metavar: str | None = None, **settings: Any) -> Any:
+    """An option without a default, as what annotates a type: it is required, or several commands share it.
 
     Args:
-        default: Its value where it is not given.
         names: With spaces between them.
         text: Its help.
         metavar: What stands for its value in the help.
         settings: As typer takes them.
     """
-    said = typer.Option(*names.split(), metavar=metavar, help=text, **settings)
+    return typer.Option(*names.split(), metavar=metavar, help=text, **settings)
+
+
+def option(default: _T, names: str, text: str | None = None, metavar: str | None = None, **settings: Any) -> _T:
+    """An option that has this value where it is not given; the rest is as for ``described``."""
+    said = described(names, text, metavar, **settings)
     what: dict[str, Any] = {"default_factory": default.copy} if isinstance(default, list) else {"default": default}
     return cast("_T", field(**what, metadata={SAID: said}))
 

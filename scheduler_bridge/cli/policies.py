@@ -12,13 +12,14 @@ import typer
 from msgspec import structs
 
 from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich, say
+from scheduler_bridge.cli.options import described
 from scheduler_bridge.policies import describe, names
 
 # Policies that a user's own file registers, for the commands that simulate with them or describe them ----------------
 
 LoadOption = Annotated[
     list[Path] | None,
-    typer.Option("--load", metavar="FILE", help="A Python file that registers policies; may be repeated."),
+    described("--load", "A Python file that registers policies; may be repeated.", "FILE"),
 ]
 
 

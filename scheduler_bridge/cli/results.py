@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
-import typer
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, now_and_then, plain_table, print_figures, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
-from scheduler_bridge.cli.options import option
+from scheduler_bridge.cli.options import described, option
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
 from scheduler_bridge.printable import lines_of, one_line
@@ -186,10 +185,10 @@ _EXAMPLE: Final = "for example: --window 36h:48h"
 
 WindowOption = Annotated[
     str | None,
-    typer.Option(
+    described(
         "--window",
-        metavar="FROM:TO",
-        help="Draw nodes over this time since the first submission, such as 36h:48h, below an overview of the run.",
+        "Draw nodes over this time since the first submission, such as 36h:48h, below an overview of the run.",
+        "FROM:TO",
         show_default="the busiest part of a run that is too large to be drawn whole",
     ),
 ]

@@ -7,13 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
-import typer
-
 from scheduler_bridge import policies
 from scheduler_bridge.cli import options, results
 from scheduler_bridge.cli.common import CliError, expect_finite, say
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, one_of, read_duration
-from scheduler_bridge.cli.options import option
+from scheduler_bridge.cli.options import described, option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.results import Output, read_window, window_of
 from scheduler_bridge.cli.workload import (
@@ -217,7 +215,7 @@ class SimulationOptions:
     """What is simulated, and how: the options of ``malleable simulate``."""
 
     workload: WorkloadOption
-    policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")]
+    policy: Annotated[str, described("--policy", "One of `malleable policies`.", "NAME")]
     settings: list[str] = option([], "--set", "A parameter of the policy; may be repeated.", "K=V")
     load: LoadOption = None
     warmup_h: WarmupOption = None

@@ -15,7 +15,7 @@ import typer
 
 from scheduler_bridge.cli.common import CliError, Commands, JsonOption, expect_finite, print_json, print_rich, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
-from scheduler_bridge.cli.options import option
+from scheduler_bridge.cli.options import described, option
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
@@ -25,43 +25,36 @@ _BEGIN: Final = "--from/--start"
 """The option by its two names: which of them was given is not known."""
 WorkloadOption = Annotated[
     Path,
-    typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."),
+    described("--workload", "Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input.", "FILE"),
 ]
 WarmupOption = Annotated[
     float | None,
-    typer.Option(
-        "--warmup",
-        metavar="HOURS",
-        min=0,
-        help="Leave the first hours, and what follows the last submission, out of the figures.",
+    described(
+        "--warmup", "Leave the first hours, and what follows the last submission, out of the figures.", "HOURS", min=0
     ),
 ]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="SWF, CSV, JSON, TOML, packed or not; -: standard input.")
 ]
-OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
-TargetOption = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
-PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
+OutputOption = Annotated[Path | None, described("-o --output", "Write SWF, also .swf.gz.", "FILE")]
+TargetOption = Annotated[Path, described("-o --output", "Write SWF, also .swf.gz.", "FILE")]
+PngOption = Annotated[Path | None, described("--png", "Write a picture.", "FILE")]
+SeedOption = Annotated[int, described("--seed", "Determines what is drawn.", min=0)]
 RuleOption = Annotated[
     str,
-    typer.Option(
-        "--rule",
-        metavar="RULE",
-        help="Which bounds malleable jobs get: amdahl, amdahl-logs, or mebf-high, -medium, -low.",
-    ),
+    described("--rule", "Which bounds malleable jobs get: amdahl, amdahl-logs, or mebf-high, -medium, -low.", "RULE"),
 ]
 EvolvingOption = Annotated[
     float,
-    typer.Option(
+    described(
         "--evolving",
+        "Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
         min=0,
         max=1,
-        help="Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
     ),
 ]
 MalleableOption = Annotated[
-    float, typer.Option("--malleable", min=0, max=1, help="Make this share of the rigid jobs malleable.")
+    float, described("--malleable", "Make this share of the rigid jobs malleable.", min=0, max=1)
 ]
 
 

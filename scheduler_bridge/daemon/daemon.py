@@ -9,8 +9,10 @@ import asyncio
 import concurrent.futures
 import logging
 import os
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -44,6 +46,8 @@ from scheduler_bridge.record import RunRecord
 _logger = logging.getLogger(__name__)
 _LAST_WORD_S: Final = 0.2
 """Time for the answer to reach the caller that asked for the end."""
+_STUCK_S: Final = 10
+"""An event loop that takes so long for a step is reported."""
 
 
 class Daemon:
@@ -66,6 +70,7 @@ class Daemon:
         self._make_executor = executor
         self._timed = timed
         self._stop_requested = asyncio.Event()
+        self._stopped = threading.Event()
         self._leave: Callable[[], None] | None = None
         self._leaving = False
         self._error: Exception | None = None
@@ -122,6 +127,8 @@ class Daemon:
             jobs=self.endpoint, control=str(folder.path / CONTROL_SOCKET), pid=os.getpid(), policy=self.config.policy,
             nodes=self.config.nodes, started_at=restored.log_state.recorder.record().started_at,
         )  # fmt: skip
+        watched = (asyncio.get_running_loop(), threading.get_ident(), self._stopped)
+        threading.Thread(target=_watch, args=watched, name="malleable-watch", daemon=True).start()
 
     async def stop(self) -> None:
         """End every job, write the history, and leave nothing behind. Idempotent."""
@@ -137,6 +144,7 @@ class Daemon:
                 self._end_era(self._store, self._driver, self._restored)
             folder.write_history(self.record())
         finally:
+            self._stopped.set()
             if self._store is not None:
                 self._store.close()
             folder.close()
@@ -454,6 +462,28 @@ async def submit_durably(daemon: Daemon, request: JobRequest) -> int:
         daemon.retract(requests.Submitted(job=job_id))
         raise log_error(behind)
     return job_id
+
+
+def _watch(loop: asyncio.AbstractEventLoop, thread: int, stopped: threading.Event) -> None:
+    """Report, each time, where an event loop stands that does not come to its next step: it answers nobody then."""
+    stepped = threading.Event()
+    while not stopped.wait(_STUCK_S / 2):
+        stepped.clear()
+        try:
+            loop.call_soon_threadsafe(stepped.set)
+        except RuntimeError:  # it was closed in spite of a failure
+            return
+        # in steps, so that the time counts little for which the whole process was stopped
+        if any(stepped.wait(_STUCK_S / 10) for _ in range(10)):
+            continue
+        stack = traceback.extract_stack(sys._current_frames()[thread])[-3:]  # noqa: SLF001 - as documented for this use
+        where = ", ".join(f"{at.filename}:{at.lineno} ({at.name})" for at in stack)
+        _logger.error(
+            "nothing has been decided or answered for %g s: it is at %s. If that is a policy without an end, "
+            "kill -9 %d ends the scheduler; jobs go on, also under the next one (serve --load, with the policy mended)",
+            _STUCK_S, where, os.getpid(),
+        )  # fmt: skip
+        stepped.wait()
 
 
 # For programs without asyncio: a daemon in a thread of its own -------------------------------------------------------

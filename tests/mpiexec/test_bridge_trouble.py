@@ -446,6 +446,25 @@ def test_a_thread_reports_why_it_cannot_start(config: DaemonConfig, tmp_path: Pa
         DaemonThread(msgspec.structs.replace(config, mpiexec=tmp_path / "missing"))
 
 
+def test_a_step_without_an_end_is_reported(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("scheduler_bridge.daemon.daemon._STUCK_S", 0.1)
+
+    def decide_nothing(_: Daemon) -> None:
+        until_s = time.monotonic() + PATIENCE_S
+        while "(decide_nothing). If that is a policy without an end" not in caplog.text:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+
+    with DaemonThread(config) as daemon:
+        daemon.call(decide_nothing)
+    until_s = time.monotonic() + PATIENCE_S
+    while any(thread.name == "malleable-watch" for thread in threading.enumerate()):
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
 def test_leaked_shared_memory_is_removed_only_if_nobody_maps_it(tmp_path: Path) -> None:
     name = f"mpich_shm_test{os.getpid():x}_0"
     path = Path("/dev/shm") / name

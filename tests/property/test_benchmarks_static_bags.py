@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from functools import cache
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 from benchmarks.bc.bag import BCBag, Centrality
 from benchmarks.bc.command import sequential
 from benchmarks.bc.graph import Generated
-from benchmarks.harness.ranges import Ranges
+from benchmarks.harness.ranges import RangeBag, Span
 from benchmarks.harvest import Numbers, Sums
 from benchmarks.pi.bag import Hits, PiBag, count_span
-
-if TYPE_CHECKING:
-    from benchmarks.harness.ranges import RangeBag
 
 SCALE = 7
 
@@ -82,44 +79,56 @@ def test_betweenness_does_not_depend_on_the_schedule(seed: int, order: int) -> N
 @given(count=st.integers(1, 500), order=st.integers(0, 2**32))
 def test_sums_do_not_depend_on_the_schedule(count: int, order: int) -> None:
     result = Sums()
-    work = schedule(Numbers(Ranges([(0, count)], 1), None), result, Random(order), 50)
+    work = schedule(Numbers.whole(count, None), result, Random(order), 50)
     assert work == count
     assert result.found == Sums.of(count)
+
+
+class Grains(RangeBag[Hits, list[Span]]):
+    """Numbers of which some stay together; the problem takes down what is computed."""
+
+    result = Hits
+
+    def _compute(self, first: int, last: int, partial: Hits) -> None:
+        self._problem.append((first, last))
 
 
 @given(
     sizes=st.lists(st.integers(1, 50), max_size=5),
     grain=st.integers(1, 12),
-    steps=st.lists(st.tuples(st.sampled_from(["take", "half", "all", "partition"]), st.integers(1, 40)), max_size=8),
+    steps=st.lists(st.tuples(st.sampled_from(["process", "half", "all", "partition"]), st.integers(1, 40)), max_size=8),
 )
 def test_ranges_lose_nothing_and_cut_at_grains(sizes: list[int], grain: int, steps: list[tuple[str, int]]) -> None:
     spans = [(1000 * grain * number, 1000 * grain * number + size) for number, size in enumerate(sizes)]
-    numbers = Ranges(spans, grain)
-    seen: list[int] = []
+    kind = type("OfThisGrain", (Grains,), {"grain": grain})
+    done: list[Span] = []
+    numbers = kind(list(spans), done)
     for step, amount in steps:
-        held = len(numbers)
+        held, before = len(numbers), numbers.work
+        parts: list[Grains] = []
         match step:
-            case "take":
-                parts = [Ranges(numbers.take(amount), grain)]
+            case "process":
+                assert numbers.process(amount) is not numbers.is_empty()
             case "half":
                 splittable = numbers.is_splittable()
-                parts = [numbers.split(False)]
-                assert bool(parts[0]) is splittable
+                part = numbers.split(False)
+                assert (part is not None) is splittable
                 assert bool(numbers) is bool(held)
+                parts = [part] if part else []
             case "all":
-                parts = [numbers.split(True)]
+                part = numbers.split(True)
+                assert (part is not None) is bool(held)
                 assert not numbers
+                parts = [part] if part else []
             case _:
                 parts = numbers.partition(min(amount, 6))
                 assert not numbers
-        assert len(numbers) + sum(map(len, parts)) == held
+        assert len(numbers) + sum(map(len, parts)) + numbers.work - before == held
         assert all(first % grain == 0 for part in parts for first, _ in part.spans)
-        back = Ranges([], grain)
+        back = kind([], done)
         for part in parts:
-            back.add(part)
-        if step == "take":
-            seen += [n for first, last in back.spans for n in range(first, last)]
-        else:
-            numbers.add(back)
-    seen += [n for first, last in numbers.spans for n in range(first, last)]
+            back.merge(part)
+        numbers.merge(back)
+    assert all(first % grain == 0 for first, _ in done)
+    seen = [n for first, last in (*done, *numbers.spans) for n in range(first, last)]
     assert sorted(seen) == [n for first, last in spans for n in range(first, last)]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from benchmarks.harness.ranges import Ranges
+from benchmarks.harness.ranges import RangeBag, Span
 from benchmarks.pi import reference
 from benchmarks.pi.bag import Hits, PiBag, count_span, load_kernel
 from benchmarks.pi.command import KNOWN_HITS, build
@@ -75,18 +75,33 @@ def test_the_benchmark_knows_and_computes_the_same() -> None:
     assert build(1_000_001, 2).known() is None
 
 
+class Tens(RangeBag[Hits, list[Span]]):
+    """Numbers that stay together by tens; the problem takes down what is computed."""
+
+    result = Hits
+    grain = 10
+
+    def _compute(self, first: int, last: int, partial: Hits) -> None:
+        self._problem.append((first, last))
+
+
 def test_ranges_are_cut_at_grains_only() -> None:
-    numbers = Ranges([(0, 1003)], 10)
-    assert numbers.take(1) == [(0, 10)]
+    done: list[Span] = []
+    numbers = Tens([(0, 1003)], done)
+    assert numbers.process(1)
+    assert done == [(0, 10)]
     half = numbers.split(all=False)
+    assert half is not None
     assert len(half) == 500
     assert len(numbers) == 493
     parts = numbers.partition(4)
     assert [len(part) for part in parts] == [120, 130, 120, 123]
     assert all(first % 10 == 0 for part in parts for first, _ in part.spans)
     assert not numbers
-    assert numbers.take(5) == []
-    uneven = Ranges([(0, 100), (200, 203)], 10)
-    assert uneven.take(13) == [(200, 203), (0, 10)]
-    assert not Ranges([(0, 10)], 10).is_splittable()
-    assert Ranges([(0, 11)], 10).is_splittable()
+    assert not numbers.process(5)
+    assert len(done) == 1
+    assert Tens([(0, 100), (200, 203)], done).process(13)
+    assert done[1:] == [(200, 203), (0, 10)]
+    assert not Tens([(0, 10)], done).is_splittable()
+    assert Tens([(0, 11)], done).is_splittable()
+    assert Tens.whole(0, done).is_empty()

@@ -6,7 +6,6 @@ Source: Chakrabarti et al., "R-MAT: a recursive model for graph mining", SDM 200
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -147,17 +146,9 @@ def rmat_edges(
     return tails, heads
 
 
-_generating = threading.Lock()
-
-
-def rmat(scale: int, seed: int) -> Graph:
-    """Return the graph of ``scale`` and ``seed``; the first caller on a place generates it, the others wait for it."""
-    with _generating:
-        return _rmat(scale, seed)
-
-
 @functools.lru_cache(maxsize=1)
-def _rmat(scale: int, seed: int) -> Graph:
+def rmat(scale: int, seed: int) -> Graph:
+    """Return the graph of ``scale`` and ``seed``; workers ask for it one at a time, see ``bag.load_solver``."""
     return Graph.from_edges(1 << scale, *rmat_edges(scale, seed))
 
 

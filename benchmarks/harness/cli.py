@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,7 +50,6 @@ class Benchmark(Generic[R]):
         static: Whether the bag starts divided over all places (it then has ``partition``).
         default_granularity: Tasks per call of ``process`` unless the user sets it; None: GLB tunes it.
         warm_up: Compiles or loads the kernel on the place where it runs; picklable, it is sent to every place.
-        agrees: Compares ``value`` with what is expected.
         known: The expected value where it is recorded, without any computation; None otherwise.
         rule: What a rate in ``unit`` per second counts, for the summary ("last level counted, not hashed").
         noun: What the result counts, where it is a whole number: "nodes", "solutions".
@@ -70,7 +68,6 @@ class Benchmark(Generic[R]):
     warm_up: Callable[[], object]
     static: bool = False
     default_granularity: int | None = None
-    agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None
     rule: str = ""
     noun: str = ""

@@ -15,9 +15,8 @@ from . import reference
 @functools.cache
 def load_kernel() -> Callable[[int, int, int], int]:
     """Return the count of hits over counters: compiled where numba is installed, else in NumPy with the same bits."""
-    if not has_numba():
-        return reference.count_hits
-    count_hits: Callable[[int, int, int], int] = load_kernels(f"{__package__}.kernel").count_hits
+    kernels = load_kernels(f"{__package__}.kernel") if has_numba() else reference
+    count_hits: Callable[[int, int, int], int] = kernels.count_hits
     return count_hits
 
 

@@ -11,12 +11,8 @@ from ..harness.jit import has_numba
 from ..harness.machine_code import load_kernels
 from . import plain
 
-NAME = plain.NAME
-CAPACITY = plain.CAPACITY
-expand: Callable[..., tuple[int, int, bool]] = plain.expand
-expand_binomial: Callable[..., tuple[int, int]] = plain.expand_binomial
-
-if has_numba():
-    compiled = load_kernels(f"{__package__}.vector")
-    NAME, CAPACITY = compiled.NAME, compiled.CAPACITY
-    expand, expand_binomial = compiled.expand, compiled.expand_binomial
+_kernels = load_kernels(f"{__package__}.vector") if has_numba() else plain
+NAME: str = _kernels.NAME
+CAPACITY: int = _kernels.CAPACITY
+expand: Callable[..., tuple[int, int, bool]] = _kernels.expand
+expand_binomial: Callable[..., tuple[int, int]] = _kernels.expand_binomial

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from apgas.errors import extras_named
 
@@ -66,8 +66,6 @@ BACKGROUND: Final = "background"
 WITH_DASK: Final = importlib.util.find_spec("distributed") is not None
 MEASURES: Final = (*PROBLEMS, MOVE, FRESH, BACKGROUND, *[DASK] * WITH_DASK)
 """Dask is beside Jacobi, once more and by itself: its idle processes look around many times a second."""
-BESIDE: Final = {MOVE: (ECHO, BARE), FRESH: (BARE,), BACKGROUND: (STILL,), DASK: (DASK,)}
-"""What is measured beside ours; of the programs, the rigid twin."""
 MOVE_PLACES: Final = 4
 MOVE_BYTES: Final = 1 << 30
 SMALL_BYTES: Final = 1 << 22
@@ -100,83 +98,88 @@ def _command(
 main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
+class Asked(NamedTuple):
+    """What a contender is asked: its program, on how many processes, and the command."""
+
+    program: str
+    processes: int
+    command: Mapping[str, object]
+
+
+def measure_of(name: str, places: int, quick: bool) -> tuple[Quantity, Mapping[str, Asked]]:
+    """Return what is measured, and what each contender is asked for that; ``places``: those of the programs."""
+    if name in REST_S:
+        moved, echoed = (SMALL_BYTES, SMALL_BYTES) if quick else (MOVE_BYTES, ECHO_BYTES)
+        move = {"measure": "move", "bytes": moved, "pairs": MOVE_PLACES // 2, "rest_s": REST_S[name] * (not quick)}
+        echo = {"measure": "echo", "bytes": echoed, "n": 20, "limit_s": 2.0}
+        beside = {ECHO: Asked(OURS, MOVE_PLACES, echo), BARE: Asked(BARE, 1, move)}
+        if name == FRESH:
+            del beside[ECHO]
+        fresh = ", into memory not used before" if REST_S[name] else ""
+        goals = tuple(Goal(">=", 0.7, who) for who in beside)
+        quantity = Quantity("bytes_per_s", f"bytes of an array that move in a grow{fresh}", "B/s", goals)
+        return quantity, {OURS: Asked(OURS, MOVE_PLACES, move), **beside}
+    if name == BACKGROUND:
+        size = SMALL_BYTES if quick else BACKGROUND_BYTES
+        during, still = ({"measure": what, "bytes": size} for what in ("steps_during", "steps_still"))
+        quantity = Quantity("step_s", "a step during a copy in the background", "s", (Goal("<=", 1.1, STILL),))
+        return quantity, {OURS: Asked(OURS, MOVE_PLACES, during), STILL: Asked(OURS, MOVE_PLACES, still)}
+    program = "jacobi" if name == DASK else name
+    constants = PROBLEMS[program].small if quick else PROBLEMS[program].constants
+    command = {"measure": "steps", "program": program, "constants": constants}
+    ours = Asked(OURS, places, command)
+    if name == DASK:
+        quantity = Quantity("per_s", "Jacobi, steps", "1/s", (Goal(">=", 1.0, DASK),))
+        return quantity, {OURS: ours, DASK: Asked(DASK, 1, command)}
+    quantity = Quantity("per_s", f"{PROBLEMS[name].title}, steps", "1/s", (Goal(">=", 0.95, RIGID),))
+    return quantity, {OURS: ours, RIGID: Asked(RIGID, places, command)}
+
+
 @dataclass(kw_only=True)
 class Arrays(Comparison):
-    """Programs and their twins, asked in turn; and rows that move, beside the echo of the same places.
-
-    Attributes:
-        names: What is measured.
-        places: Of each program; ranks of each twin.
-        quick: Whether problems are small.
-    """
+    """Programs and their twins, asked in turn; and rows that move, beside the echo of the same places."""
 
     name = "arrays"
     title = "Arrays that move beside rigid twins"
     essential: ClassVar[tuple[str, ...]] = (OURS, RIGID, ECHO, STILL, BARE)
 
     names: Sequence[str]
-    places: int = 2
-    quick: bool = False
+    places: int
+    quick: bool
 
     def __post_init__(self) -> None:
-        for name in self.names:
-            everybody = (OURS, *BESIDE.get(name, (RIGID,)))
-            self.expect(name, [_quantity(name)], {who: LABELS[who] for who in everybody})
+        self._measures = {name: measure_of(name, self.places, self.quick) for name in self.names}
+        for name, (quantity, asked) in self._measures.items():
+            self.expect(name, [quantity], {who: LABELS[who] for who in asked})
 
     @property
     def steps(self) -> int:
         """All contenders of a measure are asked in each round."""
-        return self.rounds * sum(1 + len(BESIDE.get(name, (RIGID,))) for name in self.names)
+        return self.rounds * sum(len(asked) for _, asked in self._measures.values())
 
     def measure(self, stage: Stage) -> None:
         """Measure everything."""
-        env = environment(stage.folder)
         for name in self.names:
             stage.progress.begin(name, f"rounds: {self.rounds}")
             with Contenders(stage) as running:
                 try:
-                    self.take_turns(stage, name, self._turns(running, name, env))
+                    self.take_turns(stage, name, self._turns(stage, running, name))
                 except ContenderFailed as error:
                     self.failures[name, OURS] = f"it did not start: {error}"
 
-    def _turns(self, running: Contenders, name: str, env: Mapping[str, str]) -> list[Turn]:
-        def turn(contender: str, process: str, places: int, command: Mapping[str, object]) -> Turn:
-            if process not in children:
-                bound = ["-bind-to", "core"] * (name in PROBLEMS and places <= len(os.sched_getaffinity(0)))
-                program = ["mpiexec", *bound, "-n", str(places), sys.executable, "-m", f"{__package__}.contenders"]
-                program += [process, *[str(self.places)] * (process == DASK)]
-                children[process] = running.start(program, env, READY_S)
-            ask = partial(running.ask, children[process], command, LIMIT_S)
-            return Turn(contender, LABELS[contender], ask, [_quantity(name)])
-
+    def _turns(self, stage: Stage, running: Contenders, name: str) -> list[Turn]:
+        quantity, asked = self._measures[name]
         children: dict[str, Child] = {}
-        if name in REST_S:
-            moved, echoed = (SMALL_BYTES, SMALL_BYTES) if self.quick else (MOVE_BYTES, ECHO_BYTES)
-            move = {
-                "measure": "move",
-                "bytes": moved,
-                "pairs": MOVE_PLACES // 2,
-                "rest_s": REST_S[name] * (not self.quick),
-            }
-            echo = {"measure": "echo", "bytes": echoed, "n": 20, "limit_s": 2.0}
-            asked = {
-                OURS: (OURS, MOVE_PLACES, move),
-                ECHO: (OURS, MOVE_PLACES, echo),
-                BARE: (BARE, 1, move),
-            }
-            return [turn(who, *asked[who]) for who in (OURS, *BESIDE[name])]
-        if name == BACKGROUND:
-            size = {"bytes": SMALL_BYTES if self.quick else BACKGROUND_BYTES}
-            return [
-                turn(OURS, OURS, MOVE_PLACES, {"measure": "steps_during", **size}),
-                turn(STILL, OURS, MOVE_PLACES, {"measure": "steps_still", **size}),
-            ]
-        program = "jacobi" if name == DASK else name
-        constants = PROBLEMS[program].small if self.quick else PROBLEMS[program].constants
-        command = {"measure": "steps", "program": program, "constants": constants}
-        if name == DASK:
-            return [turn(OURS, OURS, self.places, command), turn(DASK, DASK, 1, command)]
-        return [turn(who, who, self.places, command) for who in (OURS, RIGID)]
+        turns = []
+        for who, (program, processes, command) in asked.items():
+            if program not in children:
+                bound = ["-bind-to", "core"] * (name in PROBLEMS and processes <= len(os.sched_getaffinity(0)))
+                words = ["mpiexec", *bound, "-n", str(processes), sys.executable, "-m", f"{__package__}.contenders"]
+                words += [program, *[str(self.places)] * (program == DASK)]
+                children[program] = running.start(words, environment(stage.folder), READY_S)
+            ask = partial(running.ask, children[program], command, LIMIT_S)
+            turns.append(Turn(who, LABELS[who], ask, [quantity]))
+        return turns
 
     def sheets(self) -> list[Sheet]:
         """Return one table: what, ours, what it is compared with, goal, verdict."""
@@ -200,18 +203,6 @@ class Arrays(Comparison):
     def as_json(self) -> dict[str, object]:
         """Return the content of the JSON file."""
         return super().as_json() | {"places": self.places, "quick": self.quick, "failures": self.failures_as_json()}
-
-
-def _quantity(name: str) -> Quantity:
-    if name in REST_S:
-        fresh = ", into memory not used before" if REST_S[name] else ""
-        goals = tuple(Goal(">=", 0.7, who) for who in BESIDE[name])
-        return Quantity("bytes_per_s", f"bytes of an array that move in a grow{fresh}", "B/s", goals)
-    if name == BACKGROUND:
-        return Quantity("step_s", "a step during a copy in the background", "s", (Goal("<=", 1.1, STILL),))
-    if name == DASK:
-        return Quantity("per_s", "Jacobi, steps", "1/s", (Goal(">=", 1.0, DASK),))
-    return Quantity("per_s", f"{PROBLEMS[name].title}, steps", "1/s", (Goal(">=", 0.95, RIGID),))
 
 
 def _row(line: Line) -> list[str]:

@@ -121,13 +121,7 @@ class LevelBag(ABC, Generic[P]):
     def split(self, all: bool) -> Self | None:
         """Give away half of the expected work in whole subtrees, those nearest to the root first; or everything.
 
-        The partial result stays here.
-
-        Args:
-            all: Whether to give everything.
-
-        Returns:
-            The given tasks, or None if there is nothing to give.
+        The partial result stays here. Returns None if there is nothing to give.
         """
         if self.is_empty() if all else not self.is_splittable():
             return None
@@ -276,9 +270,7 @@ class LevelQueue:
 def shares(pending: Sequence[int], weights: Sequence[float]) -> list[int]:
     """Return how many of the subtrees of each level make up half of the expected work, those nearest to the root first.
 
-    Args:
-        pending: Subtrees per level.
-        weights: Expected work of one subtree per level.
+    ``pending`` are the subtrees of each level, ``weights`` the expected work of one of them.
     """
     given = [0] * len(pending)
     wanted = sum(count * weight for count, weight in zip(pending, weights, strict=True)) / 2

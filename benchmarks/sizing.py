@@ -116,13 +116,7 @@ EXAMPLES: Final = Path(__file__).parents[1] / "docs" / "examples"
 
 @dataclass(frozen=True)
 class ArrayProgram:
-    """An example of arrays.
-
-    Attributes:
-        constants: How large it is.
-        rows: On how many rows its functions work.
-        functions: How many functions it runs in each step.
-    """
+    """An example of arrays: how large it is, on how many rows its functions work, and how many it runs in each step."""
 
     constants: Mapping[str, int]
     rows: int
@@ -146,13 +140,7 @@ ARRAY_PROGRAMS: Final = {
 
 
 class Slowed:
-    """Stands for ``apgas.arrays`` in an example: functions take ``row_s`` for each row, and loops size themselves.
-
-    Args:
-        name: The example.
-        row_s: Seconds.
-        sizing: How it sizes itself; None: it does not.
-    """
+    """Stands for ``apgas.arrays`` in an example: functions take ``row_s`` for each row, and loops size themselves."""
 
     def __init__(self, name: str, row_s: float, sizing: apgas.Sizing | None) -> None:
         self._name = name
@@ -298,11 +286,7 @@ class Found:
 class Stage:
     """Where programs run; at its end, none does.
 
-    Args:
-        folder: For what they write.
-        work_s: Node-seconds of each.
-        target: The efficiency.
-        sizes: The fixed sizes, ascending; the largest one bounds jobs that size themselves.
+    Each has ``work_s`` node-seconds. The largest of ``sizes``, which ascend, bounds jobs that size themselves.
     """
 
     def __init__(self, folder: Path, work_s: float, target: float, sizes: Sequence[int]) -> None:

@@ -55,13 +55,7 @@ main = partial(command_line.main, f"python -m {__package__}", _command)
 
 @dataclass(kw_only=True)
 class Balance(Comparison):
-    """The balancer beside bare kernels. Within a round both are asked in turn, and the figure is their ratio.
-
-    Attributes:
-        measures: What to measure, in turn.
-        depth: Depth of the tree that is searched.
-        nap_s: Seconds of a long task.
-    """
+    """The balancer beside bare kernels. Within a round both are asked in turn, and the figure is their ratio."""
 
     name = "balance"
     title = "What balancing costs"

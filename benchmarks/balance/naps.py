@@ -26,10 +26,7 @@ ALWAYS: Final = float("inf")
 def durations(count: int, mean_s: float, variance: float) -> list[float]:
     """Return how long ``count`` naps are, in s: their sum is ``count * mean_s``.
 
-    Args:
-        count: How many.
-        mean_s: Seconds of a nap on average.
-        variance: Of the lognormal distribution that they are drawn from, in squared means; 0: all are the same.
+    They are drawn from a lognormal distribution with ``variance``, in squared means; 0: all are the same.
     """
     drawn = Random(1).choices(relative("lognormal", variance), k=count) if variance else [1.0] * count
     return [mean_s * count * each / sum(drawn) for each in drawn]
@@ -55,13 +52,7 @@ def greedy_s(lasting: Sequence[float], spans: Mapping[int, tuple[float, float]])
 
 
 def spans(places: int, records: Sequence[ResizeRecord], zero_s: float) -> dict[int, tuple[float, float]]:
-    """Return from when and until when each place could begin tasks, in s since ``zero_s``.
-
-    Args:
-        places: How many there were at first.
-        records: The resizes.
-        zero_s: When the computation began, on the clock of the records.
-    """
+    """Return from when and until when each place could begin tasks, in s since ``zero_s`` of the records' clock."""
     found = dict.fromkeys(range(places), (0.0, ALWAYS))
     for record in records:
         for place in record.places:

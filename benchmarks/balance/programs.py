@@ -155,9 +155,7 @@ def _paced(command: Command) -> Answer:
 def resize_spans(zero_s: float, records: Sequence[apgas.ResizeRecord]) -> dict[str, list[tuple[float, float]]]:
     """Return begin and end of all grows, of all shrinks, and of the quiet times between two resizes.
 
-    Args:
-        zero_s: When the times of the records began.
-        records: The resizes, in turn.
+    The times of the records began at ``zero_s``.
     """
     spans: dict[str, list[tuple[float, float]]] = {"grow": [], "shrink": [], "quiet": []}
     last_s = None

@@ -47,13 +47,12 @@ def factor_of(vertices: int) -> float:
 class Solver:
     """The kernel on one graph; may be called from several threads.
 
-    Attributes:
-        graph: The graph.
-        sources: The vertices that contribute, in the same order on every place.
-
     Args:
         graph: The graph.
         compiled: Whether to use numba; by default, where it is installed.
+
+    Attributes:
+        sources: The vertices that contribute, in the same order on every place.
     """
 
     def __init__(self, graph: Graph, compiled: bool | None = None) -> None:

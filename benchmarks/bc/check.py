@@ -97,9 +97,7 @@ SEARCHES: Final = 64
 def inner_vertices(graph: Graph, compiled: bool | None = None) -> int:
     """Return the sum of distance - 1 over all ordered pairs of different vertices with a path.
 
-    Args:
-        graph: The graph.
-        compiled: Whether to use numba; by default, where it is installed.
+    numba is used if ``compiled`` says so; by default, where it is installed.
     """
     if has_numba() if compiled is None else compiled:
         from . import kernel

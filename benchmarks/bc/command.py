@@ -36,13 +36,9 @@ def sequential(instance: Instance) -> Centrality:
 def build(
     instance: Instance, parameters: dict[str, object], output: WholeFile | None = None, top: int = 0
 ) -> Benchmark[Centrality]:
-    """Return the betweenness centrality of a graph.
+    """Return the betweenness centrality of a graph, which is called ``parameters`` in the result.
 
-    Args:
-        instance: The graph.
-        parameters: How it is called in the result.
-        output: Where the centrality of each vertex goes.
-        top: How many vertices of highest centrality the summary names.
+    The centrality of each vertex goes to ``output``; the summary names the ``top`` vertices of highest centrality.
     """
 
     def value(result: Centrality) -> object:
@@ -141,12 +137,7 @@ def _read(path: Path, directed: bool | None, multigraph: bool) -> tuple[Instance
 
 @dataclass(frozen=True)
 class Scores:
-    """Centralities, not normalised; of an undirected graph each pair of ends counts once.
-
-    Attributes:
-        names: The vertices, in rising order.
-        values: Their centralities.
-    """
+    """Centralities, not normalised, by rising names; of an undirected graph each pair of ends counts once."""
 
     names: NDArray[np.int64]
     values: NDArray[np.float64]

@@ -156,11 +156,7 @@ def rmat(scale: int, seed: int) -> Graph:
 
 
 class PathCountError(ArithmeticError):
-    """Vertices at the same distance from a source have numbers of shortest paths that no double holds together.
-
-    Args:
-        source: The source, by falling degree.
-    """
+    """Vertices at the same distance from a source have numbers of shortest paths that no double holds together."""
 
     def __init__(self, source: int) -> None:
         super().__init__(
@@ -176,12 +172,7 @@ _kept: dict[str, Graph] = {}
 
 @dataclass(frozen=True)
 class Generated:
-    """An R-MAT graph, which every place generates for itself.
-
-    Attributes:
-        scale: Two to this power is the number of vertices.
-        seed: Seed of the graph.
-    """
+    """An R-MAT graph with 2^``scale`` vertices, which every place generates for itself."""
 
     scale: int
     seed: int

@@ -31,12 +31,8 @@ class ContenderFailed(Exception):
 class Child:
     """One running contender, in a session of its own, so that Ctrl-C reaches the parent alone.
 
-    What is asked of it raises ``ContenderFailed`` if it has ended, does not answer in time, or answers with an error.
-
-    Args:
-        command: What to start.
-        env: Its environment.
-        mark: What all of its processes are to carry in their environment.
+    All of its processes carry ``mark`` in their environment. What is asked of it raises ``ContenderFailed`` if it has
+    ended, does not answer in time, or answers with an error.
     """
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], mark: str) -> None:

@@ -17,12 +17,7 @@ from ..harness.errors import BadUsage, show_error
 
 
 def main(program: str, command: Callable[..., int], arguments: list[str]) -> int:
-    """Parse ``arguments``, measure, and return the exit code.
-
-    Args:
-        program: How the command is called.
-        command: Has the options as annotated parameters, as for typer; measures, and returns the exit code.
-        arguments: The words after the command.
+    """Parse ``arguments``, measure by ``command``, and return the exit code.
 
     Returns:
         What ``command`` returns, 2 for bad usage, 128 + N if signal N ended it.
@@ -89,13 +84,7 @@ def _interrupt(number: int, _: object) -> NoReturn:
 
 
 class RunProgress:
-    """Shows how far a run is; a context manager.
-
-    Args:
-        steps: Steps of the whole run, to estimate the time left.
-        quiet: Whether to show nothing.
-        clock: Seconds since any moment.
-    """
+    """Shows how far a run of ``steps`` steps is; a context manager."""
 
     def __init__(self, steps: int, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._steps = steps

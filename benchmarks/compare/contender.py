@@ -214,11 +214,7 @@ def echo_rate(echo: Callable[[Any], Any], command: Command) -> Answer:
 
 
 class Ends(ExitStack):
-    """Handles on processes, opened while they live: their end is noticed at once, also of those with another parent.
-
-    Args:
-        pids: The processes.
-    """
+    """Handles on processes, opened while they live: their end is noticed at once, also of those with another parent."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         super().__init__()

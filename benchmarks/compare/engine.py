@@ -209,11 +209,7 @@ def draw_bars(axes: Axes, title: str, line: Line) -> None:
 
 
 class Contenders:
-    """Processes that run side by side and end side by side, at once if an error ends them; a context manager.
-
-    Args:
-        stage: Where they run.
-    """
+    """Processes that run side by side and end side by side, at once if an error ends them; a context manager."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -272,12 +268,8 @@ class Contenders:
 class Stage(ExitStack):
     """What a comparison runs on; a context manager that leaves no process and no file behind.
 
-    Args:
-        name: What the folder's name begins with.
-        progress: Where progress is shown.
-
     Attributes:
-        folder: Where files may be put that are not needed afterwards.
+        folder: Where files may be put that are not needed afterwards; ``name`` is how its name begins.
         progress: Where progress is shown.
     """
 
@@ -303,11 +295,7 @@ class Stage(ExitStack):
 class Turn:
     """What one contender is asked once a round.
 
-    Attributes:
-        contender: Its name.
-        label: What progress calls it.
-        ask: Returns what ``quantities`` are read off; may raise ``ContenderFailed``.
-        quantities: What is asked for.
+    ``ask`` returns what ``quantities`` are read off, and may raise ``ContenderFailed``; progress calls it ``label``.
     """
 
     contender: str

@@ -175,10 +175,7 @@ def parse(module: str, arguments: Sequence[str]) -> Parsed:
 def call(function: Callable[..., object], program: str, arguments: Sequence[str]) -> object:
     """Call ``function``, whose annotated parameters are the options; return what it does, or 0 after ``--help``.
 
-    Args:
-        function: Its docstring is the help.
-        program: How the command is called, its name last.
-        arguments: The words after that.
+    Its docstring is the help. ``program`` is how the command is called, its name last.
 
     Raises:
         BadUsage: The arguments make no sense.

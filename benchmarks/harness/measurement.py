@@ -174,11 +174,7 @@ class WholeFile:
 
 
 class ResultFile(WholeFile):
-    """Where the result goes, as JSON.
-
-    Args:
-        path: The file; None: nowhere.
-    """
+    """Where the result goes, as JSON."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(path, "--json", _json({"error": "the run did not end"}))

@@ -248,10 +248,6 @@ class SlowResizes(ReleaseNewest):
     """Adds seconds to every resize, in which the computation goes on.
 
     Before a grow it does at its old size; after a shrink without the leavers, whose nodes are still held.
-
-    Args:
-        grow_s: Added to a grow.
-        shrink_s: Added to a shrink.
     """
 
     def __init__(self, grow_s: float, shrink_s: float) -> None:

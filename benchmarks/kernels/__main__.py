@@ -53,12 +53,7 @@ main = partial(command_line.main, f"python -m {__package__}", _command)
 
 @dataclass(kw_only=True)
 class Kernels(Comparison):
-    """The kernels beside their references, each in this thread; all figures are amounts per CPU-second.
-
-    Attributes:
-        quick: Whether small problems are taken.
-        measures: What is measured.
-    """
+    """The kernels beside their references, each in this thread; all figures are amounts per CPU-second."""
 
     name = "kernels"
     title = "What the kernels do"

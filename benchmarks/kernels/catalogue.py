@@ -46,12 +46,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """The conditions that contenders are prepared for.
-
-    Attributes:
-        quick: Whether small problems will do.
-        folder: Where files may be put that are not needed afterwards.
-    """
+    """What contenders are prepared for: whether small problems will do, and a folder for what is not needed later."""
 
     quick: bool
     folder: Path

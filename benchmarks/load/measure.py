@@ -324,12 +324,9 @@ def last_row(folder: Path) -> int:
 
 
 def kinds(folder: Path, after: int, messages: int) -> list[Kind]:
-    """Return what a daemon took in, by kind; times that it was woken at are not among it, because no job sent them.
+    """Return what a daemon took in after a row of its log, by kind; ``messages``: how many there were of jobs.
 
-    Args:
-        folder: Its state folder.
-        after: The last row of the log before.
-        messages: How many messages of jobs it took in.
+    Times that it was woken at are not among it, because no job sent them.
     """
     counts = _logged(folder, after)
     by_message = sum(counts[kind] for kind in _BY_MESSAGE)

@@ -48,14 +48,7 @@ class Heard:
 
 
 class FakeJob:
-    """One job's connection: obeys orders at once, and says what it is ordered to say.
-
-    Args:
-        job_id: Its id.
-        token: What proves it.
-        nodes: Those that it starts on.
-        heard: Takes down what the scheduler says.
-    """
+    """One job's connection: obeys orders at once, says what it is ordered to say, and takes down what it ``heard``."""
 
     def __init__(self, job_id: int, token: str, nodes: tuple[str, ...], heard: Heard) -> None:
         self.job_id = job_id
@@ -139,12 +132,7 @@ _MOST_PER_CONNECTION: Final = 250
 
 
 class Stage:
-    """A daemon under load.
-
-    Args:
-        process: Its process.
-        folder: Its state folder.
-        endpoint: Where jobs connect.
+    """A daemon under load: its process, its state folder, and the endpoint where jobs connect.
 
     Attributes:
         jobs: All running jobs.

@@ -94,10 +94,7 @@ def _messages(places: list[apgas.Place]) -> int:
 class Volley:
     """An immediate that is answered by an immediate, again and again, from io thread to io thread.
 
-    Args:
-        other: The place that answers.
-        n: Round trips to time.
-        limit_s: Seconds after which it ends.
+    There are ``n`` round trips to time, or as many as ``limit_s`` allows.
     """
 
     running: Volley | None = None
@@ -291,9 +288,7 @@ def lost(resizer: Resizer, other: apgas.Place, command: Command) -> Answer:
 def share_done(done_s: list[float], spans: list[tuple[float, float]]) -> float:
     """Return the share of the units due in ``spans`` that were done in them; if none is lost, a little around 1.
 
-    Args:
-        done_s: When each unit was done, ascending.
-        spans: Begin and end of the time looked at.
+    ``done_s`` says when each unit was done, ascending.
     """
     due = sum(end - begin for begin, end in spans) / PERIOD_S
     done = sum(bisect.bisect(done_s, end) - bisect.bisect(done_s, begin) for begin, end in spans)

@@ -66,10 +66,7 @@ class ModelError(AssertionError):
 class Model:
     """One computation.
 
-    Args:
-        job: What is computed.
-        machine: What on.
-        on_progress: Called now and then with the share of the nodes that are done and the seconds of the model.
+    ``on_progress`` is called now and then with the share of the nodes that are done and the seconds of the model.
     """
 
     def __init__(
@@ -566,12 +563,9 @@ class TreeBag:
     """Subtrees to be searched, those nearest to the root first.
 
     Args:
-        subtrees: Their sizes.
+        subtrees: Their sizes; ``total`` is their sum.
         grain: Nodes that are processed in one go, however few are asked for.
         least: A smaller subtree is not worth a message.
-
-    Attributes:
-        total: Nodes that are left.
     """
 
     __slots__ = ("_grain", "_least", "count", "subtrees", "total", "work")

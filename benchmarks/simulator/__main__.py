@@ -61,12 +61,7 @@ main = partial(command_line.main, f"python -m {__package__}", _command)
 class Simulator(Comparison):
     """Simulations, each in a process of its own, and ``malleable simulate`` as a whole beside a bare loop.
 
-    Attributes:
-        suites: Which suites.
-        most_jobs: Larger workloads are left out.
-        data: The folder of the reference data, for real workloads.
-        figures: What each simulation took.
-        wholes: What whole processes took.
+    Workloads of more than ``most_jobs`` are left out; ``data`` is the folder of the reference data, for real ones.
     """
 
     name = "simulator"

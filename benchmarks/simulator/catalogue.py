@@ -145,11 +145,7 @@ class Figures:
 
 
 class Timed(Around):
-    """A policy that takes down how long its passes take.
-
-    Attributes:
-        seconds: What each pass took.
-    """
+    """A policy that takes down how many seconds each of its passes takes."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

@@ -37,15 +37,12 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_s
 
 @dataclass(frozen=True)
 class Whole:
-    """Costs of both: the least CPU seconds of several runs in turn, and the most memory.
+    """Costs of both: the least CPU seconds of several runs in turn, and our most memory.
 
     Attributes:
         label: The workload.
-        jobs: How many.
-        nodes: Of the machine.
         bare_s: The bare loop's CPU seconds, its process as a whole.
         cpu_s: Ours.
-        memory_mb: Our most memory.
         mean_wait_s: What came out, the same of both.
     """
 

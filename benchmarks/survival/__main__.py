@@ -66,14 +66,7 @@ main = partial(command_line.main, f"python -m {__package__}", _command)
 
 @dataclass(kw_only=True)
 class Survival(Comparison):
-    """What became of computations whose places were killed.
-
-    Attributes:
-        kills: How many places to kill.
-        first_seed: The seed of the first job.
-        names: The benchmarks.
-        jobs: What each job has found out, by benchmark.
-    """
+    """What became of computations whose places were killed; ``jobs`` is what each job found out, by benchmark."""
 
     name = "survival"
     title = "Benchmarks whose places are killed with kill -9"

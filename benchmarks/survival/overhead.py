@@ -62,8 +62,6 @@ class Overhead(Comparison):
     """Computations with and without backups, side by side.
 
     Attributes:
-        names: The benchmarks.
-        quick: Whether problems are small.
         found: The answers, by benchmark and by what the backups are compared with: that with backups, then the other.
     """
 

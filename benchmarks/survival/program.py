@@ -102,10 +102,7 @@ class Kill:
 class Hunter(logging.Handler, ReleaseNewest):
     """Kills one place or two at once, now and then, but never place 0, and listens for what is done about it.
 
-    Args:
-        rng: Decides who dies, and when.
-        folder: Where places leave the ids of their processes.
-        most: How many places to kill.
+    Places leave the ids of their processes in ``folder``.
     """
 
     def __init__(self, rng: Random, folder: Path, most: int) -> None:

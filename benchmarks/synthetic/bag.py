@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """The folded result.
-
-    Attributes:
-        tasks: Tasks done.
-        units: Units done.
-        total: Sum of the values in which they ended, modulo 2^64: each task counts, in any order.
-    """
+    """The folded result: tasks and units done, and the sum modulo 2^64 of the values in which they ended."""
 
     tasks: int = 0
     units: int = 0

@@ -19,13 +19,7 @@ QUICKLY_CHECKED: Final = 10**7
 
 
 def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benchmark[Tally]:
-    """Return the benchmark that does ``work``.
-
-    Args:
-        work: The tasks.
-        parameters: How it is called in the result.
-        units_per_s: Units that a core does in a second.
-    """
+    """Return the benchmark that does ``work``, which is called ``parameters`` in the result."""
 
     def expected() -> dict[str, object]:
         units, total = work.expected()

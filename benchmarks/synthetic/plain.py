@@ -135,14 +135,7 @@ def jump(units: int) -> tuple[int, int]:
 
 
 def spin_range(first: int, last: int, seed: int, lengths: Lengths) -> Done:
-    """Do the tasks [first, last).
-
-    Args:
-        first: First task.
-        last: End of the tasks.
-        seed: Of the classes.
-        lengths: Units of each class.
-    """
+    """Do the tasks [first, last); ``seed`` decides on their classes, and ``lengths`` has the units of each class."""
     units, total = 0, 0
     for task in range(first, last):
         value = start(task, seed)

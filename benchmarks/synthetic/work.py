@@ -72,13 +72,7 @@ class Work:
     ) -> Work:
         """Return work that is ``units`` long in all, but for rounding each class to whole units.
 
-        Args:
-            units: Of all tasks together.
-            tasks: Their number.
-            distribution: Of their durations.
-            variance: Of their durations, in units of the squared mean.
-            seed: For drawing.
-            branching: Children of a task; 0: all tasks are known at the start.
+        The durations have ``variance``, in units of the squared mean.
         """
         durations = np.array(relative(distribution, variance))
         drawn = sum(np.bincount(classes, minlength=CLASSES) for _, classes in _draws(tasks, seed))

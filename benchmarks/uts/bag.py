@@ -102,12 +102,7 @@ class UtsBag(NodeBag[Geometric]):
 
 @lru_cache(maxsize=8)
 def subtree_nodes(tree: Geometric, lowest: tuple[float, ...] = (1.0, 1.0)) -> tuple[float, ...]:
-    """Return the mean number of nodes in the subtree of a child that is pending at each level.
-
-    Args:
-        tree: The tree.
-        lowest: Those at the lowest levels.
-    """
+    """Return the mean number of nodes in the subtree of a child pending at each level, from the lowest ones on."""
     nodes = list(lowest)
     for remaining in range(len(lowest), tree.levels + 1):
         nodes.append(min(1 + tree.mean_children(tree.levels - remaining + 1) * nodes[-1], MOST_WEIGHT))

@@ -85,33 +85,23 @@ class Watch(ReleaseNewest):
     def __init__(self) -> None:
         self.sizes: list[tuple[float, int]] = []
 
-    def note(self, leaving: int = 0) -> None:
-        """The members have changed, or are about to."""
+    def note(self, *_: object, leaving: int = 0) -> None:
+        """The members have changed, are about to, or stay."""
         self.sizes.append((time.time(), len(apgas.places()) - leaving))
+
+    postShrink = postGrow = shrinkAborted = note  # type: ignore[assignment]  # they are called by position
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         """The balancer chooses."""
-        self.note(nb_places)
+        self.note(leaving=nb_places)
         return ()
-
-    def postShrink(self, *_: object) -> None:
-        """They have left."""
-        self.note()
-
-    def postGrow(self, *_: object) -> None:
-        """They compute."""
-        self.note()
-
-    def shrinkAborted(self, *_: object) -> None:
-        """They stay."""
-        self.note()
 
 
 def _program(count: int, file: str) -> None:
     """Add ``count`` numbers up, and write down how that went."""
     watch = Watch()
     glb.set_user_handler(watch)
-    apgas.on_place_failure(lambda _: watch.note())
+    apgas.on_place_failure(watch.note)
     began_s = time.time()
     watch.note()
     config = glb.Config(workers=1, rate=_RATE, granularity=int(_RATE * _CALL_S))

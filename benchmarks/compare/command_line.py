@@ -97,7 +97,6 @@ class RunProgress:
         self._live: Any = None
 
     def __enter__(self) -> Self:
-        self._began_s = self._clock()
         if not self._quiet and self._stream.isatty():
             from rich.console import Console
             from rich.status import Status

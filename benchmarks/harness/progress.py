@@ -63,10 +63,7 @@ class Progress:
 
             self._live = Live(console=Console(file=self._stream), auto_refresh=False, transient=True)
             self._live.start()
-        self._began_s = self._clock()
-        self._seen = deque([(self._began_s, 0)])
-        # a short run needs no plain line; the live one shows at once
-        self._shown_s = self._began_s if self._live is None else self._began_s - LIVE_EVERY_S
+            self._shown_s -= LIVE_EVERY_S  # it shows at once; a short run needs no plain line
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -106,7 +106,8 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
-    machines = _warm_up(benchmark.warm_up)
+    _prepare(benchmark.warm_up)  # here first, so that the kernel is compiled once and the others load it
+    machines = list(apgas.gather(_prepare, benchmark.warm_up).values())
     workers = options.workers or max(1, cores() // machines.count(machines[0]))
     measurement = Measurement(benchmark, workers, places_start=len(apgas.places()))
     nodes = {place.node for place in apgas.places()}
@@ -146,19 +147,11 @@ def _label(benchmark: Benchmark[R]) -> str:
     return ", ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
 
 
-def _warm_up(warm_up: Callable[[], object]) -> list[str]:
-    """Make every place ready; return the machine under each, place 0 first.
-
-    Place 0 goes first, so that the kernel is compiled once and the others load it.
-    """
-    first = _prepare(warm_up)
-    with apgas.finish():
-        others = [apgas.async_at(place, _prepare, warm_up) for place in apgas.places() if place != apgas.here()]
-    return [first, *(machine.result() for machine in others)]
-
-
 def _prepare(warm_up: Callable[[], object]) -> str:
-    """Make this place ready, which has loaded the balancer with this module: none does so while orders wait."""
+    """Make this place ready, and return its machine.
+
+    The place has loaded the balancer with this module: none does so while orders wait.
+    """
     warm_up()
     return machine_id()
 

@@ -71,7 +71,7 @@ def expand(queue: Words, entries: Integers, rules: Words, budget: int) -> tuple[
     Args:
         queue: Placements by open rows, [rows, field, entry].
         entries: Placements per level.
-        rules: See ``symmetry.rules``.
+        rules: What the function ``rules`` returns.
         budget: Tasks, at least 1.
 
     Returns:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -38,14 +37,6 @@ class FakePlace:
 
 
 @dataclass
-class FakeFuture:
-    value: Any
-
-    def result(self) -> Any:
-        return self.value
-
-
-@dataclass
 class FakeRuntime:
     """Places 0 and 1; the computation grows by one if an order says so."""
 
@@ -62,8 +53,7 @@ class FakeRuntime:
             place=lambda number: self.members[number],
             here=lambda: self.members[0],
             Sizing=apgas.Sizing,
-            finish=nullcontext,
-            async_at=self.async_at,
+            gather=self.gather,
             schedule_orders=lambda orders, hosts: self.calls.append(f"orders {orders} on {hosts}"),
             disable_malleable_handler=lambda: self.calls.append("disable"),
             resizes=lambda: self.records,
@@ -73,9 +63,9 @@ class FakeRuntime:
     def glb(self) -> Any:
         return SimpleNamespace(Config=SimpleNamespace, compute=self.compute)
 
-    def async_at(self, place: FakePlace, fn: Callable[..., Any], *args: Any) -> FakeFuture:
-        self.calls.append(f"at {place.id}")
-        return FakeFuture(fn(*args))
+    def gather(self, fn: Callable[..., Any], *args: Any) -> dict[FakePlace, Any]:
+        self.calls.append("everywhere")
+        return {place: fn(*args) for place in self.members}
 
     def compute(self, bag: Any, make_result: Callable[[], Any], config: Any) -> Any:
         self.calls.append("compute")
@@ -218,7 +208,7 @@ def test_a_bag_gets_the_rate_to_which_workers_are_held(runtime: FakeRuntime, tmp
 @pytest.mark.parametrize("workers", [None, 2])
 def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime, workers: int | None) -> None:
     run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", workers=workers, quiet=True))
-    assert runtime.calls[:3] == ["at 1", "compute", "orders 1:+1 on ()"]
+    assert runtime.calls[:3] == ["everywhere", "compute", "orders 1:+1 on ()"]
     assert runtime.calls[-1] == "disable"
     assert f"progress 53248/{SAMPLES} samples" in runtime.calls
 
@@ -226,7 +216,7 @@ def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: Fake
 def test_the_clock_of_the_orders_starts_with_the_first_repetition_only(runtime: FakeRuntime) -> None:
     run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", repeat=3, quiet=True))
     assert [call for call in runtime.calls if not call.startswith("progress")] == [
-        "at 1",
+        "everywhere",
         "compute",
         "orders 1:+1 on ()",
         "compute",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
@@ -74,43 +73,49 @@ class Balance(Comparison):
         return self.rounds * len(self.measures)
 
     def measure(self, stage: Stage) -> None:
-        """Measure everything, with as many bare kernels as one measure needs."""
+        """Measure everything."""
         env = environment(stage.folder)
-        with Contenders(stage) as bare:
-            most = max(len(measure.kernels) for measure in self.measures)
-            # one after the other, so that only the first one compiles
-            kernels = [bare.start([*_PROGRAM, "bare"], env, READY_S) for _ in range(most)]
-            for measure in self.measures:
-                stage.progress.begin(measure.name, f"rounds: {self.rounds}")
-                with ExitStack() as stack:
-                    ask = partial(self._anew, stage, measure, env)
-                    if measure.naps is None or measure.naps.order is None:
-                        try:
-                            balancer = stack.enter_context(Contenders(stage)).start(_balancer(measure), env, READY_S)
-                            if measure.kernels:
-                                self._ours(measure, balancer, WARM_UP_DEPTH)
-                        except ContenderFailed as error:
-                            self.failures[measure.name, OURS] = str(error)
-                            continue
-                        ask = partial(self._round, measure, balancer, kernels)
-                    self.take_turns(stage, measure.name, [Turn(OURS, "the balancer", ask, measure.quantities)])
+        for measure in self.measures:
+            stage.progress.begin(measure.name, f"rounds: {self.rounds}")
+            with Contenders(stage) as running:
+                ask = partial(self._anew, stage, measure, env)
+                if measure.naps is None or measure.naps.order is None:
+                    try:
+                        # one after the other, so that only the first one compiles
+                        kernels = [running.start([*_PROGRAM, "bare"], env, READY_S) for _ in measure.kernels]
+                        balancer = running.start(_balancer(measure), env, READY_S)
+                        if kernels:
+                            self._ours(measure, running, balancer, WARM_UP_DEPTH)
+                    except ContenderFailed as error:
+                        self.failures[measure.name, OURS] = str(error)
+                        continue
+                    ask = partial(self._round, measure, running, balancer, kernels)
+                self.take_turns(stage, measure.name, [Turn(OURS, "the balancer", ask, measure.quantities)])
 
     def _anew(self, stage: Stage, measure: Measure, env: Mapping[str, str]) -> dict[str, float]:
         """Ask a balancer that was started for this round: one that was resized has other places."""
         with Contenders(stage) as running:
-            return self._round(measure, running.start(_balancer(measure), env, READY_S), ())
+            return self._round(measure, running, running.start(_balancer(measure), env, READY_S), ())
 
-    def _round(self, measure: Measure, balancer: Child, kernels: Sequence[Child]) -> dict[str, float]:
+    def _round(
+        self, measure: Measure, running: Contenders, balancer: Child, kernels: Sequence[Child]
+    ) -> dict[str, float]:
         if measure.naps is not None:
-            return balancer.ask({"measure": "naps", **asdict(measure.naps), "nap_s": self.nap_s}, measure.limit_s)
+            naps = {"measure": "naps", **asdict(measure.naps), "nap_s": self.nap_s}
+            return running.ask(balancer, naps, measure.limit_s)
         if not measure.kernels:
             command = {"measure": "paced", "orders": PACED_ORDERS, "rate": PACED_RATE, "depth": PACED_DEPTH}
-            return balancer.ask(command, measure.limit_s)
-        bare = self._bare(measure, kernels)
-        ours = self._ours(measure, balancer, self.depth)
+            return running.ask(balancer, command, measure.limit_s)
+        commands = {
+            kernel: {"measure": "kernels", "processes": processes, "depth": self.depth}
+            for kernel, processes in zip(kernels, measure.kernels, strict=True)
+        }
+        answers = running.ask_together(commands, measure.limit_s)
+        bare = {key: sum(answer[key] for answer in answers) for key in ("tasks", "rate", "cpu_s")}
+        ours = self._ours(measure, running, balancer, self.depth)
         found = {}
         if any(quantity.key == "twin" for quantity in measure.quantities):
-            twin = kernels[0].ask({"measure": "twin", "depth": self.depth}, measure.limit_s)
+            twin = running.ask(kernels[0], {"measure": "twin", "depth": self.depth}, measure.limit_s)
             if "absent" not in twin:
                 found = {"twin": ours["rate"] / twin["rate"], "twin_cpu": _per_cpu_s(ours) / _per_cpu_s(twin)}
         return {
@@ -120,19 +125,12 @@ class Balance(Comparison):
             **{key: ours[key] for key in ("tail_s", "starving")},
         }
 
-    def _bare(self, measure: Measure, kernels: Sequence[Child]) -> dict[str, float]:
-        """Let the bare kernels run at once and return the sums of their figures."""
-        asked = list(zip(kernels, measure.kernels, strict=False))
-        for kernel, processes in asked:
-            kernel.send({"measure": "kernels", "processes": processes, "depth": self.depth})
-        answers = [kernel.answer(measure.limit_s) for kernel, _ in asked]
-        return {key: sum(answer[key] for answer in answers) for key in ("tasks", "rate", "cpu_s")}
-
-    def _ours(self, measure: Measure, balancer: Child, depth: int) -> dict[str, float]:
+    def _ours(self, measure: Measure, running: Contenders, balancer: Child, depth: int) -> dict[str, float]:
         """Let the balancer compute; the CPU seconds are those of all its processes, mpiexec included."""
         processes = balancer.processes()
         before_s = cpu_s(processes)
-        answer = balancer.ask({"measure": "compute", "workers": measure.workers, "depth": depth}, measure.limit_s)
+        command = {"measure": "compute", "workers": measure.workers, "depth": depth}
+        answer = running.ask(balancer, command, measure.limit_s)
         return {**answer, "cpu_s": cpu_s(processes) - before_s}
 
     def sheets(self) -> list[Sheet]:

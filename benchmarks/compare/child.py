@@ -51,13 +51,8 @@ class Child:
         )
         threading.Thread(target=self._read, daemon=True).start()
 
-    def ask(self, command: Mapping[str, object], limit_s: float) -> dict[str, Any]:
-        """Send a command and return the answer."""
-        self.send(command)
-        return self.answer(limit_s)
-
     def send(self, command: Mapping[str, object]) -> None:
-        """Send a command, to be answered later."""
+        """Send a command, to be answered."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(command) + "\n")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from benchmarks.balance import __main__ as command
 from benchmarks.balance import naps
 from benchmarks.balance.__main__ import Balance, main
 from benchmarks.balance.catalogue import MEASURES
 from benchmarks.balance.programs import resize_spans, share_done
 from benchmarks.balance.stamps import StampedBag, take_stamps
+from benchmarks.compare.command_line import RunProgress
+from benchmarks.compare.engine import Stage
 from benchmarks.levelbag import Count
 from benchmarks.scaling import __main__ as scaling
 from benchmarks.uts.tree import Tree
@@ -121,3 +125,11 @@ def test_bad_usage_is_refused(arguments: str, culprit: str, capsys: pytest.Captu
 def test_the_command_of_scaling_knows_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert scaling.main(["balance", "--measures", "no-such-measure"]) == 2
     assert ", ".join(MEASURES) in capsys.readouterr().err
+
+
+def test_a_kernel_that_does_not_start_fails_its_measure_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PROGRAM", (sys.executable, "-c", "raise SystemExit('no kernel here')"))
+    asked = Balance(rounds=1, measures=[MEASURES["one"], MEASURES["places"]])
+    with RunProgress(asked.steps, quiet=True) as progress, Stage("balance", progress) as stage:
+        asked.measure(stage)
+    assert asked.failures == dict.fromkeys([("one", "ours"), ("places", "ours")], "it has ended: no kernel here")

@@ -43,7 +43,8 @@ def start() -> Iterator[Start]:
 
 def test_a_command_is_answered(start: Start) -> None:
     child = start(ECHO)
-    assert child.ask({"measure": "rtt", "n": 5}, 20) == {"measure": "rtt", "n": 5}
+    child.send({"measure": "rtt", "n": 5})
+    assert child.answer(20) == {"measure": "rtt", "n": 5}
     child.finish()
     with pytest.raises(ContenderFailed, match="it has ended"):
         child.answer(20)
@@ -95,7 +96,8 @@ def test_a_mark_covers_the_marks_that_begin_with_it() -> None:
     run = uuid.uuid4().hex
     child = Child([sys.executable, "-c", ECHO], os.environ, f"{run}.1.")
     try:
-        assert child.ask({}, 20) == {}
+        child.send({})
+        assert child.answer(20) == {}
         assert marked(run) == marked(f"{run}.1.") == child.processes()
         assert marked(f"{run}.2.") == []
     finally:

@@ -74,10 +74,6 @@ class LevelBag(ABC, Generic[P]):
     def process(self, n: int) -> bool:
         """Process about ``n`` tasks, a vector's worth at least; return whether tasks remain."""
 
-    def _empty(self) -> Self:
-        """Return a bag of the same problem, with the same bound of gifts, that has neither tasks nor result."""
-        return type(self)(self._problem, gift_tasks=self.gift_tasks)
-
     def __reduce__(self) -> tuple[type[Self], tuple[P, int, Words, int]]:
         return type(self), (self._problem, self.count, self.queue.packed(), self.gift_tasks)
 
@@ -125,7 +121,7 @@ class LevelBag(ABC, Generic[P]):
         """
         if self.is_empty() if all else not self.is_splittable():
             return None
-        given = self._empty()
+        given = type(self)(self._problem, gift_tasks=self.gift_tasks)
         if all:
             given.queue.extend(self.queue)
             return given

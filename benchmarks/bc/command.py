@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from scheduler_bridge.atomic_write import write_whole
+
 from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
-from ..harness.measurement import WholeFile
+from ..harness.measurement import reserve
 from .bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
 from .graph import MAX_SCALE, Generated, Graph, Instance, keep
 
@@ -34,7 +36,7 @@ def sequential(instance: Instance) -> Centrality:
 
 
 def build(
-    instance: Instance, parameters: dict[str, object], output: WholeFile | None = None, top: int = 0
+    instance: Instance, parameters: dict[str, object], output: Path | None = None, top: int = 0
 ) -> Benchmark[Centrality]:
     """Return the betweenness centrality of a graph, which is called ``parameters`` in the result.
 
@@ -53,9 +55,9 @@ def build(
     def publish(result: Centrality) -> list[tuple[str, str]]:
         scores = Scores.of(instance.graph(), result)
         if output is not None:
-            output.write_text(scores.as_csv())
+            write_whole(output, scores.as_csv().encode())
         best = [(f"vertex {name}", f"{score:,.6g}") for name, score in scores.top(top)]
-        return best if output is None else [*best, ("scores", output.name)]
+        return best if output is None else [*best, ("scores", str(output))]
 
     return Benchmark(
         name="bc",
@@ -108,10 +110,9 @@ def command(
         if scale is not None:
             raise BadUsage(f"--graph {graph} --scale {scale}", "these are two graphs", "give one of the two")
         instance, parameters = _read(graph, directed, multigraph)
-    target = None if output is None else WholeFile(output, "--output", "the run did not end\n")
-    if target is not None:
-        target.reserve()
-    return build(instance, parameters, target, top)
+    if output is not None:
+        reserve(output, "--output", "the run did not end\n")
+    return build(instance, parameters, output, top)
 
 
 def _generated(scale: int, seed: int) -> tuple[Instance, dict[str, object]]:

@@ -122,66 +122,51 @@ class Measurement:
 # The files that a run writes: whole at any time, and never those of an earlier run -----------------------------------
 
 
-class WholeFile:
-    """A text file that is replaced as a whole.
+def reserve(path: Path, option: str, note: str) -> None:
+    """Write a note into a file until the run has ended, so that no older result is taken for this one's.
 
     Args:
-        path: The file; None: nowhere.
+        path: The file.
         option: The option that names it, for errors.
-        note: What it holds until the run has ended.
+        note: The note.
+
+    Raises:
+        BadUsage: The file cannot be written.
     """
+    culprit, folder = f"{option} {path}", Path(os.path.realpath(path)).parent
+    remedy = "give a file in a folder that exists and can be written"
+    if path.is_dir():
+        raise BadUsage(culprit, "that is a folder", remedy)
+    if not folder.is_dir():
+        raise BadUsage(culprit, f"there is no folder {folder}", remedy)
+    try:
+        if not path.exists() or path.is_file():
+            write_whole(path, note.encode())
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(None, "Permission denied")
+    except OSError as error:
+        raise BadUsage(culprit, f"cannot write it: {error.strerror}", remedy) from None
 
-    def __init__(self, path: Path | None, option: str, note: str) -> None:
-        self._asked = path
-        self._option, self._note = option, note
-        self._path = None if path is None else Path(os.path.realpath(path))
 
-    @property
-    def name(self) -> str:
-        """The file as the user named it."""
-        return str(self._asked)
+class ResultFile:
+    """Where the result goes, as JSON; None: nowhere."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
 
     def reserve(self) -> None:
-        """Leave a note that the run has not ended, so that no older result is taken for this one's.
+        """Say that the run did not end; raises ``BadUsage``, as the function does."""
+        if self._path is not None:
+            reserve(self._path, "--json", _json({"error": "the run did not end"}))
 
-        Raises:
-            BadUsage: The file cannot be written.
-        """
-        if self._path is None:
-            return
-        culprit = f"{self._option} {self._asked}"
-        remedy = "give a file in a folder that exists and can be written"
-        if self._path.is_dir():
-            raise BadUsage(culprit, "that is a folder", remedy)
-        if not self._path.parent.is_dir():
-            raise BadUsage(culprit, f"there is no folder {self._path.parent}", remedy)
-        try:
-            if not self._path.exists() or self._path.is_file():
-                self.write_text(self._note)
-            elif not os.access(self._path, os.W_OK):
-                raise PermissionError(None, "Permission denied")
-        except OSError as error:
-            raise BadUsage(culprit, f"cannot write it: {error.strerror}", remedy) from None
-
-    def write_text(self, text: str) -> None:
+    def write(self, content: Mapping[str, object]) -> None:
         """Replace the content, all at once; what was there stays if that fails.
 
         Raises:
             OSError: The file cannot be written.
         """
         if self._path is not None:
-            write_whole(self._path, text.encode())
-
-
-class ResultFile(WholeFile):
-    """Where the result goes, as JSON."""
-
-    def __init__(self, path: Path | None) -> None:
-        super().__init__(path, "--json", _json({"error": "the run did not end"}))
-
-    def write(self, content: Mapping[str, object]) -> None:
-        """Replace the content, as ``write_text`` does."""
-        self.write_text(_json(content))
+            write_whole(self._path, _json(content).encode())
 
 
 def report_to_scheduler(content: Mapping[str, object]) -> None:
@@ -205,7 +190,7 @@ _PACKAGES: Final = ("malleable-apgas", "mpi4py", "numpy", "numba", "llvmlite", "
 
 
 def gather_provenance(nodes: Iterable[str], seed: object) -> dict[str, object]:
-    """Return the provenance of a run on ``nodes``, in the form of the JSON result."""
+    """Return the provenance of a run on ``nodes``, or this host if there are none, in the form of the JSON result."""
     import platform
 
     return {

@@ -44,9 +44,8 @@ def main(config: Config, channel: Channel) -> None:
 
 def _serve(config: Config, channel: Channel) -> None:
     places = apgas.places()
-    if config.cpus:
-        for place, cpu in zip(places, config.cpus, strict=False):
-            apgas.at(place, pin, cpu)
+    for place, cpu in zip(places, config.cpus, strict=False):
+        apgas.at(place, pin, cpu)
     other = places[-1]
     resizer = Resizer()
     handlers: Handlers = {

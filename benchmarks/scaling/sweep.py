@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import socket
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -153,7 +152,7 @@ main = partial(command_line.main, PROGRAM, _command)
 def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: Path | None, quiet: bool) -> int:
     points = _earlier(path, machine)
     target = ResultFile(path)
-    found = gather_provenance([socket.gethostname()], base.seed)
+    found = gather_provenance((), base.seed)
     left = [job for job in chosen.jobs if job not in points]
     with command_line.interruptible(), command_line.RunProgress(len(left), quiet) as progress:
         for number, job in enumerate(left):

@@ -59,6 +59,16 @@ def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path: Path) -> None
     assert Path(os.devnull).is_char_device()
 
 
+def test_a_pipe_gets_the_result_alone() -> None:
+    reader, writer = os.pipe()
+    target = ResultFile(Path(f"/dev/fd/{writer}"))
+    target.reserve()
+    target.write({"result": 6})
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        assert json.load(stream) == {"result": 6}
+
+
 def test_impossible_files_are_refused_before_anything_runs(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "result.json"):
         with pytest.raises(BadUsage, match="--json"):

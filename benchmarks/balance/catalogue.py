@@ -37,8 +37,6 @@ class Measure:
     """What the balancer is asked once a round.
 
     Attributes:
-        name: What ``--measures`` calls it.
-        places: Places that it runs on.
         workers: Workers per place.
         kernels: How many bare kernels run at once beside which it is measured, by session: a scheduler that groups
             processes by session, as Linux does, gives each session the same share of a busy machine. Empty: none.

@@ -125,15 +125,10 @@ def _adjacency(vertices: int, keys: Integers) -> Adjacency:
 def rmat_edges(
     scale: int, seed: int, *, per_vertex: int = EDGES_PER_VERTEX, bounds: tuple[float, float, float] = SSCA2
 ) -> tuple[Integers, Integers]:
-    """Return tails and heads of the edges.
+    """Return tails and heads of the edges between 2^``scale`` vertices, ``per_vertex`` times as many.
 
-    The raw stream of a bit generator is the same in every NumPy version; distributions built on it are not.
-
-    Args:
-        scale: Two to this power is the number of vertices.
-        seed: Seed of the graph.
-        per_vertex: Edges over vertices.
-        bounds: Shares of the quadrants, added up.
+    The raw stream of a bit generator is the same in every NumPy version; distributions built on it are not. ``bounds``
+    are the shares of the quadrants, added up.
     """
     edges = per_vertex << scale
     a, ab, abc = (round(share * 2**_BITS) for share in bounds)
@@ -189,14 +184,10 @@ class Generated:
 
 @dataclass(frozen=True)
 class Kept:
-    """A graph that place 0 keeps in memory; every other place gets it from there, in one message.
+    """A graph that place 0 keeps in memory under a key; every other place gets it from there, in one message.
 
     That is faster than reading a file again, and it is the same graph even if the file has changed since, or is not
     there on another machine.
-
-    Attributes:
-        key: Under which it is kept.
-        vertices: Number of vertices.
     """
 
     key: str

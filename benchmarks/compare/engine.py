@@ -68,9 +68,8 @@ class GoalVerdict:
     """What became of a goal.
 
     Attributes:
-        goal: The goal.
-        reached: What stands where the goal has its limit; None: not known.
-        met: Whether it was met; None: not known, because one of the two was not measured.
+        reached: What stands where the goal has its limit; None: not known, because one of the two was not measured.
+        met: Whether it was met; None: not known.
     """
 
     goal: Goal
@@ -104,7 +103,6 @@ class Quantity:
     Attributes:
         key: Its name in the answers.
         title: Its name for people.
-        unit: Its unit.
         goals: What ours should be.
         ours_only: Whether no other contender has such a figure.
     """
@@ -121,9 +119,6 @@ class Line:
     """One quantity of one measure: the figures of all contenders.
 
     Attributes:
-        measure: The measure that it belongs to.
-        quantity: What was measured.
-        labels: The contenders' names for people.
         rounds: Figures by contender, one a round.
         groups: Contenders by group, for goals against the best (highest) of a group. A group has the name of none of
             its members, or that of the only one.
@@ -313,9 +308,7 @@ class Comparison(ABC):
         packages: Packages whose versions belong to the provenance.
         essential: Without a figure of these contenders the run is not complete.
         rounds: How often everybody is asked.
-        lines: The figures.
         failures: What went wrong, by measure and contender.
-        ended: Whether everything was measured.
     """
 
     name: ClassVar[str]

@@ -36,11 +36,9 @@ class Measurement:
     """One run of a benchmark.
 
     Attributes:
-        benchmark: What was run.
         workers: Computing threads per place.
         places_start: Places when the first computation began.
         places_end: Places when the last one ended.
-        result: The value.
         verified: Whether it is the expected one; None: unknown.
         checked_against: What it was compared with, in words.
         runs_s: Seconds of each repetition.
@@ -49,7 +47,6 @@ class Measurement:
             ``balancer_s`` from there to the first computation; empty where the system does not say.
         outcome: That of the last computation; there once one has ended.
         nodes: The node of each place that took part in it.
-        provenance: See ``gather_provenance``.
         notes: More lines for the table, name and text.
     """
 

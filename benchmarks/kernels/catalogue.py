@@ -57,8 +57,6 @@ class Contender:
     """A program that does the work.
 
     Attributes:
-        name: Short name, "ours" for us.
-        label: Name for people.
         prepare: Loads and compiles what is needed, and returns the work; may raise ``Absent``.
         group: Goals may be set against the best of a group.
     """
@@ -71,13 +69,11 @@ class Contender:
 
 @dataclass(frozen=True)
 class Measure:
-    """One kernel beside its references; all amounts are given per CPU-second.
+    """One kernel beside its references, ours first; all amounts are given per CPU-second.
 
     Attributes:
-        name: What ``--measures`` calls it.
         title: Says for people what is computed.
         quantities: What is read off the amounts; the first is drawn in the figure.
-        contenders: Who takes part, ours first.
         rule: What a rate counts.
     """
 

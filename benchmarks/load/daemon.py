@@ -149,14 +149,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon's process over ``wall_s`` seconds.
 
     Attributes:
-        wall_s: Length of the time measured.
         cpu_s: CPU time of the process in it, all threads.
         memory_bytes: Resident memory at its end.
         open_files: Open file descriptors at its end.
         message: Messages of jobs, each from being read to what it led to.
-        decision: Decisions.
-        commit: Writes to the log.
-        picture: Pictures of the whole queue.
         stall: How late the event loop was, whatever kept it, looked at about 200 times a second.
     """
 

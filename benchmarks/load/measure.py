@@ -46,8 +46,6 @@ class Load:
         requests: The share of them that asks for a node more, or offers one back: the scheduler decides about each.
         ends: The share of them by which a job ends; another one is submitted then, starts and says that it is ready.
             What is left of the rate are reports of progress, which are only remembered.
-        seconds: How long.
-        policy: Name of the policy.
     """
 
     queued: int = 10_000
@@ -242,17 +240,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         queued: Jobs that waited at its beginning; none of them can start meanwhile.
         connected: Malleable jobs that were connected and ready then.
-        nodes: Nodes of the cluster.
-        policy: The policy.
         offered_per_s: Events a second that there were to be.
         events: Those that the daemon took in, by kind.
         decisions_per_s: Decisions a second, each one row of the log.
         submits_per_s: Jobs a second that the daemon took while the queue was filled.
         resizes_per_s: Answered orders a second.
-        daemon: The daemon's process.
         answer: Seconds between a job's request for nodes and the answer, which waits for the log.
         queue: Seconds of one ``malleable queue`` without its printing, asked for once a second.
-        cores: Cores of the machine.
         busy_before: Mean number of processes that ran or waited for a core in the minute before (all of the machine).
     """
 

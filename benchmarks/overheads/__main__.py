@@ -85,11 +85,9 @@ class Overheads(Comparison):
     """The costs of the runtime: the contenders of each measure are started together, asked in turn, and ended.
 
     Attributes:
-        measures: What is measured, in this order.
         contenders: Who takes part if it is installed.
         load: How many processes per core compute beside them, from the first measure to the last.
         missing: Why a contender does not take part, by contender.
-        notes: What the reader should know.
     """
 
     name = "overheads"

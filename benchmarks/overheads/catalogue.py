@@ -42,14 +42,7 @@ LABELS: Final = {
 
 @dataclass(frozen=True)
 class Case:
-    """What every contender is asked once a round.
-
-    Attributes:
-        command: The command; ``measure`` names what to do.
-        contenders: Who is asked, ours and the floor first.
-        quantities: What is read off the answers.
-        limit_s: Seconds after which a contender has failed.
-    """
+    """What every contender, ours and the floor first, is asked once a round; after ``limit_s`` it has failed."""
 
     command: Mapping[str, object]
     contenders: tuple[str, ...]

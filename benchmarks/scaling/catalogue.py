@@ -25,8 +25,6 @@ class Program:
     """One benchmark.
 
     Attributes:
-        name: As in ``python -m benchmarks.<name>``.
-        title: As in the table.
         option: What says how large a problem is.
         usual: The size of the problem.
         quick: That of a smaller one.

@@ -45,14 +45,11 @@ class Series:
     """One benchmark on 1, 2, … nodes.
 
     Attributes:
-        program: Which.
-        problem: Its arguments.
         unit: What tasks are.
         rate: Tasks per second that an emulated node is held to; 0: to none.
         share: How much of a core it uses.
         runs_s: Seconds of each round, by nodes.
         lag_s: The furthest that a worker fell behind its pace, by nodes.
-        tasks: How many tasks there are.
         copies: Tasks per second of as many programs that compute alone at the same time, by nodes, each round.
         verified: Whether every result was the known one; None if none is known.
         resizes: What was resized in a run of its own.
@@ -125,14 +122,10 @@ class Scaling(Comparison):
     """Every benchmark on 1, 2, ... emulated nodes, in turn; a benchmark that fails once is left out from then on.
 
     Attributes:
-        programs: Which benchmarks.
         nodes: On how many nodes, ascending.
         share: How much of the cores all nodes together may use.
         least_s: Least seconds on one node.
         quick: Whether to take small problems and to leave the resizes out.
-        published: The published running times.
-        cores: Cores of this machine.
-        series: What was found out, by benchmark.
     """
 
     name = "scaling"

@@ -53,10 +53,7 @@ class Sweep:
 def sweep_of(places: Sequence[int], base: Job, at: int) -> Sweep:
     """Return the runs for ``places``; w and the graphs are varied ``at`` a number of places.
 
-    Args:
-        places: Numbers of places.
-        base: All but the number of places.
-        at: Places of the runs with another w or graph, and the most of those in which all goes to place 0 itself.
+    In jobs of up to as many places all goes to place 0 itself, too. ``base`` is all but the number of places.
     """
     still = replace(base, places=at, finish="none")
     hypercubes = tuple(replace(still, radix=radix) for radix in RADICES if radix <= at)

@@ -34,11 +34,9 @@ class Case:
 
     Attributes:
         generator: A generator of workloads, or one of ``LOGS``.
-        policy: Who decides.
         jobs: How many jobs; 0: as many as the generator makes.
         malleable: Share of malleable jobs.
         load: Of generators that take one; 0: theirs.
-        seed: Determines the workload.
         cores_per_node: For policies that let jobs share nodes.
         least_jobs_per_s: The goal, if it is one of speed.
         most_s: The goal, if it is one of time.
@@ -118,15 +116,11 @@ class Figures:
     """Costs and outcome of one simulation.
 
     Attributes:
-        jobs: Jobs simulated.
-        nodes: Nodes of the cluster.
         cpu_s: CPU seconds of the simulation, without making the workload.
         batches: Instants at which something happened, each one batch for the scheduler.
         events: What happened: submissions, ends, answers of jobs.
         decisions: Passes of the policy.
         p50_us: Median time of a pass, in microseconds.
-        p99_us: The 99th of 100.
-        max_us: The longest.
         memory_mb: Most memory of the process, Python, workload and libraries included.
         mean_wait_s: What came out: the jobs' mean wait.
     """

@@ -85,7 +85,6 @@ class Kill:
     """A place that was killed.
 
     Attributes:
-        place: Its id.
         what: ``place``, ``newcomer`` or ``leaver``.
         together: How many were killed at once.
         recovered_s: Seconds until what it had to do was dealt to others; None: it had nothing.

@@ -55,8 +55,7 @@ class Work:
     """Synthetic work; in every bag.
 
     Attributes:
-        tasks: Their number.
-        seed: From which they draw how long they take.
+        seed: From which tasks draw how long they take.
         lengths: Units of each class.
         branching: Children of a task, at most; 0: all tasks are known at the start.
     """

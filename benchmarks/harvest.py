@@ -126,11 +126,6 @@ class Run:
     tasks: int
 
     @property
-    def needed_s(self) -> float:
-        """The node-seconds that the tasks take."""
-        return self.tasks / _RATE
-
-    @property
     def used_s(self) -> float:
         """The node-seconds in which nodes computed."""
         ends = [*(at_s for at_s, _ in self.sizes[1:]), self.ended_s]
@@ -139,7 +134,7 @@ class Run:
     @property
     def over(self) -> float:
         """How much longer it took than the nodes that computed need for it."""
-        return self.used_s / self.needed_s - 1
+        return self.used_s / (self.tasks / _RATE) - 1
 
 
 @dataclass

@@ -122,11 +122,6 @@ class ArrayProgram:
     rows: int
     functions: int = 1
 
-    @property
-    def steps(self) -> int:
-        """How many steps it has."""
-        return self.constants["STEPS"]
-
 
 _SIDE: Final = 16
 ARRAY_PROGRAMS: Final = {
@@ -190,7 +185,7 @@ def _arrays(name: str, work_s: float, sizing: apgas.Sizing | None, file: str) ->
     """Run an example, and write down how that went."""
     program, example, resizing = ARRAY_PROGRAMS[name], _example(name), program_of_job().resizing
     apgas.gather(_prepare, name)
-    row_s = work_s / (program.steps * program.functions * program.rows)
+    row_s = work_s / (program.constants["STEPS"] * program.functions * program.rows)
     example.arrays = Slowed(name, row_s, sizing)
     printed, nodes = StringIO(), len(apgas.nodes())
     began_s = time.monotonic()

@@ -209,25 +209,19 @@ class Stage:
         await asyncio.gather(*self._lives, return_exceptions=True)
 
     async def _submit_from(self, waiting: Iterator[JobRequest]) -> None:
-        """Take requests from ``waiting`` until there are none."""
+        """Submit what waits; a daemon limits its connections, and closes those above."""
         while part := list(islice(waiting, _MOST_PER_CONNECTION)):
-            await self._submit_part(part)
-
-    async def _submit_part(self, part: list[JobRequest]) -> None:
-        """Submit jobs over one connection; a daemon limits its connections, and closes those above."""
-        async with self._submitters:
-            connection = socket.socket(socket.AF_UNIX)
-            connect_in(self._folder, connection)
-            reader, writer = await asyncio.open_unix_connection(sock=connection)
-            try:
-                for request in part:
-                    writer.write(msgspec.json.encode(Submit(job=request)) + b"\n")
-                    reply = REPLIES.decode(await reader.readline())
-                    if not isinstance(reply, Submitted):
-                        raise RuntimeError(f"the scheduler does not take {request.name}: {reply}")
-                    self.heard.events += 1
-            finally:
-                writer.close()
+            async with self._submitters:
+                connection = socket.socket(socket.AF_UNIX)
+                connect_in(self._folder, connection)
+                reader, writer = await asyncio.open_unix_connection(sock=connection)
+                with contextlib.closing(writer):
+                    for request in part:
+                        writer.write(msgspec.json.encode(Submit(job=request)) + b"\n")
+                        reply = REPLIES.decode(await reader.readline())
+                        if not isinstance(reply, Submitted):
+                            raise RuntimeError(f"the scheduler does not take {request.name}: {reply}")
+                        self.heard.events += 1
 
     async def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -126,7 +126,6 @@ class LevelBag(ABC, Generic[P]):
             given.queue.extend(self.queue)
             return given
         worthy = [level for level in self.queue.occupied() if self._weights[level] >= self.gift_tasks]
-        worthy.reverse()
         subtrees = [self._subtrees(self.queue.rows(level)) for level in worthy]
         wanted = shares([sum(level) for level in subtrees], [self._weights[level] for level in worthy])
         for level, counts, share in zip(worthy, subtrees, wanted, strict=True):
@@ -264,13 +263,13 @@ class LevelQueue:
 
 
 def shares(pending: Sequence[int], weights: Sequence[float]) -> list[int]:
-    """Return how many of the subtrees of each level make up half of the expected work, those nearest to the root first.
+    """Return how many of the subtrees of each level, the first ones first, make up half of the expected work.
 
     ``pending`` are the subtrees of each level, ``weights`` the expected work of one of them.
     """
-    given = [0] * len(pending)
+    given = []
     wanted = sum(count * weight for count, weight in zip(pending, weights, strict=True)) / 2
-    for level in range(len(pending) - 1, -1, -1):
-        given[level] = min(pending[level], int(wanted / weights[level]))
-        wanted -= given[level] * weights[level]
+    for count, weight in zip(pending, weights, strict=True):
+        given.append(min(count, int(wanted / weight)))
+        wanted -= given[-1] * weight
     return given

@@ -175,12 +175,12 @@ def test_the_queue_keeps_order_and_grows(by_field: bool) -> None:
 @pytest.mark.parametrize(
     ("pending", "expected"),
     [
-        ([0, 0, 8], [0, 0, 4]),
-        ([3, 3, 3], [3, 3, 1]),
-        ([1, 6, 1], [0, 1, 1]),
-        ([4, 0, 1], [4, 0, 0]),
-        ([0, 0, 1], [0, 0, 0]),
+        ([8, 0, 0], [4, 0, 0]),
+        ([3, 3, 3], [1, 3, 3]),
+        ([1, 6, 1], [1, 1, 0]),
+        ([1, 0, 4], [0, 0, 4]),
+        ([1, 0, 0], [0, 0, 0]),
     ],
 )
 def test_shares_are_half_of_the_expected_work(pending: list[int], expected: list[int]) -> None:
-    assert shares(pending, [1.0, 4.0, 16.0]) == expected
+    assert shares(pending, [16.0, 4.0, 1.0]) == expected

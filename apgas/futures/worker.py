@@ -21,7 +21,7 @@ import msgspec
 from apgas.errors import SlowPeerError, UsageError
 from apgas.runtime import context, exceptions, serialization
 from apgas.runtime.driver import Driver, PlaceState, required_driver
-from apgas.runtime.serialization import Carrier, Carrying, Handle, ReceivedFunction
+from apgas.runtime.serialization import Carrier, Carrying, Handle, received_function
 from apgas.transport.base import Buffer
 
 LATEST_S: Final = 0.005
@@ -138,7 +138,7 @@ class Worker:
         self._executor = executor
         self._lock = threading.Lock()
         self._queue: deque[Item] = deque()
-        self._functions: dict[int, ReceivedFunction] = {}
+        self._functions: dict[int, Callable[[], Callable[..., Any]]] = {}
         self._working = False
         self._chunks = 0
         self._recalls: deque[tuple[int, bool]] = deque()
@@ -152,7 +152,7 @@ class Worker:
             self._chunks += 1
             for _, function, _ in items:
                 if isinstance(function, Function) and function.body is not None:
-                    self._functions.setdefault(function.number, ReceivedFunction(function.body))
+                    self._functions.setdefault(function.number, received_function(function.body))
             self._queue.extend(items)
             begin, self._working = not self._working, True
         self._hand_back()
@@ -180,7 +180,7 @@ class Worker:
         error: bytes | None = None
         try:
             if isinstance(function, Function):
-                function = self._functions[function.number].get()
+                function = self._functions[function.number]()
             unreadable = next((part for part in (function, call) if isinstance(part, Unreadable)), None)
             if unreadable is not None:
                 error = unreadable.error

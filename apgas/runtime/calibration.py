@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,21 +30,18 @@ class Calibration:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._samples: list[Sample] | None = None
 
+    @cached_property
     def samples(self) -> list[Sample]:
-        """Those of earlier runs, the newest last; read once."""
-        if self._samples is None:
-            self._samples = self._read()
-        return self._samples
+        """Those of earlier runs, the newest last."""
+        return self._read()
 
     def store(self, records: Iterable[ResizeRecord]) -> None:
         """Add the resizes of this run, atomically; jobs that end at the same time may lose some of theirs."""
         new = samples_of(records)
         if not new:
             return
-        kept = newest([*self._read(), *new])
-        file = _File(1, kept)
+        file = _File(1, newest([*self._read(), *new]))
         part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         try:
             try:

@@ -18,7 +18,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from apgas.runtime import exceptions
-from apgas.runtime.serialization import Call, global_names, name_of, travels_by_value
+from apgas.runtime.serialization import global_names, name_of, travels_by_value
 
 LARGE_BYTES: Final = 2**20
 """From this size on a warning says that a function takes something along again and again."""
@@ -45,22 +45,18 @@ class Part(NamedTuple):
     value: object
 
 
-def why_not(call: Call, error: Exception) -> str:
-    """Say what of a call cannot be sent, and what to do."""
-    fn, args, kwargs = call
-    parts = [Part(name_of(fn), "", fn)]
-    parts += [Part(f"args[{number}]", "", value) for number, value in enumerate(args)]
-    parts += [Part(f"kwargs[{name!r}]", "", value) for name, value in kwargs.items()]
-    return _text(f"cannot send a call of {name_of(fn)}", parts, fn, error)
-
-
-def why_not_value(value: object, error: Exception) -> str:
-    """Say what of a value cannot be sent, and what to do."""
-    return _text(f"cannot send {reprlib.repr(value)}", [Part("value", "", value)], value, error)
-
-
-def _text(what: str, parts: list[Part], whole: object, error: Exception) -> str:
-    part = next((found for part in parts if (found := _culprit(part)) is not None), None)
+def why_not(value: Any, error: Exception, *, of_call: bool) -> str:
+    """Say what of a value, or of a call, cannot be sent, and what to do."""
+    if of_call:
+        whole, args, kwargs = value
+        what = f"cannot send a call of {name_of(whole)}"
+        parts = [Part(name_of(whole), "", whole)]
+        parts += [Part(f"args[{number}]", "", each) for number, each in enumerate(args)]
+        parts += [Part(f"kwargs[{name!r}]", "", each) for name, each in kwargs.items()]
+    else:
+        what, whole, parts = f"cannot send {reprlib.repr(value)}", value, [Part("value", "", value)]
+    failing = next((part for part in parts if _error_of(part.value) is not None), None)
+    part = failing and (_innermost(failing, set()) or failing)
     if part is None or part.value is whole:
         return f"{what}: {error}"
     kind = f"{type(part.value).__module__}.{type(part.value).__qualname__}".removeprefix("builtins.")
@@ -79,11 +75,6 @@ def _error_of(value: object) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - whatever it is
         return error
     return None
-
-
-def _culprit(part: Part) -> Part | None:
-    """The innermost part of ``part`` that cannot be pickled; None if it can."""
-    return None if _error_of(part.value) is None else _innermost(part, set()) or part
 
 
 def _innermost(part: Part, around: set[int]) -> Part | None:
@@ -197,16 +188,12 @@ def notice(fn: Callable[..., Any], places: set[int]) -> None:
             if again:
                 _warned.add(code)
         if again:
-            _warn(name_of(fn), part)
+            warnings.warn(
+                f"{name_of(fn)} takes {part.path}{part.role}, {_bytes_of(part.value) / 2**20:.0f} MiB, along each time "
+                f"it is sent: send it once, copies = apgas.broadcast({part.path}), and use copies.get() in the function",
+                stacklevel=exceptions.level_of_program(),
+            )
             return
-
-
-def _warn(name: str, part: Part) -> None:
-    warnings.warn(
-        f"{name} takes {part.path}{part.role}, {_bytes_of(part.value) / 2**20:.0f} MiB, along each time it is sent: "
-        f"send it once, copies = apgas.broadcast({part.path}), and use copies.get() in the function",
-        stacklevel=exceptions.level_of_program(),
-    )
 
 
 def _code(fn: object) -> CodeType | None:

@@ -154,9 +154,8 @@ class Future(concurrent.futures.Future[T], Generic[T]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._state = (
-            "RUNNING"  # what set_running_or_notify_cancel does, without its lock: no other thread has this one yet
-        )
+        # what set_running_or_notify_cancel does, without its lock: no other thread has this one yet
+        self._state = "RUNNING"
 
     def done(self) -> bool:
         """Return whether the activity has ended.

@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -17,7 +18,7 @@ from apgas.core.effects import Effect, Send
 from apgas.core.finish import ReferenceEffect, References, Unreferenced
 from apgas.core.messages import RefId
 from apgas.core.place import PlaceCore
-from apgas.runtime.serialization import Carrying, Handle, Watch, watch
+from apgas.runtime.serialization import Carrying, Handle
 from apgas.transport.base import Buffer, Transport
 
 LINGER_S: Final = 0.02
@@ -35,13 +36,6 @@ class Counting:
 
     Handles end wherever the garbage collector runs, so their ends are queued, for a thread that begins with the first
     handle. ``SimpleQueue`` is made for that: its ``put`` may interrupt itself.
-
-    Args:
-        core: The place.
-        transport: The place's.
-        lock: Under which the core is touched, and sends are handed over.
-        objects: What the references lead to.
-        carry_out: Carries out effects under the lock.
 
     Attributes:
         carried: By place, the handles that belong to the next message of it.
@@ -62,7 +56,7 @@ class Counting:
         self._objects = objects
         self._carry_out = carry_out
         self._references = References(core.here, next(_runs) * _MOST_REFERENCES)
-        self._handles: dict[RefId, Watch] = {}
+        self._handles: dict[RefId, weakref.ref[Handle]] = {}
         self._kept: set[Handle] = set()
         self._todo: queue.SimpleQueue[RefId | Callable[[], object] | None] = queue.SimpleQueue()
         self._working = False
@@ -147,8 +141,10 @@ class Counting:
 
     def _new(self, ref: RefId) -> Handle:
         self._start()
-        handle = Handle(ref, counts=True)
-        self._handles[ref] = watch(handle, self._todo.put)
+        handle, put = Handle(ref, counts=True), self._todo.put
+        # In any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the handle
+        # would run before it is gone: another thread could still get hold of it.
+        self._handles[ref] = weakref.ref(handle, lambda _: put(ref))
         return handle
 
     def _known(self, ref: RefId) -> Handle | None:

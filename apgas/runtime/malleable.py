@@ -364,7 +364,7 @@ def estimate(*, grow: int = 0, shrink: int = 0) -> Estimate | None:
     resizing = program().resizing
     kind: Kind = "grow" if grow else "shrink"
     nodes = grow or shrink
-    earlier = resizing.calibration.samples() if resizing.calibration is not None else []
+    earlier = resizing.calibration.samples if resizing.calibration is not None else []
     places = nodes * resizing.places_per_node
     return estimate_from(kind, nodes, places, samples_of(resizing.records), earlier)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import io
+import operator
 import pickle
 import struct
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from apgas.core.messages import RefId
 from apgas.errors import ProtocolError, UsageError
@@ -23,32 +25,11 @@ from apgas.transport.wire import DEFAULT_LIMITS
 # Handles: the hold of a place on the object behind a reference -------------------------------------------------------
 
 
-class Handle:
+class Handle(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """A place's hold on a reference; ``counts``: not that of a copy that a program has pickled by itself."""
 
-    __slots__ = ("__weakref__", "counts", "ref")
-
-    def __init__(self, ref: RefId, *, counts: bool) -> None:
-        self.ref = ref
-        self.counts = counts
-
-
-class Watch(weakref.ref[Handle]):
-    """Leads to a handle as long as there is one, then calls ``gone`` with its reference.
-
-    That may be in any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the
-    handle would run before it is gone: another thread could still get hold of it.
-    """
-
-    __slots__ = ("ref",)
     ref: RefId
-
-
-def watch(handle: Handle, gone: Callable[[RefId], None]) -> Watch:
-    """Watch a handle, as long as what this returns is kept."""
-    made = Watch(handle, lambda ended: gone(ended.ref))
-    made.ref = handle.ref
-    return made
+    counts: bool
 
 
 class Carrier:
@@ -196,8 +177,7 @@ def _dump_by_value(
     except Exception as error:  # noqa: BLE001 - whatever it is, the error names what cannot travel
         from apgas.runtime import captures
 
-        text = captures.why_not(value, error) if of_call else captures.why_not_value(value, error)
-        raise TypeError(text) from None
+        raise TypeError(captures.why_not(value, error, of_call=of_call)) from None
     handles: tuple[Handle, ...] = pickler.handles
     return handles
 
@@ -262,7 +242,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._sent = SentFunctions()
-        self._received: dict[tuple[int, int], ReceivedFunction] = {}
+        self._received: dict[tuple[int, int], Callable[[], Callable[..., Any]]] = {}
 
     def pack(self, dst: int, call: Call) -> tuple[list[Buffer], Definition | None]:
         """Make the payload of a call to place ``dst``; when it is on its way, ``sent`` has to get the definition.
@@ -319,7 +299,7 @@ class Calls:
             if kind == _KNOWN:
                 return partial(_load, self._received[src, number], [rest, *payload[1:]])
             if kind == _DEFINES:
-                function = self._received[src, number] = ReceivedFunction(payload[1])
+                function = self._received[src, number] = received_function(payload[1])
                 return partial(_load, function, [rest, *payload[2:]])
         except (IndexError, KeyError, struct.error) as error:
             raise ProtocolError(f"place {src} sent a call that cannot be read: {error!r}") from error
@@ -344,9 +324,9 @@ def _load_holding(_: tuple[Handle, ...], load: Callable[[], Call]) -> Call:
     return load()
 
 
-def _load(function: ReceivedFunction, payload: Sequence[Buffer]) -> Call:
+def _load(function: Callable[[], Callable[..., Any]], payload: Sequence[Buffer]) -> Call:
     args, kwargs = loads(payload)
-    return function.get(), args, kwargs
+    return function(), args, kwargs
 
 
 # Functions that travel by value --------------------------------------------------------------------------------------
@@ -365,17 +345,14 @@ _CONSTANT: Final = (int, float, complex, str, bytes, bool, type(None), range, ty
 _WRITES: Final = {"STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_STAR"}
 
 
-class Definition:
+class Definition(msgspec.Struct, eq=False):
     """One version of a function: ``refers`` are the objects that it referred to when it was made."""
 
-    __slots__ = ("body", "function", "number", "refers", "sent_to")
-
-    def __init__(self, number: int, function: FunctionType, refers: tuple[object, ...], body: bytes) -> None:
-        self.number = number
-        self.function = function
-        self.refers = refers
-        self.body = body
-        self.sent_to: set[int] = set()
+    number: int
+    function: FunctionType
+    refers: tuple[object, ...]
+    body: bytes
+    sent_to: set[int] = msgspec.field(default_factory=set)
 
 
 class SentFunctions:
@@ -395,12 +372,8 @@ class SentFunctions:
         refers = _refers(function)
         if refers is None:
             return None
-        if known is not None and len(known.refers) == len(refers):
-            for before, now in zip(known.refers, refers, strict=True):
-                if before is not now:
-                    break
-            else:
-                return known
+        if known is not None and len(known.refers) == len(refers) and all(map(operator.is_, known.refers, refers)):
+            return known
         return self._define(function, refers)
 
     def _define(self, function: FunctionType, refers: tuple[object, ...]) -> Definition | None:
@@ -422,25 +395,9 @@ class SentFunctions:
             definition.sent_to.discard(place)
 
 
-class ReceivedFunction:
-    """A function that another place has sent by value; unpickled when it is first called."""
-
-    __slots__ = ("_body", "_function")
-
-    def __init__(self, body: Buffer) -> None:
-        self._body = body
-        self._function: Callable[..., Any] | None = None
-
-    def get(self) -> Callable[..., Any]:
-        """Return the function.
-
-        Raises:
-            BaseException: What unpickling it raised.
-        """
-        if self._function is None:
-            found: Callable[..., Any] = pickle.loads(self._body)
-            self._function = found
-        return self._function
+def received_function(body: Buffer) -> Callable[[], Callable[..., Any]]:
+    """What returns the function that another place has sent by value; it is unpickled when that is first called."""
+    return functools.cache(partial(pickle.loads, body))
 
 
 def travels_by_value(function: FunctionType) -> bool:

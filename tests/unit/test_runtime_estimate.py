@@ -96,12 +96,12 @@ def test_only_what_was_done_teaches() -> None:
 
 def test_a_later_run_knows_what_earlier_ones_have_seen(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
-    assert Calibration(path).samples() == []
+    assert Calibration(path).samples == []
     Calibration(path).store([record("aborted")])
     assert not path.exists()
     Calibration(path).store([record(spawn=0.5)])
     Calibration(path).store([record(spawn=0.25)])
-    assert Calibration(path).samples() == grows((2, 0.5), (2, 0.25))
+    assert Calibration(path).samples == grows((2, 0.5), (2, 0.25))
     assert [file.name for file in tmp_path.iterdir()] == ["calibration.json"]
     assert json.loads(path.read_text())["samples"][0] == {"kind": "grow", "places": 2, "phases": {"spawn": 0.5}}
 
@@ -126,10 +126,10 @@ def test_a_file_that_makes_no_sense_is_ignored_and_replaced(
     path = tmp_path / "calibration.json"
     path.write_text(text)
     with caplog.at_level(logging.WARNING):
-        assert Calibration(path).samples() == []
+        assert Calibration(path).samples == []
     assert "calibration.json is ignored" in caplog.text
     Calibration(path).store([record()])
-    assert Calibration(path).samples() == grows((2, 0.5))
+    assert Calibration(path).samples == grows((2, 0.5))
 
 
 def test_a_file_that_cannot_be_written_harms_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

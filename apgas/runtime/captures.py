@@ -190,7 +190,8 @@ def notice(fn: Callable[..., Any], places: set[int]) -> None:
         if again:
             warnings.warn(
                 f"{name_of(fn)} takes {part.path}{part.role}, {_bytes_of(part.value) / 2**20:.0f} MiB, along each time "
-                f"it is sent: send it once, copies = apgas.broadcast({part.path}), and use copies.get() in the function",
+                f"it is sent: send it once, copies = apgas.broadcast({part.path}), and use copies.get() in the "
+                "function",
                 stacklevel=exceptions.level_of_program(),
             )
             return

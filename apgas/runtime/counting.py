@@ -142,8 +142,8 @@ class Counting:
     def _new(self, ref: RefId) -> Handle:
         self._start()
         handle, put = Handle(ref, counts=True), self._todo.put
-        # In any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the handle
-        # would run before it is gone: another thread could still get hold of it.
+        # In any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of
+        # the handle would run before it is gone: another thread could still get hold of it.
         self._handles[ref] = weakref.ref(handle, lambda _: put(ref))
         return handle
 

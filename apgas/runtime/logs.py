@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -149,12 +150,7 @@ ENV_TAG: Final = "APGAS_TAG_OUTPUT"
 
 
 class TaggedOutput(io.TextIOBase):
-    """Writes to ``stream``, each line behind ``tag`` and in one piece; the parts of a line are kept per thread.
-
-    Args:
-        stream: Where the lines go.
-        tag: What stands before each of them.
-    """
+    """Writes to ``stream``, each line behind ``tag`` and in one piece; the parts of a line are kept per thread."""
 
     def __init__(self, stream: TextIO, tag: str) -> None:
         self._stream = stream
@@ -163,20 +159,12 @@ class TaggedOutput(io.TextIOBase):
         self._lock = threading.RLock()
         self._parts: dict[int, str] = {}
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # read-only, as the stream's own is
-        """That of the stream."""
-        return self._stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]  # read-only, as the stream's own is
-        """That of the stream."""
-        return self._stream.errors
-
-    @property
-    def buffer(self) -> object:
-        """The bytes below: what is written there is not tagged."""
-        return self._stream.buffer
+    # what the stream has, where ``TextIOBase`` would answer; what is written to ``buffer`` is not tagged
+    encoding = property(attrgetter("_stream.encoding"))
+    errors = property(attrgetter("_stream.errors"))
+    buffer = property(attrgetter("_stream.buffer"))
+    fileno = property(attrgetter("_stream.fileno"))
+    isatty = property(attrgetter("_stream.isatty"))
 
     def __getattr__(self, name: str) -> Any:
         """What else the stream has: ``reconfigure``, ``name``, ``mode``."""
@@ -187,14 +175,6 @@ class TaggedOutput(io.TextIOBase):
     def writable(self) -> bool:
         """Like any output."""
         return True
-
-    def fileno(self) -> int:
-        """That of the stream."""
-        return self._stream.fileno()
-
-    def isatty(self) -> bool:
-        """That of the stream."""
-        return self._stream.isatty()
 
     def write(self, text: str) -> int:
         """Keep ``text`` until its line is complete, then write that."""

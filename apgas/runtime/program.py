@@ -377,7 +377,9 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
         if driver.core.survives:  # one that dies takes no events of others along
             tracing.collect(driver.places())
         else:
-            tracing.collect_all(driver.places())
+            _, *others = driver.places()
+            for place, taken in events.take_all(others):
+                tracing.add(place, taken)
     driver.close_finish(finish)
     try:
         tracing.add_resizes(zip(resizing.records, resizing.records_zero_ns, strict=True))

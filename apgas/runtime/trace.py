@@ -20,7 +20,7 @@ import msgspec
 
 from apgas.core.identity import Place
 from apgas.core.relay import DEGREE, branches
-from apgas.runtime.context import this_thread
+from apgas.runtime.context import ThreadState, this_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,32 +43,20 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     arguments: dict[str, Any]
 
 
-class _NoPlace:
-    """Stands for the place of threads that work for none."""
-
-
-_no_place = _NoPlace()
 _on = False
 _events_of: WeakKeyDictionary[object, list[Event]] = WeakKeyDictionary()
-"""The events since the last ``take``, by place: of one, or of several where a process simulates places."""
+"""The events since the last ``take``, by place: of one, or of several where a process simulates places. Those of
+threads that work for none are under ``ThreadState``."""
 
 
 def _events() -> list[Event] | None:
     """Those of this place; None: it is not traced."""
-    return _events_of.get(this_thread.driver or _no_place) if _on else None
+    return _events_of.get(this_thread.driver or ThreadState) if _on else None
 
 
-def _note(
-    events: list[Event] | None,
-    name: str,
-    category: str,
-    began_ns: int,
-    ended_ns: int,
-    arguments: Arguments,
-    row: str | None = None,
-) -> None:
+def _note(row: str, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments) -> None:
     """Note an event, in the row of the thread that calls unless ``row`` names another."""
-    if events is not None:
+    if (events := _events()) is not None:
         thread = row or threading.current_thread().name
         events.append(Event(name, category, thread, began_ns, ended_ns, dict(arguments)))
 
@@ -76,7 +64,7 @@ def _note(
 def enable() -> int:
     """Begin to trace on this place; returns its clock, in ns."""
     global _on  # noqa: PLW0603 - tested at every activity: nothing is quicker
-    _events_of.setdefault(this_thread.driver or _no_place, [])
+    _events_of.setdefault(this_thread.driver or ThreadState, [])
     _on = True
     return time.monotonic_ns()
 
@@ -116,7 +104,7 @@ def instant(name: str, category: str, **arguments: int | float | str) -> None:
         >>> apgas.trace_instant("checkpoint", "program", step=3)
     """
     if _on:
-        _note(_events(), name, category, time.monotonic_ns(), 0, arguments)
+        _note("", name, category, time.monotonic_ns(), 0, arguments)
 
 
 def span(name: str, category: str, **arguments: int | float | str) -> AbstractContextManager[None]:
@@ -134,8 +122,7 @@ def span(name: str, category: str, **arguments: int | float | str) -> AbstractCo
         >>> with apgas.trace_span("sort", "program", rows=3):
         ...     rows = sorted([3, 1, 2])
     """
-    events = _events()
-    return nullcontext() if events is None else _timed(events, name, category, arguments)
+    return nullcontext() if _events() is None else _timed(name, category, arguments)
 
 
 def between(
@@ -161,25 +148,20 @@ def between(
     """
     if _on:
         # an event that ends at 0 would be an instant
-        _note(_events(), name, category, round(began_s * 1e9), max(1, round(ended_s * 1e9)), arguments, row)
+        _note(row, name, category, round(began_s * 1e9), max(1, round(ended_s * 1e9)), arguments)
 
 
 @contextmanager
-def _timed(events: list[Event], name: str, category: str, arguments: Arguments) -> Iterator[None]:
+def _timed(name: str, category: str, arguments: Arguments) -> Iterator[None]:
     began_ns = time.monotonic_ns()
     try:
         yield
     finally:
-        _note(events, name, category, began_ns, time.monotonic_ns(), arguments)
+        _note("", name, category, began_ns, time.monotonic_ns(), arguments)
 
 
 class Timeline:
-    """(place 0) Turns tracing on everywhere, collects the events of all places, and writes them.
-
-    Args:
-        path: Where it is written at the end.
-        ask: Calls other places.
-    """
+    """(place 0) Turns tracing on everywhere, collects the events of all places, and writes them."""
 
     def __init__(self, path: Path, ask: Ask) -> None:
         self.path = path
@@ -199,11 +181,6 @@ class Timeline:
         """Take what happened on ``places`` so far."""
         for place in places:
             self.add(place.id, self._ask(place, take))
-
-    def collect_all(self, places: Sequence[Place]) -> None:
-        """Take what happened on ``places``, all of which stay; this one is the first."""
-        for place, events in take_all(places[1:]):
-            self.add(place, events)
 
     def meet(self, place: Place, clock_ns: int, asked_ns: int, answered_ns: int) -> None:
         """Learn a place and its clock: ``clock_ns`` was read there between two readings here."""

@@ -231,7 +231,12 @@ def build(start: Start) -> Driver:
     _transport = TcpTransport(start.token, start.listening)
     _switch_before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
-    core = checked(_machine())(identity.place, identity.members, identity.epoch)
+    machine: type[PlaceCore] = PlaceCore
+    if resilience.wanted():
+        from apgas.core.resilient import ResilientPlaceCore
+
+        machine = ResilientPlaceCore
+    core = checked(machine)(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
     if (plane := _mpi_plane) is not None and identity.place == 0:
         driver.on_members = lambda epoch, added: plane.enter(epoch, sorted(core.membership.members), added)
@@ -241,7 +246,7 @@ def build(start: Start) -> Driver:
     before_waits(_transport.flush)
     who = f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})"
     if environment.launched_by(os.environ).kind == "launch":
-        watchdog.introduce(identity.place)
+        watchdog.tell_launcher(f"cmd=place id={identity.place} pid={os.getpid()}\n")
     elif not resilience.wanted():
         watchdog.start_second(who)
     atexit.register(environment.end_remains, who, os.getpid(), watchdog.is_beside)
@@ -258,14 +263,6 @@ def forget() -> None:
     _transport = _mpi_plane = None
     _alone = False
     sys.setswitchinterval(_switch_before_s)
-
-
-def _machine() -> type[PlaceCore]:
-    if not resilience.wanted():
-        return PlaceCore
-    from apgas.core.resilient import ResilientPlaceCore
-
-    return ResilientPlaceCore
 
 
 def _plane(identity: Identity, line: TcpTransport) -> Transport:

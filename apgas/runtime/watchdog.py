@@ -7,7 +7,7 @@ and the same output. When the place ends without notice, its second reports it a
 Where MPI has started hydra for a program that was started without, place 0 reports it; the second only aborts the job.
 
 ``apgas.launch`` waits for its processes itself, and says how each has ended: there, a place has no second, but
-introduces itself (``introduce``).
+tells it who it is (``tell_launcher``).
 
 A second is in the process group of its place. Hydra kills such groups as a whole, so that nothing is said of places
 that die because the job is ended.
@@ -83,11 +83,6 @@ _link = -1
 _beside: Final[set[int]] = set()  # pids of what was started beside this process
 _launcher = -1
 """The stream to ``apgas.launch``, if that has started this process."""
-
-
-def introduce(place: int) -> None:
-    """Tell ``apgas.launch`` which place this process is, so that it can say so."""
-    tell_launcher(f"cmd=place id={place} pid={os.getpid()}\n")
 
 
 def tell_launcher(words: str) -> None:

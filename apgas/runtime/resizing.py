@@ -606,15 +606,12 @@ class Resizing:
 
     def _spawn(self, effect: r.StartSpawn) -> None:
         began_s = time.monotonic()
-        ends_s: dict[str, float] = {}
         try:
-            added = self._spawner.spawn(
-                effect.nodes, self._assign_ids, lambda phase: ends_s.update({phase: time.monotonic()})
-            )
+            added, up_s = self._spawner.spawn(effect.nodes, self._assign_ids)
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
             self._event(self._machine.failed, effect.token, str(error))
             return
-        phases = {"spawn": ends_s["spawn"] - began_s, "join": ends_s["join"] - ends_s["spawn"]}
+        phases = {"spawn": up_s - began_s, "join": time.monotonic() - up_s}
         wanted = False
 
         def joined(now: float) -> Iterable[r.OrderEffect]:

@@ -32,8 +32,8 @@ from apgas.transport.base import Address
 
 AssignIds: TypeAlias = Callable[[list[PlaceInfo]], Identity]
 """Numbers newcomers, and names all members."""
-Note: TypeAlias = Callable[[str], None]
-"""Is called with the phase that has ended."""
+Spawned: TypeAlias = tuple[tuple[PlaceInfo, ...], float]
+"""Newcomers, and when their processes were up, on the monotonic clock."""
 Bridge: TypeAlias = Callable[[tuple[int, ...], Any], None]
 """On the mpi plane, takes the communicator that this place shares with a spawned world, with its ids."""
 
@@ -185,13 +185,12 @@ SETTLED_S: Final = 10.0
 class Spawner(Protocol):
     """Starts further places of a running job."""
 
-    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds) -> Spawned:
         """Start a place per name in ``nodes`` (this machine where empty), ready to exchange frames; may take long.
 
         Args:
             nodes: Where; places on one node are next to each other in what is returned.
             assign_ids: Gives newcomers, in that order, their ids, and names all members; called once they are up.
-            note: Is called when the processes are up ("spawn") and when they know their job ("join").
 
         Raises:
             ApgasError: They could not be started; nothing is left of them.
@@ -221,10 +220,14 @@ class _Spawner:
         state = main_module.program_state(self._setup)
         return self._token, towards, joining.Inheritance(changed, state, self._setup is not None)
 
-    def _identity(self, reports: Iterable[joining.PlaceReport | str], assign_ids: AssignIds) -> Identity:
-        """Number those that have reported, with the members as they reach them."""
-        identity = assign_ids(list(all_listening(reports)))
-        return replace(identity, members=tuple(map(self._reached, identity.members)))
+    def _numbered(
+        self, reports: Iterable[joining.PlaceReport | str], assign_ids: AssignIds
+    ) -> tuple[Identity, tuple[PlaceInfo, ...]]:
+        """Number those that have reported, with the members as they reach them; returns the newcomers, too."""
+        newcomers = list(all_listening(reports))
+        identity = assign_ids(newcomers)
+        members = tuple(map(self._reached, identity.members))
+        return replace(identity, members=members), members[-len(newcomers) :]
 
     def _prepare(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Look whether places can be spawned on ``nodes``, and let those reach the members; returns them by name.
@@ -288,20 +291,18 @@ class MpiSpawner(_Spawner):
     one node all are spawned together: four take about 190 ms so, and 380 ms one by one.
     """
 
-    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds) -> Spawned:
         """Spawn processes; see ``Spawner``."""
         nodes = self._prepare(nodes)
         plane = process.mpi_plane()
         if plane is None:
-            return self._spawn(nodes, assign_ids, note, None)
+            return self._spawn(nodes, assign_ids, None)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
         with plane.aside():
-            return self._spawn(nodes, assign_ids, note, plane.communicators.bridge)
+            return self._spawn(nodes, assign_ids, plane.communicators.bridge)
 
-    def _spawn(
-        self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note, bridge: Bridge | None
-    ) -> tuple[PlaceInfo, ...]:
+    def _spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, bridge: Bridge | None) -> Spawned:
         kind = environment.kind()
         if environment.loaded_too_early():
             raise ApgasError(
@@ -324,9 +325,8 @@ class MpiSpawner(_Spawner):
             try:
                 for name in dict.fromkeys(nodes):
                     worlds.start(name, nodes.count(name), greeting)
-                note("spawn")
-                identity = self._identity(worlds.reports(), assign_ids)
-                added = identity.members[-len(nodes) :]
+                up_s = time.monotonic()
+                identity, added = self._numbered(worlds.reports(), assign_ids)
                 worlds.accept(identity, added, bridge)
             except BaseException:
                 worlds.dismiss()
@@ -335,14 +335,13 @@ class MpiSpawner(_Spawner):
             here = [info.pid for info in added if info.node == environment.node_name()]
             by_mpiexec = environment.launched_by(os.environ).kind == "openmpi"
             process.dependents.add(here, environment.CODE_S if by_mpiexec else 0.0)
-        note("join")
-        return added
+        return added, up_s
 
 
 class LaunchSpawner(_Spawner):
     """Has ``apgas.launch`` start processes on any of its hosts, without MPI."""
 
-    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds) -> Spawned:
         """Start processes; see ``Spawner``."""
         nodes = self._prepare(nodes)
         nodes = tuple(node for name in dict.fromkeys(nodes) for node in [name] * nodes.count(name))
@@ -358,11 +357,10 @@ class LaunchSpawner(_Spawner):
                 if started is None:
                     raise ApgasError(f"apgas.launch could not start places on {', '.join(dict.fromkeys(nodes))}")
                 unanswered.extend(started)
-                note("spawn")
+                up_s = time.monotonic()
                 for number in started:
                     line.tell(number, greeting)
-                identity = self._identity((line.hear(number) for number in started), assign_ids)
-                added = identity.members[-len(nodes) :]
+                identity, added = self._numbered((line.hear(number) for number in started), assign_ids)
                 for answer in _answers(identity, added):
                     line.tell(unanswered.pop(0), answer)
             except EOFError:
@@ -370,14 +368,13 @@ class LaunchSpawner(_Spawner):
             finally:
                 for number in unanswered:
                     line.tell(number, b"")  # not wanted
-        note("join")
-        return added
+        return added, up_s
 
 
 class ChildSpawner(_Spawner):
     """Starts places as children of this process."""
 
-    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, note: Note) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds) -> Spawned:
         """Start processes; see ``Spawner``."""
         # other names are of parts of this machine, unless the program could be one of several hosts
         elsewhere = [] if environment.needs_no_mpi(os.environ) else [node for node in nodes if not is_here(node)]
@@ -390,12 +387,11 @@ class ChildSpawner(_Spawner):
         try:
             for node in dict.fromkeys(nodes):
                 begun.extend(start(node, nodes.count(node), changed))
-            note("spawn")
+            up_s = time.monotonic()
             for _, stream in begun:
                 pickle.dump(greeting, stream)
                 stream.flush()
-            identity = self._identity((report(*child) for child in begun), assign_ids)
-            added = identity.members[-len(nodes) :]
+            identity, added = self._numbered((report(*child) for child in begun), assign_ids)
             for answer, (_, stream) in zip(_answers(identity, added), begun, strict=True):
                 pickle.dump(answer, stream)
                 stream.flush()
@@ -405,8 +401,7 @@ class ChildSpawner(_Spawner):
                 raise ApgasError(f"a place could not be started: {error}") from error
             raise
         accept(begun)
-        note("join")
-        return added
+        return added, up_s
 
 
 def _answers(identity: Identity, added: Iterable[PlaceInfo]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -31,6 +32,7 @@ from apgas.runtime.driver import Driver, current_driver, working_for
 from apgas.runtime.process import Identity
 from apgas.runtime.program import Program, all_gone, end_places, known, run_main
 from apgas.runtime.resizing import Resizing
+from apgas.runtime.spawning import Spawned
 from apgas.runtime.validation import checked
 from apgas.transport.local import LocalNetwork, LocalTransport
 
@@ -595,9 +597,7 @@ class InProcessPlaces:
         drivers = [self._build(Identity(place, members, 0), own) for place, own in enumerate(transports)]
         return drivers[0]
 
-    def spawn(
-        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
-    ) -> tuple[PlaceInfo, ...]:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity]) -> Spawned:
         """Start newcomers; see ``apgas.runtime.spawning.Spawner``.
 
         Raises:
@@ -609,7 +609,7 @@ class InProcessPlaces:
         if not any(nodes):
             fresh = self.node_names(len(nodes) // self._places_per_node)
             nodes = tuple(name for name in fresh for _ in range(self._places_per_node))
-        note("spawn")
+        up_s = time.monotonic()
         if self._setup is not None:
             for node in nodes:
                 try:
@@ -621,8 +621,7 @@ class InProcessPlaces:
         added = identity.members[-len(nodes) :]
         for info, transport in zip(added, transports, strict=True):
             self._build(Identity(info.place, identity.members, identity.epoch), transport)
-        note("join")
-        return added
+        return added, up_s
 
     def kill(self, place: int, timeout_s: float) -> None:
         """Let a place die, with all that it knows; its threads cannot be killed, but reach no place any more.

@@ -13,6 +13,7 @@ import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
 from apgas.core.messages import PlaceInfo
 from apgas.runtime.process import Identity
+from apgas.runtime.spawning import Spawned
 from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -71,15 +72,10 @@ def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypa
     opened, came = threading.Event(), threading.Event()
     spawn = InProcessPlaces.spawn
 
-    def late(
-        self: InProcessPlaces,
-        nodes: tuple[str, ...],
-        admit: Callable[[list[PlaceInfo]], Identity],
-        note: Callable[[str], None],
-    ) -> tuple[PlaceInfo, ...]:
+    def late(self: InProcessPlaces, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity]) -> Spawned:
         if nodes == ("late",):
             assert opened.wait(PATIENCE_S)
-        added = spawn(self, nodes, admit, note)
+        added = spawn(self, nodes, admit)
         came.set()
         return added
 

@@ -61,10 +61,6 @@ class Balance(msgspec.Struct):
     open: dict[int, int]
     errors: list[bytes] = msgspec.field(default_factory=list)
 
-    def add(self, place: int, delta: int) -> None:
-        """Add ``delta`` to the balance of ``place``."""
-        add_balance(self.open, place, delta)
-
 
 def add_balance(balances: dict[int, int], place: int, delta: int) -> None:
     """Add ``delta`` to the balance of ``place``; zeros are dropped."""
@@ -199,8 +195,8 @@ class FinishTable:
         if balance is None:
             raise InvariantError(f"place {self.here}: place {src} reports for {report.finish}, which is not open here")
         for place, count in report.spawned.items():
-            balance.add(place, count)
-        balance.add(src, -report.completed)
+            add_balance(balance.open, place, count)
+        add_balance(balance.open, src, -report.completed)
         balance.errors.extend(report.errors)
         return self._fire(report.finish, balance)
 
@@ -214,7 +210,7 @@ class FinishTable:
         if balance is None:
             raise InvariantError(f"place {self.here}: {reports} for {finish}, which is not open here")
         for place, delta in reports.open.items():
-            balance.add(place, delta)
+            add_balance(balance.open, place, delta)
         balance.errors.extend(reports.errors)
         waited = bool(self._arrivals.overdue)
         self._arrivals.add(reports.heard)
@@ -421,10 +417,6 @@ class References:
 
     def reported(self, report: RefReport, epoch: int) -> list[ReferenceEffect]:
         """Take the report of a place that has no handle any more, behind all that it has reported before.
-
-        Args:
-            report: The report.
-            epoch: That of this place.
 
         Raises:
             InvariantError: The reference was not made here, or has no copies: a place counted wrongly.

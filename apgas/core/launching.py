@@ -307,7 +307,8 @@ class LaunchedJob:
         for number in lost:
             self._running[number].explained = True
             effects += self.ended(number, -signal.SIGKILL, now_s)
-        self._leave_out(node)
+        if self._again is not None:
+            self._again = [each for each in self._again if each != node] or None
         effects += again if self.code is None and self._again is None else ()
         if not self.running and self.code is None:
             self.code = self._final_code()
@@ -475,12 +476,7 @@ class LaunchedJob:
         self._names.clear()
         self._unheard.clear()
         self._next_number, self._first_code, self._failed = FIRST, None, 0
-        return self._new_world([_Asked(self._words, node) for node in nodes], None, {})
-
-    def _leave_out(self, node: str) -> None:
-        """No process can begin on a node."""
-        if self._again is not None:
-            self._again = [each for each in self._again if each != node] or None
+        return self.begin(self._words, nodes)
 
     # Worlds ----------------------------------------------------------------------------------------------------------
 

@@ -93,13 +93,9 @@ DEGREE: Final = 16
 
 
 def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
-    """The parent of place ``here`` in the tree of ``home``, which is another one.
+    """The parent of place ``here`` in the tree of ``home``, which is another one; both may be leaving.
 
-    Args:
-        here: The place that has something to pass on; it may be leaving.
-        home: The root; it may be leaving.
-        staying: The ids of the members that stay, ascending.
-        degree: How many children a place has.
+    ``staying``: the ids of the members that stay, ascending.
     """
     first = bisect_right(staying, home)
     # how many stand between the home and this place, in the order of the tree
@@ -111,14 +107,7 @@ def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
 
 
 def children(here: int, home: int, members: Sequence[int], degree: int) -> list[int]:
-    """The children of place ``here`` in the tree of ``home``: the members whose ``parent`` it is.
-
-    Args:
-        here: One of the members, or the home.
-        home: The root.
-        members: Ids, ascending.
-        degree: How many children a place has.
-    """
+    """The children of place ``here`` in the tree of ``home``: those of ``members``, ascending, whose ``parent`` it is."""
     after = bisect_right(members, home)
     is_member = after > 0 and members[after - 1] == home
     rank = 0 if here == home else (bisect_left(members, here) - after) % len(members) + 1

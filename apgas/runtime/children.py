@@ -65,12 +65,7 @@ def discard() -> None:
 
 
 def start(node: str, count: int, changed: Mapping[str, str | None]) -> Iterator[Child]:
-    """Start children on a node; empty: that of this process.
-
-    Args:
-        node: Its name.
-        count: How many.
-        changed: What the program has changed in its environment.
+    """Start ``count`` children on a node; empty: that of this process. ``changed``: by the program, of its environment.
 
     Raises:
         OSError: One cannot be started.

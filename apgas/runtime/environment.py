@@ -201,11 +201,6 @@ def needs_no_mpi(environ: Mapping[str, str]) -> bool:
 def check_world(launch: Launch, world_size: int, library: str) -> None:
     """Refuses the silent trap of K separate worlds of size 1; call it after MPI is initialised.
 
-    Args:
-        launch: what `prepare` returned.
-        world_size: the size of MPI.COMM_WORLD.
-        library: name of the loaded MPI, for the message.
-
     Raises:
         UsageError: the launcher started several processes, and this one sees only itself.
     """
@@ -384,7 +379,8 @@ def _number(text: str | None) -> int | None:
 
 # Loading MPI; beside the mpi transport, only this module and ``process`` import mpi4py --------------------------------
 
-_too_early = False
+loaded_too_early = False
+"""Whether MPI had been loaded before, without the variables that it needs."""
 
 
 @functools.cache
@@ -394,14 +390,14 @@ def load() -> Any:
     Raises:
         UsageError: There is no MPI, or the process was started by a foreign mpiexec.
     """
-    global _too_early  # noqa: PLW0603 - MPI is loaded once
+    global loaded_too_early  # noqa: PLW0603 - MPI is loaded once
     early = sys.modules.get("mpi4py.MPI")
     before = frozenset(os.environ)
     launch = prepare()
     if early is not None:
         # Not only what it always needs: a place that is spawned over another netmod than ours fails in MPI_Init.
         own = tuple(name.partition("_")[0] for name in (named_in(early.Get_library_version()) or MPICH).variables)
-        _too_early = any(name.startswith(own) for name in os.environ.keys() - before)
+        loaded_too_early = any(name.startswith(own) for name in os.environ.keys() - before)
     if launch.kind != "openmpi":
         check_shared_memory(int(os.environ.get("MPI_LOCALNRANKS") or "1"))
         _name_bus_errors()
@@ -475,11 +471,6 @@ def _name_bus_errors() -> object:
     handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(explain)
     install(signal.SIGBUS, handler)
     return handler
-
-
-def loaded_too_early() -> bool:
-    """Whether MPI had been loaded before, without the variables that it needs."""
-    return _too_early
 
 
 def kind() -> Mpi:

@@ -205,13 +205,9 @@ class ForkServer:
                 self._prepared(python, loads)
 
     def fork(self, code: str, environ: Mapping[str, str], folder: str, streams: tuple[int, int, int]) -> int:
-        """Return the process id of a new child of this process.
+        """Return the process id of a new child of this process; see ``Fork``.
 
-        Args:
-            code: What it executes, as by ``python -c``.
-            environ: All of its environment.
-            folder: Where it begins.
-            streams: Descriptors of its output, its errors, and what it finds at ``STREAM``.
+        ``streams``: descriptors of its output, its errors, and what it finds at ``STREAM``.
 
         Raises:
             OSError: The server cannot do that, or has ended.

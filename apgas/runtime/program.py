@@ -54,11 +54,7 @@ _log = logging.getLogger("apgas")
 
 
 class Program:
-    """The program of place 0.
-
-    Args:
-        driver: Its place.
-        make: Makes what ``resizing`` returns; nothing of that is loaded before it is asked for.
+    """The program of place 0; ``make`` makes what ``resizing`` returns, and nothing of that is loaded before.
 
     Attributes:
         driver: Its place.

@@ -66,13 +66,7 @@ PROGRESS_EVERY_S = 0.25
 
 
 class Resizing:
-    """Everything about orders on place 0.
-
-    Args:
-        driver: Its place.
-        spawner: Starts newcomers.
-        communicator: The way to the scheduler, if there is one.
-        began_s: When the times of the records begin; None: now.
+    """Everything about orders on place 0; the times of records begin at ``began_s``, or now.
 
     Attributes:
         over: Whether the program has ended: then no method of the handler is called.
@@ -175,10 +169,10 @@ class Resizing:
     def accompany(self, companion: Companion) -> bool:
         """Let the handler of a library accompany the program's; False if that takes no companions, or there is none."""
         with self.driver.lock:
-            leads = isinstance(self._handler, Leader)
-            if isinstance(self._handler, Leader):
-                self._handler.companions.append(companion)
-        return leads
+            if not isinstance(self._handler, Leader):
+                return False
+            self._handler.companions.append(companion)
+            return True
 
     @property
     def takes_orders(self) -> bool:
@@ -220,7 +214,10 @@ class Resizing:
         if timeout_s is None:
             timeout_s = self._machine.deadlines.after_pre_s
         with self.idle:
-            self.idle.wait_for(lambda: self._settled(calls=calls), min(timeout_s, threading.TIMEOUT_MAX))
+            self.idle.wait_for(
+                lambda: self._machine.step is Step.IDLE and not (calls and self._calls.busy),
+                min(timeout_s, threading.TIMEOUT_MAX),
+            )
             self._handler = None
             if self.over:  # also an order whose method runs
                 for order in list(self._workers_orders):
@@ -228,9 +225,6 @@ class Resizing:
         self._send(o.Disable())
         for request in list(self._requests):  # nothing more will be answered
             self._grant(request, 0)
-
-    def _settled(self, *, calls: bool) -> bool:
-        return self._machine.step is Step.IDLE and not (calls and self._calls.busy)
 
     def at_safe_point(self, act: Callable[[], T]) -> T:
         """(method of the handler) Have the program call ``act`` between two of its steps; returns its value.
@@ -684,15 +678,7 @@ def call_handler(
 
 
 class SerialCalls:
-    """Runs calls one after another, each on a thread of the executor.
-
-    Args:
-        submit: The executor's.
-        on_idle: Called when none is left.
-
-    Attributes:
-        busy: Whether a call runs or waits.
-    """
+    """Runs calls one after another, each on a thread of the executor, then calls ``on_idle``; ``busy`` until that."""
 
     def __init__(
         self, submit: Callable[[Callable[[], None]], None], on_idle: Callable[[], None] = lambda: None

@@ -304,7 +304,7 @@ class MpiSpawner(_Spawner):
 
     def _spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds, bridge: Bridge | None) -> Spawned:
         kind = environment.kind()
-        if environment.loaded_too_early():
+        if environment.loaded_too_early:
             raise ApgasError(
                 "mpi4py.MPI was imported before apgas.run, so MPI was loaded without what growing needs: "
                 "import it in main"

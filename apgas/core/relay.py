@@ -107,7 +107,7 @@ def parent(here: int, home: int, staying: Sequence[int], degree: int) -> int:
 
 
 def children(here: int, home: int, members: Sequence[int], degree: int) -> list[int]:
-    """The children of place ``here`` in the tree of ``home``: those of ``members``, ascending, whose ``parent`` it is."""
+    """The children of place ``here`` in the tree of ``home``: those ``members``, ascending, whose ``parent`` it is."""
     after = bisect_right(members, home)
     is_member = after > 0 and members[after - 1] == home
     rank = 0 if here == home else (bisect_left(members, here) - after) % len(members) + 1

@@ -84,9 +84,13 @@ class _Worlds:
         self._heard: list[tuple[Any, list[joining.PlaceReport | str]]] = []
 
     def start(self, node: str, count: int, words: Greeting) -> None:
-        """Start ``count`` processes on ``node``, and send them what they need to report."""
-        world = _spawn(node, count, words[-1].environ)
-        _greet(world, node, words)
+        """Start ``count`` processes on ``node``, and send them what they need to report; they end if that fails."""
+        world, mpi = _spawn(node, count, words[-1].environ), environment.load()
+        try:
+            world.bcast(words, root=mpi.ROOT)
+        except mpi.Exception as error:
+            where, name = node or "this host", environment.kind().name
+            raise ApgasError(f"{name} started places on {where}, and cannot reach them: {error}") from error
         self._unheard.append(world)
 
     def reports(self) -> list[joining.PlaceReport | str]:
@@ -96,20 +100,13 @@ class _Worlds:
             del self._unheard[0]
         return [report for _, group in self._heard for report in group]
 
-    def accept(
-        self,
-        identity: Identity,
-        added: tuple[PlaceInfo, ...],
-        bridge: Bridge | None,
-    ) -> None:
+    def accept(self, identity: Identity, added: tuple[PlaceInfo, ...], bridge: Bridge | None) -> None:
         """Send all their ids: ``added``, in the order of their reports."""
-        saying = logs.settings(), logs.wanted()
         ids = iter([info.place for info in added])
         while self._heard:
             world, group = self._heard.pop(0)
             places = tuple(islice(ids, len(group)))
-            answer = JoinAnswer(places, identity.members, identity.epoch, *saying)
-            _answer(world, answer, partial(bridge, places) if bridge is not None else None)
+            _answer(world, _answer_to(places, identity), partial(bridge, places) if bridge is not None else None)
 
     def dismiss(self) -> None:
         """Let those end that have no answer yet."""
@@ -117,7 +114,7 @@ class _Worlds:
             self.reports()
         for world, _ in self._heard:
             with suppress(Exception):  # it is gone, or MPI has no way to it
-                _answer(world, None)
+                _answer(world, b"")
 
 
 def _spawn(node: str, count: int, changed: Mapping[str, str | None]) -> Any:
@@ -150,27 +147,14 @@ def _chosen() -> dict[str, str]:
     }
 
 
-def _greet(world: Any, node: str, words: Greeting) -> None:
-    """Send a spawned world what it needs to report; it ends if that does not arrive.
-
-    Raises:
-        ApgasError: MPI has no way to it.
-    """
-    mpi = environment.load()
-    try:
-        world.bcast(words, root=mpi.ROOT)
-    except mpi.Exception as error:
-        where = node or "this host"
-        raise ApgasError(
-            f"{environment.kind().name} started places on {where}, and cannot reach them: {error}"
-        ) from error
+def _answer_to(places: tuple[int, ...], identity: Identity) -> bytes:
+    """What ``places``, which have been started together, are answered; they read it when they have loaded the rest."""
+    return pickle.dumps(JoinAnswer(places, identity.members, identity.epoch, logs.settings(), logs.wanted()))
 
 
-def _answer(world: Any, answer: JoinAnswer | None, bridge: Callable[[Any], None] | None = None) -> None:
-    """Give a spawned world its answer, or dismiss it with None; but for ``bridge``, MPI has done its work."""
-    body = b"" if answer is None else pickle.dumps(answer)
-    # the newcomers read the body when they have loaded what it is made of
-    world.bcast((body, bytes(_LASTING_BYTES)), root=environment.load().ROOT)
+def _answer(world: Any, answer: bytes, bridge: Callable[[Any], None] | None = None) -> None:
+    """Give a spawned world its answer; empty: dismiss it. But for ``bridge``, MPI has done its work."""
+    world.bcast((answer, bytes(_LASTING_BYTES)), root=environment.load().ROOT)
     if bridge is not None:
         bridge(world.Merge(high=False))
     world.Disconnect()
@@ -361,8 +345,8 @@ class LaunchSpawner(_Spawner):
                 for number in started:
                     line.tell(number, greeting)
                 identity, added = self._numbered((line.hear(number) for number in started), assign_ids)
-                for answer in _answers(identity, added):
-                    line.tell(unanswered.pop(0), answer)
+                for info in added:
+                    line.tell(unanswered.pop(0), _answer_to((info.place,), identity))
             except EOFError:
                 raise ApgasError("a place ended as it started") from None
             finally:
@@ -392,8 +376,8 @@ class ChildSpawner(_Spawner):
                 pickle.dump(greeting, stream)
                 stream.flush()
             identity, added = self._numbered((report(*child) for child in begun), assign_ids)
-            for answer, (_, stream) in zip(_answers(identity, added), begun, strict=True):
-                pickle.dump(answer, stream)
+            for info, (_, stream) in zip(added, begun, strict=True):
+                pickle.dump(_answer_to((info.place,), identity), stream)
                 stream.flush()
         except BaseException as error:
             dismiss(begun)
@@ -402,13 +386,6 @@ class ChildSpawner(_Spawner):
             raise
         accept(begun)
         return added, up_s
-
-
-def _answers(identity: Identity, added: Iterable[PlaceInfo]) -> Iterator[bytes]:
-    """What each of the places ``added`` is answered, if they have been started one by one."""
-    saying = logs.settings(), logs.wanted()
-    for info in added:
-        yield pickle.dumps(JoinAnswer((info.place,), identity.members, identity.epoch, *saying))
 
 
 # Probes of hosts -----------------------------------------------------------------------------------------------------

@@ -36,23 +36,25 @@ from typing import TypeAlias
 
 import msgspec
 
-from apgas.core.effects import Send
+from apgas.core.effects import FinishFired, Send
 from apgas.core.messages import Carries, FinishId, RefId, RefReport
 from apgas.errors import InvariantError
 
 
-class Share(msgspec.Struct):
-    """What one place counts for one finish since its last report.
+class Flush(msgspec.Struct):
+    """What one place has counted for one finish since its last report: once it is quiet, its report to the home.
 
-    ``direct``: it has sent the home of a dense finish something that must arrive before the finish fires.
+    ``live``: the activities that are alive here. ``direct``: it has sent the home of a dense finish something that must
+    arrive before the finish fires.
     """
 
-    live: int = 0
+    finish: FinishId
     spawned: dict[int, int] = msgspec.field(default_factory=dict)
     completed: int = 0
     errors: list[bytes] = msgspec.field(default_factory=list)
     sources: dict[int, int] | None = None
     direct: bool = False
+    live: int = 0
 
 
 class Balance(msgspec.Struct):
@@ -115,35 +117,13 @@ class Arrivals:
                 self.overdue.add(place)
 
 
-class Flush(msgspec.Struct, frozen=True):
-    """A quiet place's report to the home of ``finish``."""
-
-    finish: FinishId
-    spawned: dict[int, int]
-    completed: int
-    errors: tuple[bytes, ...]
-    sources: dict[int, int] | None = None
-    direct: bool = False
-
-
-class Fired(msgspec.Struct, frozen=True):
-    """Every activity of ``finish`` has ended; ``errors`` are those of its activities, encoded.
-
-    ``lost``: in resilient jobs, how many have died with which place.
-    """
-
-    finish: FinishId
-    errors: tuple[bytes, ...]
-    lost: tuple[tuple[int, int], ...] = ()
-
-
 class FinishTable:
     """All finishes that one place takes part in."""
 
     def __init__(self, here: int, first: int = 0) -> None:
         self.here = here
         self._next = first
-        self._shares: dict[FinishId, Share] = {}
+        self._shares: dict[FinishId, Flush] = {}
         self._homed: dict[FinishId, Balance] = {}
         self._arrivals = Arrivals()
         self.live = 0
@@ -168,10 +148,10 @@ class FinishTable:
 
     def arrived(self, finish: FinishId, src: int) -> None:  # noqa: ARG002 - resilient jobs count by source
         """Count an activity of place ``src`` that begins to live here."""
-        self._shares.setdefault(finish, Share()).live += 1
+        self._shares.setdefault(finish, Flush(finish)).live += 1
         self.live += 1
 
-    def ended(self, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
+    def ended(self, finish: FinishId, error: bytes | None = None) -> Flush | FinishFired | None:
         """Count the end of an activity; the last one makes this place report, or its finish fire."""
         share = self._live_share(finish, "end")
         share.live -= 1
@@ -182,10 +162,9 @@ class FinishTable:
         if share.live:
             return None
         del self._shares[finish]
-        flush = Flush(finish, share.spawned, share.completed, tuple(share.errors), share.sources, share.direct)
-        return self.reported(self.here, flush) if finish.home == self.here else flush
+        return self.reported(self.here, share) if finish.home == self.here else share
 
-    def reported(self, src: int, report: Flush) -> Fired | None:
+    def reported(self, src: int, report: Flush) -> FinishFired | None:
         """Take a report at home.
 
         Raises:
@@ -200,7 +179,7 @@ class FinishTable:
         balance.errors.extend(report.errors)
         return self._fire(report.finish, balance)
 
-    def gathered(self, finish: FinishId, reports: Gathered) -> list[Fired]:
+    def gathered(self, finish: FinishId, reports: Gathered) -> list[FinishFired]:
         """Take reports of a dense finish at home, added up by others; returns what fires: also others, which waited.
 
         Raises:
@@ -218,11 +197,11 @@ class FinishTable:
         fired = [self._fire(each, self._homed[each]) for each in ready]
         return [outcome for outcome in fired if outcome is not None]
 
-    def _fire(self, finish: FinishId, balance: Balance) -> Fired | None:
+    def _fire(self, finish: FinishId, balance: Balance) -> FinishFired | None:
         if balance.open or (self._arrivals.overdue and finish.dense):
             return None
         del self._homed[finish]
-        return Fired(finish, tuple(balance.errors))
+        return FinishFired(finish, tuple(balance.errors))
 
     def speak_to_home(self, finish: FinishId) -> None:
         """This place, where an activity of the dense ``finish`` lives, sends the home something else than a report."""
@@ -270,7 +249,7 @@ class FinishTable:
             if not waits or 0 in balance.open.values():
                 raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")
 
-    def _live_share(self, finish: FinishId, act: str) -> Share:
+    def _live_share(self, finish: FinishId, act: str) -> Flush:
         share = self._shares.get(finish)
         if share is None or share.live <= 0:
             raise InvariantError(f"place {self.here}: {act} under {finish}, where no activity lives")
@@ -424,7 +403,7 @@ class References:
         if report.epoch > epoch:
             self._early.append(report)
             return []
-        flush = Flush(report.ref, report.sent, report.dropped, ())
+        flush = Flush(report.ref, report.sent, report.dropped)
         return self._effects(self._table.reported(report.by, flush), epoch)
 
     def entered(self, epoch: int) -> list[ReferenceEffect]:
@@ -446,11 +425,11 @@ class References:
         """
         self._table.validate()
 
-    def _effects(self, outcome: Flush | Fired | None, epoch: int) -> list[ReferenceEffect]:
+    def _effects(self, outcome: Flush | FinishFired | None, epoch: int) -> list[ReferenceEffect]:
         match outcome:
             case None:
                 return []
-            case Fired():
+            case FinishFired():
                 return [Unreferenced(outcome.finish)]
             case Flush():
                 report = RefReport(epoch, self.here, outcome.finish, outcome.spawned, outcome.completed)

@@ -6,7 +6,7 @@ of the change has reached it, so no place ever acts on one that it does not know
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -292,7 +292,7 @@ decode_frame = msgspec.msgpack.Decoder(AnyMessage | OfReferences).decode
 """Decodes whatever one place may send to another, strictly: raises ``msgspec.DecodeError`` if it is no such message."""
 
 
-def pack_errors(errors: tuple[bytes, ...]) -> list[bytes | bytearray | memoryview]:
+def pack_errors(errors: Sequence[bytes]) -> list[bytes | bytearray | memoryview]:
     """Make the payload of a report: one buffer, however many activities failed; none if there are no errors."""
     return [_ENCODER.encode(errors)] if errors else []
 

@@ -26,7 +26,7 @@ from apgas.core.effects import (
     Send,
     StaysOn,
 )
-from apgas.core.finish import Cancellations, FinishTable, Fired, Flush, Gathered
+from apgas.core.finish import Cancellations, FinishTable, Flush, Gathered
 from apgas.core.membership import Leaving, Membership
 from apgas.core.relay import DEGREE, Relay, Words, children, parent
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
@@ -203,11 +203,11 @@ class PlaceCore:
                 return [ResolveCall(message.call, message.ok, payload), *self._maybe_drained()]
             case m.Answer():
                 self._answer_call(src, message.call)
-                flush = Flush(message.finish, message.spawned, message.completed, (), message.sources)
+                flush = Flush(message.finish, message.spawned, message.completed, [], message.sources)
                 fired = self._finish_effects(self.finishes.reported(src, flush))
                 return [ResolveCall(message.call, message.ok, payload), *fired, *self._maybe_drained()]
             case m.Report():
-                errors = m.unpack_errors(payload)
+                errors = [*m.unpack_errors(payload)]
                 flush = Flush(message.finish, message.spawned, message.completed, errors, message.sources)
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
             case m.Relayed():
@@ -338,11 +338,11 @@ class PlaceCore:
             raise ProtocolError(f"place {src} answered call {call}, which is not open")
         self.calls.discard(call)
 
-    def _finish_effects(self, outcome: Flush | Fired | None) -> list[Effect]:
+    def _finish_effects(self, outcome: Flush | FinishFired | None) -> list[Effect]:
         match outcome:
             case None:
                 return []
-            case Fired():
+            case FinishFired():
                 cancelled, announced = self.cancellations.fired(outcome.finish)
                 forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if announced else []
                 return [FinishFired(outcome.finish, outcome.errors, cancelled, outcome.lost), *forget]
@@ -375,7 +375,7 @@ class PlaceCore:
         if isinstance(reports, Words):
             return Send(dst, m.Said(self.epoch, finish, reports.by_place), [])
         message = m.Relayed(self.epoch, finish, reports.open, reports.heard)
-        return Send(dst, message, m.pack_errors(tuple(reports.errors)))
+        return Send(dst, message, m.pack_errors(reports.errors))
 
     def _hear(self, src: int, news: m.News) -> list[Effect]:
         """Pass news on, and take it: as place 0 its own, elsewhere that of place ``src``, whose child this place is."""

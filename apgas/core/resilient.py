@@ -26,8 +26,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from apgas.core import messages as m
-from apgas.core.effects import CallLost, Effect, LeaverDrained, Payload, PlaceLost, Send
-from apgas.core.finish import FinishTable, Fired, Flush, add_balance
+from apgas.core.effects import CallLost, Effect, FinishFired, LeaverDrained, Payload, PlaceLost, Send
+from apgas.core.finish import FinishTable, Flush, add_balance
 from apgas.core.messages import FinishId
 from apgas.core.place import PlaceCore
 from apgas.core.relay import Words, children, joined
@@ -212,14 +212,14 @@ class ResilientPlaceCore(PlaceCore):
     def _senders(self) -> set[int]:
         return super()._senders() | self._dying
 
-    def _finish_effects(self, outcome: Flush | Fired | None) -> list[Effect]:
+    def _finish_effects(self, outcome: Flush | FinishFired | None) -> list[Effect]:
         if isinstance(outcome, Flush) and self._orphaned(outcome.finish):
             self.cancellations.forget(outcome.finish)
             return []
         match outcome:
             case Flush() if outcome.finish.dense:
                 return [self._spoken(outcome.finish, self._losses.say(outcome), direct=outcome.direct)]
-            case Fired() if outcome.finish.dense:
+            case FinishFired() if outcome.finish.dense:
                 return [*super()._finish_effects(outcome), *self._fulfilled(outcome.finish)]
             case _:
                 return super()._finish_effects(outcome)
@@ -266,7 +266,7 @@ class ResilientPlaceCore(PlaceCore):
         """Whether the home of ``finish`` has died, maybe before this place joined, and nothing of it is left here."""
         return finish.home not in self.membership.members and not self.finishes.lives(finish)
 
-    def _all_fired(self, fired: Iterable[Fired]) -> list[Effect]:
+    def _all_fired(self, fired: Iterable[FinishFired]) -> list[Effect]:
         effects = [effect for outcome in fired for effect in self._finish_effects(outcome)]
         return [*effects, *self._maybe_drained()]
 
@@ -490,7 +490,7 @@ class ResilientFinishTable(FinishTable):
             share.sources = {}
         share.sources[src] = share.sources.get(src, 0) + 1
 
-    def reported(self, src: int, report: Flush) -> Fired | None:
+    def reported(self, src: int, report: Flush) -> FinishFired | None:
         """Take a report at home.
 
         Raises:
@@ -520,7 +520,7 @@ class ResilientFinishTable(FinishTable):
         """All that this place has said, of each finish, and whether that has to go to the home itself."""
         return [(finish, record.again(), record.spoke) for finish, record in sorted(self._records.items())]
 
-    def words_came(self, finish: FinishId, words: Words) -> list[Fired]:
+    def words_came(self, finish: FinishId, words: Words) -> list[FinishFired]:
         """Take words at the home of an open dense finish; those of a place that is settled change nothing any more."""
         pairs = self._pairs[finish]
         for place, word in words.by_place.items():
@@ -574,7 +574,7 @@ class ResilientFinishTable(FinishTable):
         """Whether no report of a loss is awaited."""
         return not self._settling
 
-    def drained(self, place: int) -> list[Fired]:
+    def drained(self, place: int) -> list[FinishFired]:
         """A leaver has reported everything: nothing is pending there, which is as good as any report."""
         return [fired for dead in list(self._settling) for fired in self.loss_reported(place, dead, None)]
 
@@ -602,7 +602,7 @@ class ResilientFinishTable(FinishTable):
                 pending.setdefault(finish.home, {})[finish.seq] = count
         return pending
 
-    def loss_reported(self, src: int, place: int, pending: dict[int, int] | None) -> list[Fired]:
+    def loss_reported(self, src: int, place: int, pending: dict[int, int] | None) -> list[FinishFired]:
         """Take the report of a survivor about the dead ``place``; None: its counts are final."""
         settling = self._settling.get(place)
         if settling is None or src not in settling.awaited:
@@ -617,7 +617,7 @@ class ResilientFinishTable(FinishTable):
                 pairs.hear(place, src, (pending or {}).get(finish.seq, 0))
         return self._settle()
 
-    def _settle(self) -> list[Fired]:
+    def _settle(self) -> list[FinishFired]:
         """Settle all dead places, if every living one has reported on each of them."""
         dead = self._settling.keys()
         if any(settling.awaited - dead for settling in self._settling.values()):
@@ -630,12 +630,12 @@ class ResilientFinishTable(FinishTable):
         fired = [self._fired(finish, pairs) for finish, pairs in list(self._pairs.items())]
         return [outcome for outcome in fired if outcome is not None]
 
-    def _fired(self, finish: FinishId, pairs: Pairs) -> Fired | None:
+    def _fired(self, finish: FinishId, pairs: Pairs) -> FinishFired | None:
         if pairs.open:
             return None
         del self._pairs[finish]
         errors = (*pairs.errors, *pairs.failures.values())
-        return Fired(finish, errors, pairs.lost(self._settled) if self._settled else ())
+        return FinishFired(finish, errors, lost=pairs.lost(self._settled) if self._settled else ())
 
     def validate(self) -> None:
         """Check the whole table; for tests.

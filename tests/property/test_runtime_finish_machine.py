@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from apgas.core.finish import FinishTable, Fired, Flush, Gathered
+from apgas.core.effects import FinishFired
+from apgas.core.finish import FinishTable, Flush, Gathered
 from apgas.core.messages import FinishId
 from apgas.core.relay import Relay
 
@@ -93,7 +94,7 @@ class Finishes(RuleBasedStateMachine):
                 assert finish.home != place, "a report from home to home"
                 truth.reports_under_way += 1
                 self._report(place, flush)
-            case Fired() as fired:
+            case FinishFired() as fired:
                 self._fires(fired)
             case None:
                 pass
@@ -115,7 +116,7 @@ class Finishes(RuleBasedStateMachine):
         if fired is not None:
             self._fires(fired)
 
-    def _fires(self, fired: Fired) -> None:
+    def _fires(self, fired: FinishFired) -> None:
         truth = self.truth[fired.finish]
         assert not truth.fired, f"{fired.finish} fires twice"
         assert Counter(fired.errors) == truth.errors

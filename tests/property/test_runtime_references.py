@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apgas.core.finish import FinishTable, Fired, Flush, ReferenceEffect, References, Unreferenced
+from apgas.core.effects import FinishFired
+from apgas.core.finish import FinishTable, Flush, ReferenceEffect, References, Unreferenced
 from apgas.core.messages import Carries, FinishId, Freed, Message, RefId, RefReport
 from apgas.errors import ApgasError
 
@@ -175,8 +176,8 @@ def _forget_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _let_go_when_home_has_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
-        return Fired(report.finish, ()) if self._homed.pop(report.finish, None) else None
+    def reported(self: FinishTable, src: int, report: Flush) -> FinishFired | None:
+        return FinishFired(report.finish, ()) if self._homed.pop(report.finish, None) else None
 
     monkeypatch.setattr(FinishTable, "reported", reported)
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from stress.seeds import dense, repeatable, resilient
 from stress.survival import SurvivalSimulation
 
-from apgas.core.effects import Effect, LeaverDrained
-from apgas.core.finish import Fired
+from apgas.core.effects import Effect, FinishFired, LeaverDrained
 from apgas.core.messages import FinishId, Leave, Word
 from apgas.core.order import OrderMachine
 from apgas.core.place import PlaceCore
@@ -86,8 +85,8 @@ def _settle_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _settle_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(self: ResilientFinishTable) -> list[Fired]:
-        fired: list[Fired] = []
+    def settle(self: ResilientFinishTable) -> list[FinishFired]:
+        fired: list[FinishFired] = []
         all_settling = self._settling
         for place, settling in list(all_settling.items()):
             if not settling.awaited - all_settling.keys():

@@ -18,7 +18,6 @@ from stress.workload import Activity, Oracle
 from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core import resize as r
-from apgas.core.finish import Fired
 from apgas.core.place import PlaceCore
 from apgas.core.relay import Words
 from apgas.core.resilient import ResilientFinishTable, ResilientPlaceCore
@@ -143,7 +142,7 @@ class HeardTable(ResilientFinishTable):
         super().__init__(here)
         self._note = heard
 
-    def words_came(self, finish: m.FinishId, words: Words) -> list[Fired]:
+    def words_came(self, finish: m.FinishId, words: Words) -> list[e.FinishFired]:
         """Take words at the home."""
         pairs = self._pairs[finish]
         fired = super().words_came(finish, words)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from apgas.core.effects import Effect, Payload, ResolveCall, Send
-from apgas.core.finish import Arrivals, Cancellations, FinishTable, Fired, Flush, Gathered
+from apgas.core.effects import Effect, FinishFired, Payload, ResolveCall, Send
+from apgas.core.finish import Arrivals, Cancellations, FinishTable, Flush, Gathered
 from apgas.core.membership import Membership
 from apgas.core.messages import (
     AnyMessage,
@@ -45,12 +45,12 @@ def forget_a_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def report_before_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     original = FinishTable.reported
 
-    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
+    def reported(self: FinishTable, src: int, report: Flush) -> FinishFired | None:
         balance = self._homed[report.finish]
         fired = original(self, src, report)
         if fired is None and sum(balance.open.values()) == 0:
             del self._homed[report.finish]
-            return Fired(report.finish, ())
+            return FinishFired(report.finish, ())
         return fired
 
     monkeypatch.setattr(FinishTable, "reported", reported)
@@ -145,7 +145,7 @@ def lose_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
 def lose_the_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     original = FinishTable.reported
 
-    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
+    def reported(self: FinishTable, src: int, report: Flush) -> FinishFired | None:
         return original(self, src, replace(report, errors=report.errors[:1]))
 
     monkeypatch.setattr(FinishTable, "reported", reported)
@@ -155,11 +155,11 @@ def report_after_every_activity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports before the place is quiet, and forgets that the share goes on."""
     original = FinishTable.ended
 
-    def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
+    def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | FinishFired | None:
         share = self._shares[finish]
         if share.live > 1 and finish.home != self.here:
             share.completed += 1
-            flush = Flush(finish, dict(share.spawned), share.completed, ())
+            flush = Flush(finish, dict(share.spawned), share.completed)
             share.live -= 1
             self.live -= 1
             return flush
@@ -372,7 +372,7 @@ def report_again(monkeypatch: pytest.MonkeyPatch) -> None:
     original = FinishTable.ended
     reported: dict[tuple[int, FinishId], int] = {}
 
-    def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
+    def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | FinishFired | None:
         outcome = original(self, finish, error)
         if isinstance(outcome, Flush):
             before = reported.get((id(self), finish), 0)
@@ -386,7 +386,7 @@ def report_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def lose_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
     original = FinishTable.reported
 
-    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
+    def reported(self: FinishTable, src: int, report: Flush) -> FinishFired | None:
         return original(self, src, replace(report, completed=min(report.completed, 2)))
 
     monkeypatch.setattr(FinishTable, "reported", reported)

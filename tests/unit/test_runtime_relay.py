@@ -6,8 +6,8 @@ import pytest
 from support import planted
 
 from apgas.core import messages as m
-from apgas.core.effects import Effect, Ends, PassOn, Send
-from apgas.core.finish import FinishTable, Fired, Flush, Gathered
+from apgas.core.effects import Effect, Ends, FinishFired, PassOn, Send
+from apgas.core.finish import FinishTable, Flush, Gathered
 from apgas.core.place import PlaceCore
 from apgas.core.relay import Relay, Words, children, joined, parent
 from apgas.core.resilient import ResilientFinishTable, ResilientPlaceCore
@@ -51,7 +51,7 @@ def overtaken() -> tuple[FinishTable, m.FinishId, list[Gathered], list[Gathered]
     home, v, w = (FinishTable(here) for here in range(3))
     relays = {1: Relay(1), 2: Relay(2)}
 
-    def report(place: int, outcome: Flush | Fired | None) -> Gathered:
+    def report(place: int, outcome: Flush | FinishFired | None) -> Gathered:
         assert isinstance(outcome, Flush)
         return relays[place].own(finish, outcome.spawned, outcome.completed, outcome.errors)
 
@@ -76,14 +76,14 @@ def test_the_home_waits_for_a_report_that_was_overtaken() -> None:
     home, finish, arrived, rest = overtaken()
     for reports in arrived:
         assert home.gathered(finish, reports) == []
-    assert [home.gathered(finish, reports) for reports in rest] == [[], [], [Fired(finish, ())]]
+    assert [home.gathered(finish, reports) for reports in rest] == [[], [], [FinishFired(finish, ())]]
     home.validate()
 
 
 def test_without_numbers_it_would_fire_early(monkeypatch: pytest.MonkeyPatch) -> None:
     planted.take_reports_as_they_come(monkeypatch)
     home, finish, (second,), _ = overtaken()
-    assert home.gathered(finish, second) == [Fired(finish, ())], "though an activity is on its way"
+    assert home.gathered(finish, second) == [FinishFired(finish, ())], "though an activity is on its way"
 
 
 def test_a_parent_adds_what_comes_and_sends_it_with_its_own_report() -> None:
@@ -223,7 +223,7 @@ def test_a_word_counts_when_all_before_it_have_come() -> None:
     assert home.outstanding(finish) == {1: 1}, "it is not known yet what place 1 did before"
     assert home.words_came(finish, Words({1: word(0, 1, sent={2: 1}, completed={0: 1})})) == []
     assert home.outstanding(finish) == {2: 1}
-    assert home.words_came(finish, Words({2: word(0, 1, sent={1: 1}, completed={1: 1})})) == [Fired(finish, ())]
+    assert home.words_came(finish, Words({2: word(0, 1, sent={1: 1}, completed={1: 1})})) == [FinishFired(finish, ())]
 
 
 def test_words_of_a_settled_place_change_nothing() -> None:
@@ -235,7 +235,7 @@ def test_words_of_a_settled_place_change_nothing() -> None:
     assert home.loss_reported(0, 2, {}) == home.loss_reported(1, 2, {}) == []
     assert home.words_came(finish, Words({2: word(0, 1, sent={1: 1}, completed={0: 1})})) == []
     assert home.words_came(finish, Words({1: word(0, 1, sent={}, completed={0: 1})})) == []
-    assert home.ended(finish) == Fired(finish, (), ((2, 1),))
+    assert home.ended(finish) == FinishFired(finish, (), lost=((2, 1),))
 
 
 def resilient_core(here: int, members: int = 4) -> ResilientPlaceCore:

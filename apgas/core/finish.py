@@ -57,13 +57,6 @@ class Flush(msgspec.Struct):
     live: int = 0
 
 
-class Balance(msgspec.Struct):
-    """What the home knows: per place, activities spawned there minus completed there; zero entries are dropped."""
-
-    open: dict[int, int]
-    errors: list[bytes] = msgspec.field(default_factory=list)
-
-
 def add_balance(balances: dict[int, int], place: int, delta: int) -> None:
     """Add ``delta`` to the balance of ``place``; zeros are dropped."""
     new = balances.get(place, 0) + delta
@@ -74,10 +67,10 @@ def add_balance(balances: dict[int, int], place: int, delta: int) -> None:
 
 
 class Gathered(msgspec.Struct):
-    """Reports of one finish that were added.
+    """Reports of one finish that were added: on their way to its home, and all that this knows.
 
     ``open``: per place, activities spawned there minus completed there; zero entries are dropped. ``heard``: per place
-    how many of its reports are in it, and the highest of their numbers.
+    how many of its reports are in it, and the highest of their numbers; at home ``Arrivals`` has those.
     """
 
     open: dict[int, int] = msgspec.field(default_factory=dict)
@@ -124,7 +117,7 @@ class FinishTable:
         self.here = here
         self._next = first
         self._shares: dict[FinishId, Flush] = {}
-        self._homed: dict[FinishId, Balance] = {}
+        self._homed: dict[FinishId, Gathered] = {}
         self._arrivals = Arrivals()
         self.live = 0
 
@@ -137,7 +130,7 @@ class FinishTable:
         """Open a finish at this place; its body is its first activity."""
         finish = FinishId(self.here, -1 - self._next if dense else self._next)
         self._next += 1
-        self._homed[finish] = Balance({self.here: 1})
+        self._homed[finish] = Gathered({self.here: 1})
         self.arrived(finish, self.here)
         return finish
 
@@ -197,7 +190,7 @@ class FinishTable:
         fired = [self._fire(each, self._homed[each]) for each in ready]
         return [outcome for outcome in fired if outcome is not None]
 
-    def _fire(self, finish: FinishId, balance: Balance) -> FinishFired | None:
+    def _fire(self, finish: FinishId, balance: Gathered) -> FinishFired | None:
         if balance.open or (self._arrivals.overdue and finish.dense):
             return None
         del self._homed[finish]

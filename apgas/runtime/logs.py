@@ -209,11 +209,6 @@ def wanted() -> bool:
     return os.environ.get(ENV_TAG, "0") not in ("", "0")
 
 
-def want(*, tagged: bool) -> None:
-    """(newcomer) Tag what this process prints if the other places do."""
-    os.environ[ENV_TAG] = str(int(tagged))
-
-
 def tag_output(place: int) -> None:
     """Tag what this process prints from now on, if that is wanted."""
     if not wanted() or isinstance(sys.stdout, TaggedOutput):

@@ -30,7 +30,7 @@ from apgas.errors import UsageError
 from apgas.runtime import environment, joining, launched, logs, main_module, resilience, watchdog
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver, set_process_driver
-from apgas.runtime.logs import TaggedOutput, want
+from apgas.runtime.logs import TaggedOutput
 from apgas.runtime.validation import checked
 from apgas.transport.auth import new_token
 from apgas.transport.base import Address, Transport
@@ -207,7 +207,7 @@ def join_job(newcomer: joining.Newcomer) -> Start | None:
         main_module.take_over(newcomer.program_state)
     if answer.logs is not None:
         logs.apply(answer.logs)
-    want(tagged=answer.tagged)
+    os.environ[logs.ENV_TAG] = str(int(answer.tagged))
     identity = Identity(answer.places[newcomer.rank], answer.members, answer.epoch, beginning)
     return Start(identity, newcomer.token, newcomer.listening)
 

@@ -132,12 +132,6 @@ def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
     return error
 
 
-def end_if_terminated(error: BaseException) -> None:
-    """End the process as ``run`` does if ``error``, which ends a script with a program of an executor's, is TERM's."""
-    if isinstance(_interrupt_behind(error), Terminated):
-        end_interrupted(error)
-
-
 def end_interrupted(error: BaseException) -> NoReturn:
     """End the process as ``run`` does for Ctrl-C or TERM, of which ``error`` is.
 
@@ -174,7 +168,8 @@ def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackTy
     def show_folded(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         from apgas.runtime import exceptions
 
-        end_if_terminated(error)
+        if isinstance(_interrupt_behind(error), Terminated):  # the script's, with a program of an executor's
+            end_interrupted(error)
         if error in _unstarted and not exceptions.full():
             _report("".join(traceback.format_exception_only(error)))
             return

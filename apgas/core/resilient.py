@@ -70,9 +70,9 @@ class ResilientPlaceCore(PlaceCore):
         if self._orphaned(spawn.finish):
             self.cancellations.forget(spawn.finish)
         dead = self.membership.dead
-        return (
-            [effect for effect in effects if not (isinstance(effect, Send) and effect.dst in dead)] if dead else effects
-        )
+        if not dead:
+            return effects
+        return [effect for effect in effects if not (isinstance(effect, Send) and effect.dst in dead)]
 
     # what arrives ----------------------------------------------------------------------------------------------------
 
@@ -405,8 +405,7 @@ class Pairs(msgspec.Struct):
             for src, total in word.completed.items():
                 self.completed[src, place] = total
                 self.weigh((src, place), settled)
-            for number, error in word.errors.items():
-                self.failures[place, number] = error
+            self.failures |= {(place, number): error for number, error in word.errors.items()}
             word = m.Word(word.turn, word.count, word.highest, _NONE, _NONE, _NO_ERRORS)
         self.words[place] = word
 

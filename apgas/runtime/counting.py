@@ -191,7 +191,8 @@ class Counting:
             self._carry_out([effect for effect in effects if isinstance(effect, Send)])
         for effect in effects:
             if isinstance(effect, Unreferenced):
-                everywhere = self._objects.displace(effect.ref)
+                everywhere = effect.ref in self._objects.placed
+                self._objects.placed.discard(effect.ref)
                 self._later(partial(self.free_everywhere if everywhere else self._objects.free, effect.ref))
 
 
@@ -205,6 +206,7 @@ class Objects:
         homed: The objects of its ``GlobalRef``s.
         local: Its objects of ``PlaceLocal``s.
         states: Its objects of ``PlaceState``s.
+        placed: The ``PlaceLocal``s that were made here: their objects are on all places.
         lock: Held while one of those is made.
     """
 
@@ -213,7 +215,7 @@ class Objects:
         self.local: dict[RefId, Any] = {}
         self.states: dict[object, Any] = {}
         self.lock = threading.RLock()
-        self._placed: set[RefId] = set()
+        self.placed: set[RefId] = set()
         self._lock = threading.Lock()
         self._making: dict[RefId, threading.RLock] = {}
 
@@ -224,16 +226,6 @@ class Objects:
         """
         with self._lock:
             return self._making.setdefault(key, threading.RLock())
-
-    def place(self, ref: RefId) -> None:
-        """Note that a ``PlaceLocal`` was made here: its objects are on all places."""
-        self._placed.add(ref)
-
-    def displace(self, ref: RefId) -> bool:
-        """Note that ``ref`` is not used any more; returns whether it was a ``PlaceLocal``."""
-        was_placed = ref in self._placed
-        self._placed.discard(ref)
-        return was_placed
 
     def free(self, ref: RefId) -> None:
         """Let the object of ``ref`` on this place go."""

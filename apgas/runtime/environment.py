@@ -337,16 +337,11 @@ def _prepare_singleton() -> None:
 
 def _only_loopback() -> bool:
     """Whether no other network interface is up."""
-    with suppress(OSError):  # no sysfs: nothing is known of others
-        return not any(name != "lo" and _is_up(name) for name in os.listdir(_INTERFACES))
+    for name in _names_in(_INTERFACES):
+        with suppress(OSError, ValueError):  # gone meanwhile
+            if name != "lo" and int(_text(f"{_INTERFACES}/{name}/flags"), 16) & _INTERFACE_UP:
+                return False
     return True
-
-
-def _is_up(interface: str) -> bool:
-    # gone meanwhile
-    with suppress(OSError, ValueError), open(f"{_INTERFACES}/{interface}/flags", encoding="ascii") as flags:
-        return bool(int(flags.read(), 16) & _INTERFACE_UP)
-    return False
 
 
 def _foreign_launcher(launch: Launch, library: str) -> UsageError:

@@ -139,7 +139,7 @@ class PlaceLocal(_Reference, Generic[T]):
     def __init__(self, factory: Callable[[], T]) -> None:
         driver = required_driver()
         self._handle = driver.counting.make()
-        driver.objects.place(self._handle.ref)
+        driver.objects.placed.add(self._handle.ref)
         self._factory = factory
 
     def get(self) -> T:

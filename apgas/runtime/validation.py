@@ -30,15 +30,10 @@ S = TypeVar("S", bound=Validated)
 
 
 def checked(machine: type[S], environ: Mapping[str, str] = os.environ) -> type[S]:
-    """Return the class to make a state machine of: one that checks itself if the environment asks for it.
+    """Return the class to make a state machine of, a subclass of ``machine`` if the environment asks for it.
 
-    Args:
-        machine: The class; every public method of it is a change, but for questions (``may_…``). The caller serialises
-            changes; questions may be asked at any time.
-        environ: Where ``APGAS_VALIDATE`` is looked up.
-
-    Returns:
-        ``machine`` itself, or a subclass that ends the process with a message when a change left a contradiction.
+    It ends the process with a message when a change left a contradiction. Every public method is a change, but for
+    questions (``may_…``). The caller serialises changes; questions may be asked at any time.
     """
     if environ.get(ENV_VALIDATE) != "1":
         return machine

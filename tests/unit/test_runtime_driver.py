@@ -186,7 +186,7 @@ def test_a_home_frees_the_objects_of_newcomers_of_which_it_hears_after_they_have
     driver, transport = start(PlaceCore(1, INFOS[:3], 0))
     handle = driver.counting.make()
     ref = handle.ref
-    driver.objects.place(ref)
+    driver.objects.placed.add(ref)
 
     def let_go_of_all() -> list[int]:
         for _ in range(2):  # what it lets go of, and then the objects

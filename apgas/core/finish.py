@@ -158,11 +158,7 @@ class FinishTable:
         return self.reported(self.here, share) if finish.home == self.here else share
 
     def reported(self, src: int, report: Flush) -> FinishFired | None:
-        """Take a report at home.
-
-        Raises:
-            InvariantError: The finish is not open here: a place counted wrongly.
-        """
+        """Take a report at home; an ``InvariantError`` if the finish is not open here: a place counted wrongly."""
         balance = self._homed.get(report.finish)
         if balance is None:
             raise InvariantError(f"place {self.here}: place {src} reports for {report.finish}, which is not open here")
@@ -173,11 +169,7 @@ class FinishTable:
         return self._fire(report.finish, balance)
 
     def gathered(self, finish: FinishId, reports: Gathered) -> list[FinishFired]:
-        """Take reports of a dense finish at home, added up by others; returns what fires: also others, which waited.
-
-        Raises:
-            InvariantError: The finish is not open here: a place counted wrongly.
-        """
+        """Take reports of a dense finish at home, added up by others; returns what fires: also others, which waited."""
         balance = self._homed.get(finish)
         if balance is None:
             raise InvariantError(f"place {self.here}: {reports} for {finish}, which is not open here")
@@ -223,11 +215,7 @@ class FinishTable:
         return finish in self._shares
 
     def validate(self) -> None:
-        """Check the whole table; for tests.
-
-        Raises:
-            InvariantError: The counts contradict each other.
-        """
+        """Check the whole table, for tests: an ``InvariantError`` says where it contradicts itself."""
         live = 0
         for finish, share in self._shares.items():
             live += share.live
@@ -307,11 +295,7 @@ class Cancellations:
         self.announced.discard(finish)
 
     def validate(self) -> None:
-        """Check the whole state; for tests.
-
-        Raises:
-            InvariantError: It contradicts itself.
-        """
+        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
         if not self.announced <= self.known:
             raise InvariantError(f"place {self.here} has announced {self.announced - self.known}, not cancelled")
         for finish, outer in self._outer.items():
@@ -411,11 +395,7 @@ class References:
         return effects
 
     def validate(self) -> None:
-        """Check the whole state; for tests.
-
-        Raises:
-            InvariantError: It contradicts itself.
-        """
+        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
         self._table.validate()
 
     def _effects(self, outcome: Flush | FinishFired | None, epoch: int) -> list[ReferenceEffect]:

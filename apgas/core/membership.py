@@ -109,11 +109,7 @@ class Membership:
         self._staying_ids = None
 
     def validate(self) -> None:
-        """Check the whole state; for tests.
-
-        Raises:
-            InvariantError: It contradicts itself.
-        """
+        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
         if 0 not in self.members or 0 in self.leaving:
             raise InvariantError(f"epoch {self.epoch} without place 0: {sorted(self.members)} less {self.leaving}")
         if not self.leaving <= self.members.keys():

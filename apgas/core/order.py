@@ -266,11 +266,7 @@ class OrderMachine:
         return self._abort(why, now)
 
     def validate(self) -> None:
-        """Check the whole state between two events; for tests.
-
-        Raises:
-            InvariantError: It contradicts itself.
-        """
+        """Check the whole state between two events, for tests: ``InvariantError`` says where it contradicts itself."""
         current, step = self._current, self.step
         if (step is Step.IDLE) != (current is None):
             raise InvariantError(f"step {step} with order {current}")
@@ -418,11 +414,7 @@ class OrderMachine:
 
 
 class Nodes:
-    """The nodes of a job.
-
-    Args:
-        members: The members of the job, which change meanwhile.
-        places_per_node: How many places share a node.
+    """The nodes of a job, whose ``members`` change meanwhile.
 
     Raises:
         UsageError: The present members do not fill their nodes.

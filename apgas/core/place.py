@@ -303,11 +303,7 @@ class PlaceCore:
         return not self.calls and not self.uncounted_live and self.finishes.quiet
 
     def validate(self) -> None:
-        """Check the whole state; for tests.
-
-        Raises:
-            InvariantError: It contradicts itself.
-        """
+        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
         self.finishes.validate()
         self.cancellations.validate()
         if self.uncounted_live < 0:

@@ -53,11 +53,7 @@ class ResilientPlaceCore(PlaceCore):
     # what the program does -------------------------------------------------------------------------------------------
 
     def spawn(self, finish: m.FinishId, dst: int, payload: Payload, *, to_caller: bool) -> tuple[int, list[Effect]]:
-        """Send an activity to another place; see ``PlaceCore``.
-
-        Raises:
-            PlaceGoneError: ``dst`` is leaving or no member; nothing happened.
-        """
+        """Send an activity to another place, and remember to which one; see ``PlaceCore``."""
         call, effects = super().spawn(finish, dst, payload, to_caller=to_caller)
         self._called[call] = (dst, finish, to_caller)
         return call, effects
@@ -77,11 +73,7 @@ class ResilientPlaceCore(PlaceCore):
     # what arrives ----------------------------------------------------------------------------------------------------
 
     def received(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:
-        """Take a message from place ``src``; none of one that was cut off.
-
-        Raises:
-            ProtocolError: The sender may not send this.
-        """
+        """Take a message from place ``src``; none of one that was cut off. See ``PlaceCore``."""
         return [] if src in self._cut else super().received(src, message, payload)
 
     def _take(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:
@@ -490,11 +482,7 @@ class ResilientFinishTable(FinishTable):
         share.sources[src] = share.sources.get(src, 0) + 1
 
     def reported(self, src: int, report: Flush) -> FinishFired | None:
-        """Take a report at home.
-
-        Raises:
-            InvariantError: The finish is not open here: a place counted wrongly.
-        """
+        """Take a report at home; an ``InvariantError`` if the finish is not open here: a place counted wrongly."""
         pairs = self._pairs.get(report.finish)
         if pairs is None:
             raise InvariantError(f"place {self.here}: place {src} reports for {report.finish}, which is not open here")
@@ -637,11 +625,7 @@ class ResilientFinishTable(FinishTable):
         return FinishFired(finish, errors, lost=pairs.lost(self._settled) if self._settled else ())
 
     def validate(self) -> None:
-        """Check the whole table; for tests.
-
-        Raises:
-            InvariantError: The counts contradict each other.
-        """
+        """Check the whole table, for tests: an ``InvariantError`` says where it contradicts itself."""
         super().validate()
         for finish, share in self._shares.items():
             if share.live > sum((share.sources or {}).values()):

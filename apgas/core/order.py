@@ -138,7 +138,7 @@ class OrderMachine:
 
     def returned(self, token: int, value: Sequence[int] | None, now: float) -> list[OrderEffect]:
         """A handler method returned; ``value`` is the list of preShrink."""
-        if token != self._token or self.step not in (Step.PRE, Step.POST, Step.UNDO):
+        if not self.expects(token):
             count = self._abandoned.pop(token, 0)
             return [CallHandler(NO_TOKEN, "shrinkAborted", count, tuple(value))] if value and count else []
         if self.step is Step.POST:

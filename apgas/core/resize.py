@@ -151,13 +151,7 @@ NO_TOKEN: Final = -1
 
 
 class CallHandler(msgspec.Struct, frozen=True):
-    """Call a method of the handler for ``count`` places.
-
-    Attributes:
-        first: Its first list of places, by id.
-        second: Its second one.
-        wish: The nodes to give.
-    """
+    """Call a method of the handler for ``count`` places, with up to two lists of places by id and a wish for nodes."""
 
     token: int
     method: Method

@@ -210,7 +210,7 @@ class Resizing:
         with self.driver.lock:
             self._given_up = why
         self._event(act)
-        self._forget_wish(lambda _: True)
+        self._forget_wish()
         if timeout_s is None:
             timeout_s = self._machine.deadlines.after_pre_s
         with self.idle:
@@ -239,7 +239,7 @@ class Resizing:
         future: Future[T] = Future()
         with self.driver.lock:
             self._wish = self._running, act, future
-        self._forget_wish(lambda call: bool(self._given_up) or self._is_vain(call))
+        self._forget_wish()
         return future.result()
 
     def safe_point(self) -> None:
@@ -262,16 +262,15 @@ class Resizing:
         else:
             future.set_result(value)
 
-    def _is_vain(self, call: r.CallHandler | None) -> bool:
-        """Whether ``call`` is awaited no more."""
-        return call is not None and call.token != r.NO_TOKEN and not self._machine.expects(call.token)
-
-    def _forget_wish(self, condition: Callable[[r.CallHandler | None], bool]) -> None:
-        """Let the method that waits for a safe point, if ``condition`` holds for its call, know that none will come."""
+    def _forget_wish(self) -> None:
+        """Let the method that waits for a safe point know if none will come, or its call is awaited no more."""
         with self.driver.lock:
-            if self._wish is None or not condition(self._wish[0]):
+            if self._wish is None:
                 return
-            _, _, future = self._wish
+            call, _, future = self._wish
+            awaited = call is None or call.token == r.NO_TOKEN or self._machine.expects(call.token)
+            if awaited and not self._given_up:
+                return
             self._wish = None
         future.set_exception(CancelledError(self._given_up or "its order was given up"))
 
@@ -429,7 +428,7 @@ class Resizing:
                 if not is_own(order):
                     self._send(o.Deferred(order, "waiting for a suitable phase of the program"))
             case r.Finished(record):
-                self._forget_wish(self._is_vain)
+                self._forget_wish()
                 self._finished(record)
             case _:
                 assert_never(effect)

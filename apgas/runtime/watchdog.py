@@ -159,10 +159,7 @@ def _start(program: str, words: list[str], stdin: int, pmi: int, stdout: int = -
 
 
 class _Wakeup:
-    """What C writes each signal into at once, whenever Python comes to its handler.
-
-    Args:
-        to: The end of a pipe that is written to, and that this owns.
+    """What C writes each signal into at once, whenever Python comes to its handler: ``to``, a pipe that this owns.
 
     Raises:
         ValueError: The caller is not the main thread.

@@ -181,7 +181,7 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
         places = driver.places()
         if len(places) > 1 and not packed.payload:  # a place has joined meanwhile
             packed.payload = serialization.dumps(call, of_call=True)
-        together = tuple(place.id for place in places) if process.mpi_plane() is not None else None
+        together = tuple(place.id for place in places) if process.mpi_plane is not None else None
         here = _with(together, call)
         # this place comes last: an activity of its own may wait for the others without letting go of the interpreter
         futures = {
@@ -228,7 +228,7 @@ def among(places: tuple[int, ...] | None) -> Iterator[None]:
         yield
     finally:
         this_thread.together = before
-        plane = process.mpi_plane()
+        plane = process.mpi_plane
         if plane is not None:
             # what MPI calls done here, another place may still be waiting for
             plane.linger()
@@ -265,7 +265,7 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
         True
     """
     driver = required_driver()
-    plane = process.mpi_plane()
+    plane = process.mpi_plane
     if plane is None:
         raise UsageError(f"apgas.comm needs the mpi transport: start the program with {ENV_TRANSPORT}=mpi")
     if members is not None:

@@ -582,7 +582,7 @@ class Driver:
     def _run_function(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         began_s = time.perf_counter()
         try:
-            if not trace.on():
+            if not trace.on:
                 value = fn(*args, **kwargs)
             else:
                 with trace.span(serialization.name_of(fn), "activity", sent_by=src):

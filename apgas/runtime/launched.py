@@ -130,21 +130,17 @@ class Line:
         return dict(word.partition("=")[::2] for word in line.decode(errors="surrogateescape").split(" "))
 
 
-_line: Line | None = None
+begun: Line | None = None
+"""The stream of this process, if it has begun without MPI."""
 
 
 def line() -> Line:
     """Return the stream of this process, which is one that begins without MPI."""
-    global _line  # noqa: PLW0603 - one place a process
-    if _line is None:
+    global begun  # noqa: PLW0603 - one place a process
+    if begun is None:
         with suppress(ImportError):  # not needed
             import mpi4py
 
             mpi4py.rc.initialize = False  # it would wait until all places load it, for ever perhaps
-        _line = Line()
-    return _line
-
-
-def line_if_any() -> Line | None:
-    """Return the stream, if this process has begun without MPI."""
-    return _line
+        begun = Line()
+    return begun

@@ -30,12 +30,8 @@ class Settings(msgspec.Struct, frozen=True):
     format: str
 
 
-_settings: Settings | None = None
-
-
-def settings() -> Settings | None:
-    """What was configured on this place; None: nothing."""
-    return _settings
+settings: Settings | None = None
+"""What was configured on this place; None: nothing."""
 
 
 def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
@@ -80,10 +76,10 @@ def _number(level: int | str) -> int:
 
 def distribute(driver: Driver, places: Iterable[PlaceInfo]) -> None:
     """(place 0) Have ``places`` log as this one does, if it was configured."""
-    if _settings is not None:
+    if settings is not None:
         for info in places:
             if info.place != driver.core.here:
-                driver.immediate(driver.place(info.place), (apply, (_settings,), {}))
+                driver.immediate(driver.place(info.place), (apply, (settings,), {}))
 
 
 def apply(chosen: Settings) -> None:
@@ -92,7 +88,7 @@ def apply(chosen: Settings) -> None:
     Raises:
         UsageError: The format is none.
     """
-    global _settings  # noqa: PLW0603 - logging is a matter of the process
+    global settings  # noqa: PLW0603 - logging is a matter of the process
     handler = logging.StreamHandler()
     absent = {"place": context.NOTHING, "activity": context.NOTHING}
     try:
@@ -100,7 +96,7 @@ def apply(chosen: Settings) -> None:
         logging.basicConfig(level=chosen.level, handlers=[handler], force=True)
     except (ValueError, TypeError) as error:
         raise UsageError(f"logging cannot be configured so: {error}") from error
-    _settings = chosen
+    settings = chosen
 
 
 def install() -> None:
@@ -109,7 +105,7 @@ def install() -> None:
     if not isinstance(factory, _Factory):
         logging.setLogRecordFactory(_Factory(factory))
     level = os.environ.get(ENV_LEVEL, "")
-    if level and _settings is None:
+    if level and settings is None:
         try:
             apply(Settings(_number(int(level) if level.isdecimal() else level), FORMAT))
         except UsageError as error:

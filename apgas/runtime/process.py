@@ -84,7 +84,7 @@ def check_that_mpi_lives() -> None:
         UsageError: It has.
     """
     loaded = sys.modules.get("mpi4py.MPI")
-    if launched.line_if_any() is not None or (loaded is not None and loaded.Is_finalized()):
+    if launched.begun is not None or (loaded is not None and loaded.Is_finalized()):
         raise UsageError(
             "a program that mpiexec has started, or on the mpi transport, can call apgas.run once: MPI has ended with "
             "it; started by plain python, on the tcp transport, it can be called again and again"
@@ -219,7 +219,8 @@ SWITCH_S: Final = 0.0005
 
 _switch_before_s = 0.0
 _transport: TcpTransport | None = None
-_mpi_plane: MpiTransport | None = None
+mpi_plane: MpiTransport | None = None
+"""The transport of this process if it is of the mpi plane."""
 _alone = False
 """Whether the program does without MPI; the user's part of it may load that all the same."""
 
@@ -238,7 +239,7 @@ def build(start: Start) -> Driver:
         machine = ResilientPlaceCore
     core = checked(machine)(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
-    if (plane := _mpi_plane) is not None and identity.place == 0:
+    if (plane := mpi_plane) is not None and identity.place == 0:
         driver.on_members = lambda epoch, added: plane.enter(epoch, sorted(core.membership.members), added)
     set_process_driver(driver)
     logs.tag_output(identity.place)
@@ -256,31 +257,26 @@ def build(start: Start) -> Driver:
 
 def forget() -> None:
     """Let this process be no place any more: the program is over, and another one may be run."""
-    global _transport, _mpi_plane, _alone  # noqa: PLW0603 - one place a process
+    global _transport, mpi_plane, _alone  # noqa: PLW0603 - one place a process
     set_process_driver(None)
     resilience.survive_anyway(survive=False)
     before_waits(None)
-    _transport = _mpi_plane = None
+    _transport = mpi_plane = None
     _alone = False
     sys.setswitchinterval(_switch_before_s)
 
 
 def _plane(identity: Identity, line: TcpTransport) -> Transport:
     """The transport that the job was started with; all places of a first world call this together."""
-    global _mpi_plane  # noqa: PLW0603 - one place a process
+    global mpi_plane  # noqa: PLW0603 - one place a process
     if identity.beginning is None:
         return line
     from apgas.transport.mpi import MpiTransport
 
-    _mpi_plane = MpiTransport(line, identity.beginning)
+    mpi_plane = MpiTransport(line, identity.beginning)
     if identity.beginning.bridge is None:
-        _mpi_plane.begin(identity.epoch, [info.place for info in identity.members])
-    return _mpi_plane
-
-
-def mpi_plane() -> MpiTransport | None:
-    """The transport of this process if it is of the mpi plane."""
-    return _mpi_plane
+        mpi_plane.begin(identity.epoch, [info.place for info in identity.members])
+    return mpi_plane
 
 
 def listen_towards(host: str) -> Address:
@@ -323,8 +319,7 @@ os.register_at_fork(after_in_child=_restore_in_child)
 def handle_signals(handler: _Handler) -> Callable[[], None]:
     """Let ``handler`` take Ctrl-C and TERM in this process, but not in processes that are forked from it.
 
-    Returns:
-        A function that restores the handlers before, unless others have been installed by then.
+    What is returned restores the handlers before, unless others have been installed by then.
     """
 
     def restore_handlers() -> None:
@@ -377,7 +372,7 @@ def close(place: Driver) -> None:
     place.chores.close()
     place.counting.close()
     place.transport.close()
-    if _mpi_plane is not None and not _mpi_plane.communicators.settled(0.0):
+    if mpi_plane is not None and not mpi_plane.communicators.settled(0.0):
         # a thread is still within MPI, which cannot be finalized
         sys.stderr.write(
             f"apgas: place {place.core.here} cannot leave MPI: others do not build a communicator with it\n"
@@ -388,7 +383,7 @@ def close(place: Driver) -> None:
 def end_hard_soon() -> None:
     """End this process even if its main thread does not get to it, for the job has failed."""
     # on the mpi plane this place may wait for a communicator that a busy one does not build; place 0 speaks meanwhile
-    grace_s = FAILURE_GRACE_S if _mpi_plane is None else 2 * FAILURE_GRACE_S
+    grace_s = FAILURE_GRACE_S if mpi_plane is None else 2 * FAILURE_GRACE_S
     timer = threading.Timer(grace_s, leave_failed)
     timer.daemon = True
     timer.start()
@@ -408,8 +403,8 @@ def finalize() -> None:
     try:
         if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
             mpi.Finalize()
-        if (line := launched.line_if_any()) is not None:
-            line.leave()
+        if launched.begun is not None:
+            launched.begun.leave()
     finally:
         watchdog.dismiss_second()
 
@@ -470,8 +465,8 @@ def abort(code: int) -> NoReturn:
     environment.kill_remains(watchdog.is_beside)
     watchdog.dismiss_second()
     mpi = sys.modules.get("mpi4py.MPI")
-    if (line := launched.line_if_any()) is not None:
-        line.abort(code)
+    if launched.begun is not None:
+        launched.begun.abort(code)
     elif mpi is not None and not _alone:
         mpi.COMM_WORLD.Abort(code)
     os._exit(code)

@@ -386,7 +386,7 @@ def _make_resizing(
     from apgas.runtime.resizing import Resizing
     from apgas.runtime.spawning import ChildSpawner, LaunchSpawner, MpiSpawner
 
-    spawner = ChildSpawner if alone else MpiSpawner if launched.line_if_any() is None else LaunchSpawner
+    spawner = ChildSpawner if alone else MpiSpawner if launched.begun is None else LaunchSpawner
     with driver.lock:
         return Resizing(driver, spawner(driver, token, setup), began_s=began_s)
 
@@ -513,7 +513,7 @@ def _close(this: Job) -> None:
     process.close(this.driver)
     # threads of the program's own that wait for something of it wait no more
     this.driver.give_up(ApgasError("the program is over"))
-    alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane() is None
+    alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane is None
     process.forget()
     _programs.pop(this.driver, None)
     if alone:
@@ -571,12 +571,7 @@ RAISE_AGAIN_S: Final = 0.0002
 class Interrupts:
     """Turns Ctrl-C and TERM on place 0 into a KeyboardInterrupt in the main thread, while a program runs.
 
-    Args:
-        driver: Place 0.
-        on_ignored: Ends the job, on another thread, if the main thread is within MPI and does not come back.
-
-    Attributes:
-        signalled: The last signal.
+    ``on_ignored`` ends the job, on another thread, if the main thread is within MPI and does not come back.
     """
 
     _over: ClassVar[Interrupts | None] = None
@@ -586,11 +581,12 @@ class Interrupts:
         if Interrupts._over is not None:
             Interrupts._over.restore_handlers()
         self.signalled: signal.Signals | None = None
+        """The last signal."""
         self._driver = driver
         self._signalled_s = -math.inf
         self._put_off = False
         self._end = on_ignored
-        self._alarm = Alarm(self._on_ignored) if process.mpi_plane() is not None else Reminder(self._interrupt)
+        self._alarm = Alarm(self._on_ignored) if process.mpi_plane is not None else Reminder(self._interrupt)
         self._let_go = process.handle_signals(self._interrupt)
 
     def restore_handlers(self) -> None:

@@ -149,7 +149,7 @@ def _chosen() -> dict[str, str]:
 
 def _answer_to(places: tuple[int, ...], identity: Identity) -> bytes:
     """What ``places``, which have been started together, are answered; they read it when they have loaded the rest."""
-    return pickle.dumps(JoinAnswer(places, identity.members, identity.epoch, logs.settings(), logs.wanted()))
+    return pickle.dumps(JoinAnswer(places, identity.members, identity.epoch, logs.settings, logs.wanted()))
 
 
 def _answer(world: Any, answer: bytes, bridge: Callable[[Any], None] | None = None) -> None:
@@ -187,10 +187,7 @@ class _Spawner:
     A job that is all on one machine listens on loopback. When it grows to another machine for the first time, each
     member is asked to listen on an address of the network as well; newcomers get that one.
 
-    Args:
-        driver: Place 0.
-        token: The job's secret, which newcomers get.
-        setup: What newcomers run before they join, if there is something: if it fails, so does the spawn.
+    ``setup``: what newcomers run before they join, if there is something: if it fails, so does the spawn.
     """
 
     def __init__(self, driver: Driver, token: bytes, setup: Callable[[], object] | None = None) -> None:
@@ -221,7 +218,7 @@ class _Spawner:
         """
         probe_here()
         by = launcher()
-        if launched.line_if_any() is None and environment.kind() is not environment.OPEN_MPI:
+        if launched.begun is None and environment.kind() is not environment.OPEN_MPI:
             environment.check_shared_memory(len(nodes) if by.stays_here else sum(map(is_here, nodes)))
         if by.stays_here:
             return nodes
@@ -278,7 +275,7 @@ class MpiSpawner(_Spawner):
     def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds) -> Spawned:
         """Spawn processes; see ``Spawner``."""
         nodes = self._prepare(nodes)
-        plane = process.mpi_plane()
+        plane = process.mpi_plane
         if plane is None:
             return self._spawn(nodes, assign_ids, None)
         # others would wait for us, within MPI, while it spawns

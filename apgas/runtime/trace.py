@@ -43,7 +43,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     arguments: dict[str, Any]
 
 
-_on = False
+on = False
+"""Whether a place of this process is traced."""
 _events_of: WeakKeyDictionary[object, list[Event]] = WeakKeyDictionary()
 """The events since the last ``take``, by place: of one, or of several where a process simulates places. Those of
 threads that work for none are under ``ThreadState``."""
@@ -51,7 +52,7 @@ threads that work for none are under ``ThreadState``."""
 
 def _events() -> list[Event] | None:
     """Those of this place; None: it is not traced."""
-    return _events_of.get(this_thread.driver or ThreadState) if _on else None
+    return _events_of.get(this_thread.driver or ThreadState) if on else None
 
 
 def _note(row: str, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments) -> None:
@@ -63,15 +64,10 @@ def _note(row: str, name: str, category: str, began_ns: int, ended_ns: int, argu
 
 def enable() -> int:
     """Begin to trace on this place; returns its clock, in ns."""
-    global _on  # noqa: PLW0603 - tested at every activity: nothing is quicker
+    global on  # noqa: PLW0603 - tested at every activity: nothing is quicker
     _events_of.setdefault(this_thread.driver or ThreadState, [])
-    _on = True
+    on = True
     return time.monotonic_ns()
-
-
-def on() -> bool:
-    """Return whether a place of this process is traced."""
-    return _on
 
 
 def take() -> list[Event]:
@@ -103,7 +99,7 @@ def instant(name: str, category: str, **arguments: int | float | str) -> None:
     Example:
         >>> apgas.trace_instant("checkpoint", "program", step=3)
     """
-    if _on:
+    if on:
         _note("", name, category, time.monotonic_ns(), 0, arguments)
 
 
@@ -146,7 +142,7 @@ def between(
         >>> rows = sorted([3, 1, 2])
         >>> apgas.trace_between("sort", "program", began_s, time.monotonic(), row="sorting", rows=3)
     """
-    if _on:
+    if on:
         # an event that ends at 0 would be an instant
         _note(row, name, category, round(began_s * 1e9), max(1, round(ended_s * 1e9)), arguments)
 

@@ -25,7 +25,7 @@ from apgas.runtime.logs import TaggedOutput
 def _logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root = logging.getLogger()
     factory, handlers, level = logging.getLogRecordFactory(), root.handlers[:], root.level
-    monkeypatch.setattr(logs, "_settings", None)
+    monkeypatch.setattr(logs, "settings", None)
     yield
     logging.setLogRecordFactory(factory)
     root.handlers[:] = handlers

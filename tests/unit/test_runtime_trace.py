@@ -20,7 +20,7 @@ from apgas.testing.pytest_plugin import MakeJob
 
 @pytest.fixture(autouse=True)
 def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(trace, "_on", False)
+    monkeypatch.setattr(trace, "on", False)
     monkeypatch.setattr(trace, "_events_of", WeakKeyDictionary())
     return iter(())
 

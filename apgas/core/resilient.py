@@ -411,11 +411,7 @@ class Pairs(msgspec.Struct):
 
     def hear(self, dead: int, survivor: int, pending: int) -> None:
         """``survivor`` has cut off ``dead``, with ``pending`` activities of its that it has not reported yet."""
-        self.hear_all(dead, survivor, self.completed.get((dead, survivor), 0) + pending)
-
-    def hear_all(self, dead: int, survivor: int, arrived: int) -> None:
-        """``survivor`` has cut off ``dead``, of which ``arrived`` activities have ever come there."""
-        if arrived:
+        if arrived := self.completed.get((dead, survivor), 0) + pending:
             self.arrived[dead, survivor] = arrived
 
     def settle(self, dead: int, survivors: Iterable[int], settled: set[int]) -> None:
@@ -598,10 +594,11 @@ class ResilientFinishTable(FinishTable):
         settling.awaited.discard(src)
         settling.heard.add(src)
         for finish, pairs in self._pairs.items():
-            if finish.dense and src != self.here and pending is not None:
-                pairs.hear_all(place, src, pending.get(finish.seq, 0))
-            else:
-                pairs.hear(place, src, (pending or {}).get(finish.seq, 0))
+            count = (pending or {}).get(finish.seq, 0)
+            if not finish.dense or src == self.here or pending is None:
+                pairs.hear(place, src, count)
+            elif count:  # all that has ever arrived
+                pairs.arrived[place, src] = count
         return self._settle()
 
     def _settle(self) -> list[FinishFired]:

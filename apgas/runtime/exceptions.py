@@ -16,7 +16,7 @@ import pickle
 import reprlib
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import _base
 from types import MemberDescriptorType, TracebackType
 from typing import Any, Final, TypeAlias, cast
@@ -257,20 +257,20 @@ def full() -> bool:
 def text(error: BaseException) -> str:
     """An error with its traceback, without our frames, as it stands in a note."""
     shown = traceback.TracebackException.from_exception(folded(error), compact=True)
-    if isinstance(error, BaseExceptionGroup) and _say_themselves(error.exceptions) and _travels(error):
+    if (
+        isinstance(error, BaseExceptionGroup)
+        # its members have no tracebacks that only its note could show: they have notes of their own
+        and all(each.__traceback__ is None for member in error.exceptions for each in _all_in(member))
+        and _travels(error)
+    ):
         shown.exceptions = None
     return "".join(shown.format()).rstrip()
-
-
-def _say_themselves(members: Sequence[BaseException]) -> bool:
-    """Whether errors of a group have no tracebacks that only its note could show: they have notes of their own."""
-    return all(each.__traceback__ is None for member in members for each in _all_in(member))
 
 
 def level_of_program() -> int:
     """The ``stacklevel`` by which a warning of our caller names the innermost line of the program."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001 - as warnings does
-    while frame.f_back is not None and (is_ours(frame.f_code.co_filename) or _helps(frame.f_code.co_filename)):
+    while frame.f_back is not None and (is_ours(name := frame.f_code.co_filename) or name.startswith(_HELPERS)):
         level, frame = level + 1, frame.f_back
     return level
 
@@ -278,10 +278,6 @@ def level_of_program() -> int:
 def is_ours(filename: str) -> bool:
     """Whether a file belongs to the runtime or the balancer; benchmarks are programs."""
     return filename.startswith(_OURS) and not filename.startswith(_BENCHMARKS)
-
-
-def _helps(filename: str) -> bool:
-    return filename.startswith(_HELPERS)
 
 
 def _visible(first: TracebackType | None) -> TracebackType | None:
@@ -294,7 +290,7 @@ def _visible(first: TracebackType | None) -> TracebackType | None:
     for order in (range(1, len(files)), range(len(files) - 2, -1, -1)):
         step = -1 if order.step > 0 else 1
         for at in order:
-            hidden[at] = hidden[at] or (hidden[at + step] and _helps(files[at]))
+            hidden[at] = hidden[at] or (hidden[at + step] and files[at].startswith(_HELPERS))
     visible: TracebackType | None = None
     for link, out in zip(reversed(links), reversed(hidden), strict=True):
         if not out:

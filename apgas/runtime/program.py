@@ -493,7 +493,7 @@ def _spawning() -> bool:
     """Whether MPI is still busy with newcomers."""
     from apgas.runtime import spawning
 
-    return spawning.under_way()
+    return spawning.under_way > 0
 
 
 def _wait_for_the_last(this: Job, places: Sequence[int]) -> None:

@@ -55,25 +55,20 @@ _LASTING_BYTES: Final = 4096
 """MPICH loses a last message of less than some 500 bytes if its sender disconnects, as we do, before it is received."""
 
 _lock = threading.Lock()
-_under_way = 0
-"""How many spawns have not returned: they are within MPI, or about to be."""
-
-
-def under_way() -> bool:
-    """Whether new processes are waited for: MPI cannot be left then, and they may never come."""
-    return _under_way > 0
+under_way = 0
+"""How many spawns have not returned: they are within MPI, which cannot be left then, or about to be."""
 
 
 @contextmanager
 def _staying() -> Iterator[None]:
-    global _under_way  # noqa: PLW0603 - the process is in MPI or not
+    global under_way  # noqa: PLW0603 - the process is in MPI or not
     with _lock:
-        _under_way += 1
+        under_way += 1
     try:
         yield
     finally:
         with _lock:
-            _under_way -= 1
+            under_way -= 1
 
 
 class _Worlds:

@@ -48,23 +48,19 @@ dependents = environment.Dependents()
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a place knows when it starts: its id, all members in the order of their ids, the epoch.
-
-    ``beginning``: what the mpi plane begins with; None on the tcp plane.
-    """
+    """What a place knows when it starts: its id, all members in the order of their ids, the epoch."""
 
     place: int
     members: tuple[PlaceInfo, ...]
     epoch: int
-    beginning: Beginning | None = None
 
 
-class Start(msgspec.Struct, frozen=True):
-    """A place that is about to begin: who it is, the job's secret, and where it listens."""
+class Start(Identity, frozen=True):
+    """A place that is about to begin, with the job's secret, where it listens, and what the mpi plane begins with."""
 
-    identity: Identity
     token: bytes
     listening: Listening
+    beginning: Beginning | None = None
 
 
 class JoinAnswer(msgspec.Struct, frozen=True):
@@ -136,7 +132,7 @@ def start_world() -> Start:
     members = all_listening(everyone)
     assert listening is not None
     beginning = _beginning(None) if environment.transport() == "mpi" else None
-    return Start(Identity(rank, members, 0, beginning), tokens[0], listening)
+    return Start(rank, members, 0, tokens[0], listening, beginning)
 
 
 def start_alone() -> Start:
@@ -151,7 +147,7 @@ def start_alone() -> Start:
     listening, report = joining.listen("")
     members = all_listening([report])
     assert listening is not None
-    return Start(Identity(0, members, 0), new_token(), listening)
+    return Start(0, members, 0, new_token(), listening)
 
 
 def _beginning(bridge: Any) -> Beginning:
@@ -208,8 +204,8 @@ def join_job(newcomer: joining.Newcomer) -> Start | None:
     if answer.logs is not None:
         logs.apply(answer.logs)
     os.environ[logs.ENV_TAG] = str(int(answer.tagged))
-    identity = Identity(answer.places[newcomer.rank], answer.members, answer.epoch, beginning)
-    return Start(identity, newcomer.token, newcomer.listening)
+    place = answer.places[newcomer.rank]
+    return Start(place, answer.members, answer.epoch, newcomer.token, newcomer.listening, beginning)
 
 
 # Serving -------------------------------------------------------------------------------------------------------------
@@ -228,7 +224,6 @@ _alone = False
 def build(start: Start) -> Driver:
     """Make this process a place and connect it."""
     global _transport, _switch_before_s  # noqa: PLW0603 - one place a process
-    identity = start.identity
     _transport = TcpTransport(start.token, start.listening)
     _switch_before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
@@ -237,17 +232,17 @@ def build(start: Start) -> Driver:
         from apgas.core.resilient import ResilientPlaceCore
 
         machine = ResilientPlaceCore
-    core = checked(machine)(identity.place, identity.members, identity.epoch)
-    driver = Driver(core, _plane(identity, _transport))
-    if (plane := mpi_plane) is not None and identity.place == 0:
+    core = checked(machine)(start.place, start.members, start.epoch)
+    driver = Driver(core, _plane(start, _transport))
+    if (plane := mpi_plane) is not None and start.place == 0:
         driver.on_members = lambda epoch, added: plane.enter(epoch, sorted(core.membership.members), added)
     set_process_driver(driver)
-    logs.tag_output(identity.place)
+    logs.tag_output(start.place)
     logs.install()
     before_waits(_transport.flush)
-    who = f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})"
+    who = f"place {start.place} ({environment.node_name()}, pid {os.getpid()})"
     if environment.launched_by(os.environ).kind == "launch":
-        watchdog.tell_launcher(f"cmd=place id={identity.place} pid={os.getpid()}\n")
+        watchdog.tell_launcher(f"cmd=place id={start.place} pid={os.getpid()}\n")
     elif not resilience.wanted():
         watchdog.start_second(who)
     atexit.register(environment.end_remains, who, os.getpid(), watchdog.is_beside)
@@ -266,16 +261,16 @@ def forget() -> None:
     sys.setswitchinterval(_switch_before_s)
 
 
-def _plane(identity: Identity, line: TcpTransport) -> Transport:
+def _plane(start: Start, line: TcpTransport) -> Transport:
     """The transport that the job was started with; all places of a first world call this together."""
     global mpi_plane  # noqa: PLW0603 - one place a process
-    if identity.beginning is None:
+    if start.beginning is None:
         return line
     from apgas.transport.mpi import MpiTransport
 
-    mpi_plane = MpiTransport(line, identity.beginning)
-    if identity.beginning.bridge is None:
-        mpi_plane.begin(identity.epoch, [info.place for info in identity.members])
+    mpi_plane = MpiTransport(line, start.beginning)
+    if start.beginning.bridge is None:
+        mpi_plane.begin(start.epoch, [info.place for info in start.members])
     return mpi_plane
 
 

@@ -319,7 +319,7 @@ def begin(setup: Callable[[], object] | None = None, *, survive: bool = False, a
         _unstarted.append(error)
         raise
     driver = process.build(start)
-    if start.identity.place != 0:
+    if start.place != 0:
         process.leave(process.serve(driver))
     this = Job(driver, partial(_make_resizing, driver, start.token, setup, time.monotonic(), alone=alone))
     _programs[driver] = this

@@ -343,9 +343,7 @@ class PlaceCore:
                 forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if announced else []
                 return [FinishFired(outcome.finish, outcome.errors, cancelled, outcome.lost), *forget]
             case Flush() if outcome.finish.dense:
-                finish = outcome.finish
-                reports = self._relay.own(finish, outcome.spawned, outcome.completed, outcome.errors)
-                return [self._relayed(finish, reports, direct=outcome.direct)]
+                return [self._relayed(outcome.finish, self._relay.own(outcome), direct=outcome.direct)]
             case Flush():
                 report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed, outcome.sources)
                 return [Send(outcome.finish.home, report, m.pack_errors(outcome.errors))]

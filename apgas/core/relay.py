@@ -83,7 +83,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from apgas.core.finish import Gathered, add_balance
+from apgas.core.finish import Flush, Gathered, add_balance
 from apgas.core.messages import FinishId, Word
 
 T = TypeVar("T")
@@ -170,13 +170,12 @@ class Relay(Generic[R]):
         self.held: dict[FinishId, R] = {}
         self._numbers: dict[int, int] = {}
 
-    def own(
-        self: Relay[Gathered], finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]
-    ) -> Gathered:
-        """Make a report of this place, which is quiet under ``finish``, and add to it what is held."""
+    def own(self: Relay[Gathered], flush: Flush) -> Gathered:
+        """Make a report of this place, which is quiet, of ``flush``, and add to it what is held."""
+        finish = flush.finish
         number = self._numbers[finish.home] = self._numbers.get(finish.home, 0) + 1
-        report = Gathered(dict(spawned), {self.here: (1, number)}, list(errors))
-        add_balance(report.open, self.here, -completed)
+        report = Gathered(flush.spawned, {self.here: (1, number)}, flush.errors)
+        add_balance(report.open, self.here, -flush.completed)
         held = self.held.pop(finish, None)
         if held is not None:
             report.add(held)

@@ -369,7 +369,7 @@ class Model:
         if self.job.finish == "none":
             return
         if isinstance(outcome, Flush):
-            self._report(place, self._relays[place].own(self._finish_id, outcome.spawned, outcome.completed, ()))
+            self._report(place, self._relays[place].own(outcome))
         elif outcome is not None:
             self._fired()
 

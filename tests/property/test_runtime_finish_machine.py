@@ -166,7 +166,7 @@ class DenseFinishes(Finishes):
         self.sums: list[tuple[FinishId, Gathered, int]] = []
 
     def _report(self, place: int, flush: Flush) -> None:
-        reports = self.relays[place].own(flush.finish, flush.spawned, flush.completed, flush.errors)
+        reports = self.relays[place].own(flush)
         self.sums.append((flush.finish, reports, 1))
 
     @precondition(lambda self: len(self.sums) > 1)

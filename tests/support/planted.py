@@ -224,13 +224,11 @@ def drop_what_is_held_at_a_leave(monkeypatch: pytest.MonkeyPatch) -> None:
 def add_what_is_held_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Relay.own
 
-    def own(
-        self: Relay[Any], finish: FinishId, spawned: dict[int, int], completed: int, errors: Sequence[bytes]
-    ) -> Gathered:
-        held = self.held.get(finish)
-        reports = original(self, finish, spawned, completed, errors)
+    def own(self: Relay[Any], flush: Flush) -> Gathered:
+        held = self.held.get(flush.finish)
+        reports = original(self, flush)
         if held is not None:
-            self.held[finish] = held
+            self.held[flush.finish] = held
         return reports
 
     monkeypatch.setattr(Relay, "own", own)

@@ -53,7 +53,7 @@ def overtaken() -> tuple[FinishTable, m.FinishId, list[Gathered], list[Gathered]
 
     def report(place: int, outcome: Flush | FinishFired | None) -> Gathered:
         assert isinstance(outcome, Flush)
-        return relays[place].own(finish, outcome.spawned, outcome.completed, outcome.errors)
+        return relays[place].own(outcome)
 
     finish = home.open(dense=True)
     home.spawned(finish, 1)

@@ -348,11 +348,14 @@ class PlaceCore:
                 report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed, outcome.sources)
                 return [Send(outcome.finish.home, report, m.pack_errors(outcome.errors))]
 
+    def _all_fired(self, fired: Iterable[FinishFired]) -> list[Effect]:
+        effects = [effect for outcome in fired for effect in self._finish_effects(outcome)]
+        return [*effects, *self._maybe_drained()]
+
     def _take_reports(self, finish: m.FinishId, reports: Gathered) -> list[Effect]:
         """Take reports of a dense finish that others have added up: its own ones as home, or to pass them on."""
         if finish.home == self.here:
-            fired = self.finishes.gathered(finish, reports)
-            return [*(effect for outcome in fired for effect in self._finish_effects(outcome)), *self._maybe_drained()]
+            return self._all_fired(self.finishes.gathered(finish, reports))
         return self._hold(finish, reports)
 
     def _hold(self, finish: m.FinishId, reports: Gathered | Words) -> list[Effect]:

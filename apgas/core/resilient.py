@@ -258,10 +258,6 @@ class ResilientPlaceCore(PlaceCore):
         """Whether the home of ``finish`` has died, maybe before this place joined, and nothing of it is left here."""
         return finish.home not in self.membership.members and not self.finishes.lives(finish)
 
-    def _all_fired(self, fired: Iterable[FinishFired]) -> list[Effect]:
-        effects = [effect for outcome in fired for effect in self._finish_effects(outcome)]
-        return [*effects, *self._maybe_drained()]
-
 
 # Termination detection that survives the loss of places: ``finish`` with a count per pair of places ------------------
 #

@@ -283,7 +283,7 @@ News: TypeAlias = Members | Leave | StayOn
 FROM_PLACE_0_ONLY = (Release, End)
 
 _ENCODER = msgspec.msgpack.Encoder()
-_ERRORS: msgspec.msgpack.Decoder[tuple[bytes, ...]] = msgspec.msgpack.Decoder(tuple[bytes, ...])
+_ERRORS = msgspec.msgpack.Decoder(list[bytes])
 
 encode: Callable[[Message], bytes] = _ENCODER.encode
 """Encodes a message for the wire."""
@@ -297,10 +297,10 @@ def pack_errors(errors: Sequence[bytes]) -> list[bytes | bytearray | memoryview]
     return [_ENCODER.encode(errors)] if errors else []
 
 
-def unpack_errors(payload: list[bytes | bytearray | memoryview]) -> tuple[bytes, ...]:
+def unpack_errors(payload: list[bytes | bytearray | memoryview]) -> list[bytes]:
     """Read the payload of a report.
 
     Raises:
         msgspec.DecodeError: It was not made by ``pack_errors``.
     """
-    return _ERRORS.decode(payload[0]) if payload else ()
+    return _ERRORS.decode(payload[0]) if payload else []

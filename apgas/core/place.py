@@ -207,11 +207,11 @@ class PlaceCore:
                 fired = self._finish_effects(self.finishes.reported(src, flush))
                 return [ResolveCall(message.call, message.ok, payload), *fired, *self._maybe_drained()]
             case m.Report():
-                errors = [*m.unpack_errors(payload)]
+                errors = m.unpack_errors(payload)
                 flush = Flush(message.finish, message.spawned, message.completed, errors, message.sources)
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
             case m.Relayed():
-                reports = Gathered(message.open, message.heard, [*m.unpack_errors(payload)])
+                reports = Gathered(message.open, message.heard, m.unpack_errors(payload))
                 return self._take_reports(message.finish, reports)
             case m.Immediate():
                 return [RunImmediate(src, payload)]

@@ -119,7 +119,7 @@ def _parts(part: Part) -> Iterator[Part]:
 
 
 def _some(all_: Any) -> Iterator[Any]:
-    return (each for each, _ in zip(all_, range(_MOST_PARTS), strict=False))
+    return islice(all_, _MOST_PARTS)
 
 
 def _state(value: object) -> Mapping[str, object]:

@@ -83,31 +83,27 @@ def listen(towards: str) -> tuple[Listening | None, PlaceReport | str]:
 
 
 def report() -> Newcomer:
-    """(newcomer) Report to the place that spawned us, and hear what it answers."""
+    """(newcomer) Report by MPI to the place that spawned us, and hear what it answers."""
     mpi = environment.load()
-    world = mpi.COMM_WORLD
-    parent = mpi.Comm.Get_parent()
-    token, towards, inheritance = parent.bcast(None, root=0)
-    environment.take_over(inheritance.environ)
-    problem = _set_up(inheritance.program_state) if inheritance.at_once else ""
-    listening, reported = (None, problem) if problem else listen(towards)
-    everyone = world.gather(reported, root=0)
-    if world.rank == 0:
-        parent.send(everyone, dest=0, tag=0)
-    # when all have initialised: until then a kill -9 leaves MPI's files behind; but the job, which waits, comes first
-    world.Barrier()
-    environment.unlink_leftovers()
-    answer: bytes
-    answer, _ = parent.bcast(None, root=0)
-    bridged = bool(answer) and environment.transport() == "mpi"
+    world, parent = mpi.COMM_WORLD, mpi.Comm.Get_parent()
+
+    def say(reported: object) -> None:
+        everyone = world.gather(reported, root=0)
+        if world.rank == 0:
+            parent.send(everyone, dest=0, tag=0)
+        # when all have initialised: until then a kill -9 leaves files of MPI; but the job, which waits, comes first
+        world.Barrier()
+        environment.unlink_leftovers()
+
+    newcomer = report_to(say, lambda: parent.bcast(None, root=0)[0])
+    bridged = bool(newcomer.answer) and environment.transport() == "mpi"
     bridge = parent.Merge(high=True) if bridged else None
     parent.Disconnect()
-    program_state = b"" if inheritance.at_once else inheritance.program_state
-    return Newcomer(world.rank, program_state, answer, token, listening, bridge)
+    return newcomer._replace(rank=world.rank, bridge=bridge)
 
 
 def report_to(say: Callable[[object], None], hear: Callable[[], Any]) -> Newcomer:
-    """(newcomer without MPI) Report to place 0, and hear what it answers."""
+    """(newcomer) Report to place 0, and hear what it answers."""
     token, towards, inheritance = hear()
     environment.take_over(inheritance.environ)
     problem = _set_up(inheritance.program_state) if inheritance.at_once else ""

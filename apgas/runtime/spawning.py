@@ -82,7 +82,7 @@ class _Worlds:
         """Start ``count`` processes on ``node``, and send them what they need to report; they end if that fails."""
         world, mpi = _spawn(node, count, words[-1].environ), environment.load()
         try:
-            world.bcast(words, root=mpi.ROOT)
+            world.bcast((words, b""), root=mpi.ROOT)
         except mpi.Exception as error:
             where, name = node or "this host", environment.kind().name
             raise ApgasError(f"{name} started places on {where}, and cannot reach them: {error}") from error

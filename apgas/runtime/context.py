@@ -260,8 +260,8 @@ class Executor:
     """Runs every submitted call on a thread of its own; at most ``limit`` run at a time, fewer if there are no threads.
 
     A call that waits for others inside ``waiting()`` gives its turn away, so that waiting activities can never keep
-    those from running that they wait for. What a call raises, which it should not, goes to
-    ``on_error``; each thread calls ``begin`` at its start.
+    those from running that they wait for. What a call raises, which it should not, goes to ``on_error``;
+    each thread calls ``begin`` at its start.
     """
 
     def __init__(

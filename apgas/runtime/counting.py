@@ -205,8 +205,8 @@ class Objects:
     Attributes:
         homed: The objects of its ``GlobalRef``s.
         local: Its objects of ``PlaceLocal``s.
-        states: Its objects of ``PlaceState``s.
         placed: The ``PlaceLocal``s that were made here: their objects are on all places.
+        states: Its objects of ``PlaceState``s.
         lock: Held while one of those is made.
     """
 

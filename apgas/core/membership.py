@@ -164,10 +164,6 @@ class Leaving:
         else:
             self._early.add((src, order))
 
-    def cut_off(self, src: int) -> None:
-        """Nothing more of ``src`` will be taken."""
-        self.awaited.discard(src)
-
     def stay(self, order: int) -> bool:
         """Shrink ``order`` is given up; returns whether it was to take this place away."""
         self._early = {final for final in self._early if final[1] != order}

@@ -132,7 +132,7 @@ class ResilientPlaceCore(PlaceCore):
                 report = m.LossReport(self.epoch, place, pending.get(member, {}))
                 effects.append(Send(member, report, []))
         fired = self._losses.loss_reported(self.here, place, pending.get(self.here, {}))
-        self._leaving.cut_off(place)
+        self._leaving.awaited.discard(place)
         return [*effects, *self._all_fired(fired), *self._maybe_drained()]
 
     @property

@@ -74,7 +74,7 @@ class SelfSizing:
         self._hosts = cycle(sizing.hosts)
         self._answer: Future[int] | None = None
         self._ordered: int | None = None  # how many orders had ended when one was granted
-        self._progress: deque[tuple[float, float, float | None]] = deque(maxlen=_RATE_OVER)
+        self._progress: deque[tuple[float, float]] = deque(maxlen=_RATE_OVER)
         self._over = threading.Event()
         self._driver = required_driver()
         threading.Thread(target=self._follow, name="apgas-sizing", daemon=True).start()
@@ -152,8 +152,8 @@ class SelfSizing:
         done, total = self._resizing.progressed
         if self._progress and done < self._progress[-1][1]:
             self._progress.clear()  # it begins anew
-        self._progress.append((now, done, total))
-        began_s, before, _ = self._progress[0]
+        self._progress.append((now, done))
+        began_s, before = self._progress[0]
         if total is None or done <= before:
             return None
         return max(0.0, total - done) * (now - began_s) / (done - before)

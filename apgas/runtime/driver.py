@@ -27,7 +27,7 @@ from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, SlowPeerError, UsageError
 from apgas.runtime import context, serialization, trace
-from apgas.runtime.context import Executor, Future, Scope, ThreadState, call_within, pooled, this_thread
+from apgas.runtime.context import Executor, Future, Scope, call_within, pooled, this_thread
 from apgas.runtime.counting import Counting, Objects
 from apgas.runtime.serialization import Call, Calls, Carrying
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
@@ -738,11 +738,6 @@ def required_driver() -> Driver:
     if found is None:
         raise UsageError("this works inside of apgas.run only: call apgas.run(main)")
     return found
-
-
-def set_process_driver(driver: Driver | None) -> None:
-    """Let all threads that have no place of their own work for ``driver``."""
-    ThreadState.driver = driver
 
 
 def keep_driver(driver: Driver) -> None:

@@ -28,8 +28,8 @@ from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.errors import UsageError
 from apgas.runtime import environment, joining, launched, logs, main_module, resilience, watchdog
-from apgas.runtime.context import before_waits
-from apgas.runtime.driver import Driver, set_process_driver
+from apgas.runtime.context import ThreadState, before_waits
+from apgas.runtime.driver import Driver
 from apgas.runtime.logs import TaggedOutput
 from apgas.runtime.validation import checked
 from apgas.transport.auth import new_token
@@ -236,7 +236,7 @@ def build(start: Start) -> Driver:
     driver = Driver(core, _plane(start, _transport))
     if (plane := mpi_plane) is not None and start.place == 0:
         driver.on_members = lambda epoch, added: plane.enter(epoch, sorted(core.membership.members), added)
-    set_process_driver(driver)
+    ThreadState.driver = driver  # of all threads that have no place of their own
     logs.tag_output(start.place)
     logs.install()
     before_waits(_transport.flush)
@@ -253,7 +253,7 @@ def build(start: Start) -> Driver:
 def forget() -> None:
     """Let this process be no place any more: the program is over, and another one may be run."""
     global _transport, mpi_plane, _alone  # noqa: PLW0603 - one place a process
-    set_process_driver(None)
+    ThreadState.driver = None
     resilience.survive_anyway(survive=False)
     before_waits(None)
     _transport = mpi_plane = None

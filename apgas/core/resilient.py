@@ -535,12 +535,9 @@ class ResilientFinishTable(FinishTable):
     # losses ----------------------------------------------------------------------------------------------------------
 
     def died(self, place: int, survivors: set[int], drained: set[int]) -> None:
-        """The members have lost ``place``.
+        """The members have lost ``place``, which the reports of ``survivors``, this place among them, will settle.
 
-        Args:
-            place: Who died.
-            survivors: The members, this place among them, whose reports settle it.
-            drained: Those of them of which nothing needs to be heard, for they have said everything.
+        Nothing needs to be heard of those that are ``drained``, for they have said everything.
         """
         final = drained | self._left
         self._settling[place] = Settling(survivors - drained, final)

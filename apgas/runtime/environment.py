@@ -153,10 +153,7 @@ _prepared: dict[str, str] = {}
 
 
 def prepare() -> Launch:
-    """Sets up this process for MPI; call it before `from mpi4py import MPI`. Calling it again changes nothing.
-
-    Returns:
-        Who started this process.
+    """Sets up this process for MPI, before `from mpi4py import MPI`; returns who started it. Repeated, it does nothing.
 
     Raises:
         UsageError: an mpiexec of another MPI started this process, so that its places would not find each other; or

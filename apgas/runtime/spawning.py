@@ -445,11 +445,9 @@ def launcher() -> Launcher:
 
 
 def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Launcher:
-    """Read the launcher from the command line of our MPI proxy, or else from the environment.
+    """Read the launcher from the command line of our MPI proxy, or else the environment, as an mpiexec of ours would.
 
-    Args:
-        proxy: The command line; None: there is none, because the program was started without mpiexec.
-        environ: The environment, which an mpiexec of our own would read.
+    ``proxy``: None if the program was started without mpiexec.
     """
     extra = tuple(shlex.split(environ.get("HYDRA_LAUNCHER_EXTRA_ARGS", "")))
     if proxy is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Final
 
-from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
+from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies.backfill import Easy
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import (
@@ -20,7 +20,7 @@ from scheduler_bridge.policies.compose import (
     by_submission,
 )
 from scheduler_bridge.policies.plan import Plan
-from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Giver, Priority, Taker, taking_order
+from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Holder, Priority
 from scheduler_bridge.policies.registry import InvalidParameterError, register
 
 _LEAST_SCALABLE: Final = 0.01
@@ -128,61 +128,53 @@ class Rebalancing:
         if plan.shrunk and all(plan.is_promised(spec) for spec in waiting):
             self._relieve(plan)
 
-    def _pass_on(self, plan: Plan, gained: dict[int, Taker], others: Frontier[Taker]) -> None:
+    def _pass_on(self, plan: Plan, gained: dict[int, Holder], others: Frontier[Holder]) -> None:
         """Let those that get idle nodes leave some to who makes more of them, as moves would."""
-        of = self.base.priority.of
 
-        def queue(taker: Taker) -> None:
-            if taker.nodes < taker.limit:
-                others.push((of(taker.spec, taker.nodes), taker.spec.job_id), taker)
+        def queue(taker: Holder) -> None:
+            if taker.nodes < taker.most:
+                others.push(self.base.takes(taker), taker)
 
         for taker in gained.values():
             queue(taker)
         while others:
-            (before, _), taker = others.pop()
-            if before != of(taker.spec, taker.nodes):
+            rank, taker = others.pop()
+            if rank != self.base.takes(taker):
                 continue  # it has given since, and is there once more
-            gifts = [Giver(some.spec, some.nodes, some.before, some.job) for some in gained.values()]
-            moved = self._given(plan, sorted(gifts, key=self.base.gives), taker, taker.limit - taker.nodes)
+            moved = self._given(plan, sorted(gained.values(), key=self.base.gives), taker)
             if not moved:
                 if taker.job is None:  # it only starts, and it is not known whether it will take part in moves
                     continue
                 return
             for giver, nodes in moved:
-                gained[giver.spec.job_id].nodes -= nodes
-                queue(gained[giver.spec.job_id])
+                giver.nodes -= nodes
+                queue(giver)
             taker.nodes += sum([nodes for _, nodes in moved])
             gained[taker.spec.job_id] = taker
             queue(taker)
 
     def _move(self, plan: Plan) -> None:
         """Shrink jobs for the one that makes the most of a node; it gets them when they are released."""
-        for taker in plan.view.running_by(taking_order(self.base.priority)):
-            if plan.is_resized(taker) or taker.resizable_from_s > plan.now:
-                continue
-            most = taker.max_nodes - taker.nodes
-            if self._saved_s(plan, taker.spec, taker, taker.nodes, most) < self.worth_s:
-                return
-            gets = Taker(taker.spec, taker.nodes, taker.nodes, taker.max_nodes, taker)
-            for giver, nodes in self._given(plan, self._givers(plan), gets, most):
-                assert giver.job is not None
-                plan.shrink(giver.job, nodes, f"job {taker.spec.job_id} makes more of them")
+        taker = next(self.base.takers(plan), None)
+        if taker is None or self._saved_s(plan, taker, taker.most) < self.worth_s:
             return
+        for giver, nodes in self._given(plan, self._givers(plan), taker):
+            assert giver.job is not None
+            plan.shrink(giver.job, nodes, f"job {taker.spec.job_id} makes more of them")
 
     def _relieve(self, plan: Plan) -> None:
         """Let others give in the place of jobs that would get some back of what they give."""
         shrunk = {
-            job.spec.job_id: Giver(job.spec, job.nodes - nodes, self.base.floor(job.spec), job)
+            job.spec.job_id: Holder(job.spec, job.nodes - nodes, self.base.floor(job.spec), job.nodes, job)
             for job, nodes in plan.shrunk
         }
         while True:  # it ends: nodes go to who makes more of them even then, so none goes back
-            needy = [some for some in shrunk.values() if some.job is not None and some.nodes < some.job.nodes]
-            taker = max(needy, key=self.base.gives)
+            taker = max([some for some in shrunk.values() if some.nodes < some.most], key=self.base.gives)
             assert taker.job is not None
             givers = Frontier(self._givers(plan), self.base.gives)
             for some in shrunk.values():
                 givers.push(self.base.gives(some), some)
-            moved = self._given(plan, _each(givers), taker, taker.job.nodes - taker.nodes)
+            moved = self._given(plan, _each(givers), taker)
             if not moved:
                 return
             for giver, nodes in moved:
@@ -192,32 +184,31 @@ class Rebalancing:
                 shrunk[giver.spec.job_id] = giver
             taker.nodes += sum([nodes for _, nodes in moved])
 
-    def _givers(self, plan: Plan) -> Iterator[Giver]:
+    def _givers(self, plan: Plan) -> Iterator[Holder]:
         """The running jobs that this pass does not resize and that can give nodes, who makes the least of one first."""
         for giver in self.base.givers(plan):
             assert giver.job is not None
             if giver.job.expected_end_s - plan.now >= self.worth_s and not plan.is_resized(giver.job):
                 yield giver
 
-    def _given(self, plan: Plan, givers: Iterable[Giver], taker: Giver | Taker, most: int) -> list[tuple[Giver, int]]:
+    def _given(self, plan: Plan, givers: Iterable[Holder], taker: Holder) -> list[tuple[Holder, int]]:
         """Who gives how many to a job: each until it makes as much of them, but for the ratio; none if not worth it."""
         spec, nodes = taker.spec, taker.nodes
-        moved: list[tuple[Giver, int]] = []
+        moved: list[tuple[Holder, int]] = []
         for giver in givers:
             if giver.nodes <= giver.least:
                 continue
             level = self._level(giver.spec, giver.nodes, spec, nodes)
-            given = min(most, giver.nodes - giver.least, level)
+            given = min(taker.most - nodes, giver.nodes - giver.least, level)
             if given <= 0:
                 break
             moved.append((giver, given))
             nodes += given
-            most -= given
         for index, (giver, given) in enumerate(moved[:-1]):  # what the later ones gave may be too much with that
             back = min(given, max(0, self._level(spec, nodes, giver.spec, giver.nodes - given)))
             moved[index] = giver, given - back
             nodes -= back
-        if self._saved_s(plan, spec, taker.job, taker.nodes, nodes - taker.nodes) < self.worth_s:
+        if self._saved_s(plan, taker, nodes) < self.worth_s:
             return []
         return [(giver, given) for giver, given in moved if given]
 
@@ -227,20 +218,18 @@ class Rebalancing:
         return int((gives * each - gets * gain) / (each + gain))
 
     @staticmethod
-    def _saved_s(plan: Plan, spec: JobSpec, job: RunningJob | None, nodes: int, got: int) -> float:
-        """By how much earlier it would end with ``got`` more than ``nodes``, by its ``rho``.
-
-        That is so where walltimes are not scaled, too. ``job`` is None while it only starts.
-        """
+    def _saved_s(plan: Plan, taker: Holder, nodes: int) -> float:
+        """By how much earlier it would end on so many nodes, by its ``rho``: where walltimes are not scaled, too."""
+        spec, job = taker.spec, taker.job
         if job is None:
-            left_s = plan.view.walltime_s(spec, nodes)
+            left_s = plan.view.walltime_s(spec, taker.nodes)
         else:
-            end_s = job.end_at_s(nodes, plan.now) if plan.view.scaled else job.expected_end_s
+            end_s = job.end_at_s(taker.nodes, plan.now) if plan.view.scaled else job.expected_end_s
             left_s = max(0.0, end_s - plan.now)
-        return left_s * (1.0 - math.pow(nodes / (nodes + got), 1.0 - spec.rho))
+        return left_s * (1.0 - math.pow(taker.nodes / nodes, 1.0 - spec.rho))
 
 
-def _each(givers: Frontier[Giver]) -> Iterator[Giver]:
+def _each(givers: Frontier[Holder]) -> Iterator[Holder]:
     """Take them out one by one."""
     while givers:
         yield givers.pop()[1]

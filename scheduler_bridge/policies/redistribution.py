@@ -96,27 +96,20 @@ SHARE_OF_RANGE: Final = Priority(_share_of_range, "the job lowest in its range")
 
 
 @dataclass(slots=True)
-class Giver:
-    """A job as the pass leaves it so far, and the size down to which it can give more; ``job``: see ``Taker``."""
+class Holder:
+    """A job as the pass leaves it so far: it can give nodes down to ``least``, or get them up to ``most``.
+
+    ``job`` is None while it only starts.
+    """
 
     spec: JobSpec
     nodes: int
     least: int
+    most: int
     job: RunningJob | None
 
 
-@dataclass(slots=True)
-class Taker:
-    """A job that can get nodes up to ``limit``, and had ``before``; ``job`` is None while it only starts."""
-
-    spec: JobSpec
-    before: int
-    nodes: int
-    limit: int
-    job: RunningJob | None
-
-
-Settle: TypeAlias = Callable[[dict[int, Taker], Frontier[Taker]], None]
+Settle: TypeAlias = Callable[[dict[int, Holder], Frontier[Holder]], None]
 """Changes what the jobs get, by their ids, or lets others have part of it, who got nothing so far."""
 
 
@@ -184,20 +177,20 @@ class ByPriority:
                 plan.shrink(job, nodes, reason)
             plan.promise(spec, need)
 
-    def givers(self, plan: Plan) -> Iterator[Giver]:
+    def givers(self, plan: Plan) -> Iterator[Holder]:
         """The running jobs that can give nodes now, the highest priority first."""
         for job in plan.view.running_by(giving_order(self.priority, self.floor)):
             if job.resizable_from_s <= plan.now:
-                yield Giver(job.spec, job.nodes, self.floor(job.spec), job)
+                yield Holder(job.spec, job.nodes, self.floor(job.spec), job.nodes, job)
 
-    def gives(self, giver: Giver) -> tuple[float, int]:
+    def gives(self, giver: Holder) -> tuple[float, int]:
         """Where it stands among those that give."""
         return self._giver(giver.spec, giver.nodes)
 
     def _giver(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
         return -self.priority.of(spec, nodes), spec.job_id
 
-    def _collect(self, donors: Frontier[Giver], missing: int) -> list[tuple[RunningJob, int]]:
+    def _collect(self, donors: Frontier[Holder], missing: int) -> list[tuple[RunningJob, int]]:
         """Take ``missing`` nodes, which are there, from the donors; return how many from whom."""
         taken: dict[int, tuple[RunningJob, int]] = {}
         while missing > 0:
@@ -225,15 +218,15 @@ class ByPriority:
         idle = plan.usable
         if idle == 0 or (plan.is_stuck and plan.reservation is not None and plan.reservation.start_s <= plan.now):
             return
-        takers = Frontier(self._takers(plan), self._takes)
+        takers = Frontier(self.takers(plan), self.takes)
         for spec, nodes in plan.started:
             if nodes < spec.max_nodes:
-                taker = Taker(spec, nodes, nodes, spec.max_nodes, None)
-                takers.push(self._takes(taker), taker)
-        gained: dict[int, Taker] = {}
+                taker = Holder(spec, nodes, nodes, spec.max_nodes, None)
+                takers.push(self.takes(taker), taker)
+        gained: dict[int, Holder] = {}
         while takers and idle > 0:
             _, taker = takers.pop()
-            nodes = min(idle, taker.limit - taker.nodes)
+            nodes = min(idle, taker.most - taker.nodes)
             if self.evenly:
                 after = range(taker.nodes + 1, taker.nodes + nodes)
                 nodes = takers.turns(after, partial(self._taker, taker.spec))
@@ -245,29 +238,30 @@ class ByPriority:
             idle -= nodes
             taker.nodes += nodes
             gained[taker.spec.job_id] = taker
-            if self.evenly and taker.nodes < taker.limit:
-                takers.push(self._takes(taker), taker)
+            if self.evenly and taker.nodes < taker.most:
+                takers.push(self.takes(taker), taker)
         if settle is not None:
             settle(gained, takers)
         for taker in gained.values():
-            if taker.nodes > taker.before:
-                self._hand(plan, taker, taker.nodes - taker.before)
+            if taker.nodes > taker.least:
+                self._hand(plan, taker, taker.nodes - taker.least)
 
-    def _takers(self, plan: Plan) -> Iterator[Taker]:
+    def takers(self, plan: Plan) -> Iterator[Holder]:
         """The running malleable jobs that can get nodes, the lowest priority first."""
         for job in plan.view.running_by(taking_order(self.priority)):
             if job.resizable_from_s > plan.now or plan.is_resized(job):
                 continue
             if plan.reservation is None or job.nodes >= self.floor(job.spec):
-                yield Taker(job.spec, job.nodes, job.nodes, job.max_nodes, job)
+                yield Holder(job.spec, job.nodes, job.nodes, job.max_nodes, job)
 
-    def _takes(self, taker: Taker) -> tuple[float, int]:
+    def takes(self, taker: Holder) -> tuple[float, int]:
+        """Where it stands among those that get."""
         return self._taker(taker.spec, taker.nodes)
 
     def _taker(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
         return self.priority.of(spec, nodes), spec.job_id
 
-    def _hand(self, plan: Plan, taker: Taker, nodes: int) -> None:
+    def _hand(self, plan: Plan, taker: Holder, nodes: int) -> None:
         if taker.job is None:
             plan.enlarge(taker.spec, nodes)
         else:

@@ -101,7 +101,7 @@ class Stubborn(ByPriority):
 
     def givers(self, plan: Plan) -> Iterator[Any]:
         able = [job for job in plan.view.running if job.ready and job.nodes > job.spec.min_nodes]
-        return (redistribution.Giver(job.spec, job.nodes, job.spec.min_nodes, job) for job in able)
+        return (redistribution.Holder(job.spec, job.nodes, job.spec.min_nodes, job.nodes, job) for job in able)
 
 
 def by_name(view: ClusterView, now: float) -> Sequence[JobSpec]:

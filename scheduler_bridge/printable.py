@@ -11,12 +11,7 @@ from typing import Any
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Escape what no terminal may be given, as ``\x1b``: control, direction, unpaired and unassigned characters.
-
-    Args:
-        text: Of anyone.
-        keep: Characters that stay as they are.
-    """
+    r"""Escape what no terminal may be given, as ``\x1b``: control, direction, unpaired and unassigned characters."""
     if text.isprintable():
         return text
     return "".join(

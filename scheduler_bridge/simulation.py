@@ -306,16 +306,7 @@ class _SeenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A workload, the cluster and what decides, which can be simulated any number of times.
-
-    Attributes:
-        workload: The jobs.
-        policy: The name of what decides.
-        make_policy: Makes it.
-        nodes: Of the cluster.
-        options: How the workload is replayed.
-        disturbances: What else happens, and when.
-    """
+    """A workload, the cluster and what decides, which can be simulated any number of times."""
 
     workload: Workload
     policy: str

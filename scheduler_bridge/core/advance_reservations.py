@@ -248,15 +248,7 @@ def explainer(state: SchedulerState, policy: Policy, now: float) -> WhyWaiting:
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass over all parts.
-
-    Attributes:
-        state: The state, which the pass changes.
-        policy: What decides.
-        now: When.
-        before: What the last pass promised.
-        promised: What this one does.
-    """
+    """One pass over all parts; ``before`` is what the last one promised, ``promised`` what this one does."""
 
     state: SchedulerState
     policy: Policy

@@ -82,11 +82,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Histories:
-    """Keeps histories by looking at the state after the events of an instant, and again after the pass.
-
-    Attributes:
-        remembered: Whose.
-    """
+    """Keeps histories by looking at the state after the events of an instant, and again after the pass."""
 
     remembered: Remembered
     _moments: dict[int, deque[Moment]] = field(default_factory=dict)

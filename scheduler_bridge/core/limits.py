@@ -55,12 +55,7 @@ def left(state: SchedulerState, job: TrackedJob) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tolerated(Around):
-    """A policy whose mistakes cost a pass, and not the scheduler, on which running jobs rely.
-
-    Attributes:
-        state: The state, which gets to know what failed.
-        policy: What decides.
-    """
+    """A policy whose mistakes cost a pass, and not the scheduler, on which running jobs rely."""
 
     state: SchedulerState
     policy: Policy
@@ -103,13 +98,7 @@ class Tolerated(Around):
 
 @dataclass(frozen=True, slots=True)
 class Limited(Around):
-    """A policy within the limit.
-
-    Attributes:
-        state: The state, from which it takes what users hold.
-        policy: What decides.
-        limit: The most nodes of a user.
-    """
+    """A policy within the limit, the most nodes of a user."""
 
     state: SchedulerState
     policy: Policy

@@ -23,11 +23,7 @@ class NodeState(StrEnum):
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 class NumberedNodes(Sequence[str]):
-    """The names ``n0000``, ``n0001`` and so on, made when they are asked for: a million of them would take 150 MB.
-
-    Args:
-        count: How many.
-    """
+    """The names ``n0000``, ``n0001`` and so on, made when they are asked for: a million of them would take 150 MB."""
 
     def __init__(self, count: int) -> None:
         self._count = count

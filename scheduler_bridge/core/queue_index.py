@@ -59,11 +59,6 @@ class _Block:
 class WaitingIndex:
     """The waiting jobs in the order of a queue, searchable by what they need.
 
-    Args:
-        need: The nodes that a job needs.
-        queue: The jobs that wait now.
-        walltime_s: How long a job may take on a number of nodes.
-
     Attributes:
         blocks: The jobs, in order.
         least_need: The nodes that the smallest job needs; very many if there is none.
@@ -182,12 +177,7 @@ class IndexedLine:
 
 
 class RankedQueue(Sequence[JobSpec]):
-    """The waiting jobs by ``key``; those with the same one stand as in the queue.
-
-    Args:
-        key: What they are sorted by, smallest first.
-        jobs: All waiting jobs, by id.
-    """
+    """The waiting jobs by ``key``; those with the same one stand as in the queue."""
 
     def __init__(self, key: QueueKey, jobs: Mapping[int, TrackedJob]) -> None:
         self._key = key
@@ -243,14 +233,7 @@ class RankedQueue(Sequence[JobSpec]):
 
 
 class QueueByUser(RankedQueue):
-    """The waiting jobs by a key of their users' accuracies, of which most changes leave the key as it is.
-
-    Args:
-        key: What the users are sorted by, smallest first.
-        jobs: All waiting jobs, by id.
-        accuracy: The users' accuracies, which change.
-        age_s: Seconds waited that count as much as 1 less in the key; 0: what was waited does not count.
-    """
+    """The waiting jobs by a key of their users' accuracies, of which most changes leave the key as it is."""
 
     def __init__(
         self, key: UserKey, jobs: Mapping[int, TrackedJob], accuracy: Mapping[str, float], age_s: float
@@ -286,16 +269,7 @@ _MOST_KEPT: Final = 8
 
 
 class Lookups:
-    """Indices of the running and of the waiting jobs, each made when a policy first asks for it.
-
-    Args:
-        queue: The waiting jobs, in the order of their submission.
-        active: The jobs that hold nodes, in the order of their starts.
-        stale: The jobs that have changed and that indices still show as they were, by id; others add to it.
-
-    Attributes:
-        queue: The waiting jobs.
-    """
+    """Indices of the running and of the waiting jobs, each made when a policy first asks for it."""
 
     def __init__(
         self, queue: dict[int, TrackedJob], active: Mapping[int, TrackedJob], stale: dict[int, TrackedJob]
@@ -480,11 +454,7 @@ class WaitingJobs(Sequence[JobSpec]):
 
 
 class _Order:
-    """Running jobs, sorted by a key and by id.
-
-    Attributes:
-        jobs: The jobs, in order.
-    """
+    """Running jobs, sorted by a key and by id."""
 
     def __init__(self, key: Key, running: Iterable[RunningJob]) -> None:
         self._key = key

@@ -216,14 +216,10 @@ class PendingOrder:
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class Shares:
-    """What sharing nodes makes of a job, or has made of it.
+    """What sharing nodes makes of a job, or has made of it; see ``RunningJob``.
 
     Attributes:
         extension_s: How much longer than it asked for it may run, since sharing slows it down.
-        cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
-        neighbours: The most other jobs on one of its nodes.
-        is_host: Whether it came first on all its nodes.
-        kept_nodes: Those of its nodes that others still hold when it ends, as it is predicted.
     """
 
     extension_s: float = 0.0

@@ -13,16 +13,7 @@ from scheduler_bridge.model import ClusterView, JobSpec, Line, Need, Reservation
 class LiveView(ClusterView):
     """The state as a policy sees it, for one pass; answers as ``ClusterView`` would, at the cost of what has changed.
 
-    An index is made when a policy first asks for it, and follows from then on.
-
-    Args:
-        pool: The nodes.
-        queue: The waiting jobs, in the order of their submission.
-        active: The jobs that hold nodes, in the order of their starts.
-        stale: The jobs that have changed and that indices still show as they were, by id; others add to it.
-        promises: The reservations, by job; others change them.
-        cores_per_node: Cores of each node.
-        scaled: Walltimes are predicted for the size at which a job runs.
+    It is made of what ``SchedulerState`` keeps. An index is made when a policy first asks for it, and follows then.
     """
 
     __setattr__ = object.__setattr__  # it is not frozen as its base is

@@ -245,14 +245,7 @@ class Line(Protocol):
 
 
 class PlainLine:
-    """A walk that looks at every job.
-
-    Args:
-        queue: The jobs, the most urgent first.
-        need: What they need.
-        total_nodes: Nodes in service.
-        walltime_s: How long they may take on a number of nodes.
-    """
+    """A walk that looks at every job."""
 
     def __init__(
         self, queue: Sequence[JobSpec], need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]

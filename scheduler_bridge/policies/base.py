@@ -48,11 +48,7 @@ def stands_until(part: object, view: ClusterView, now: float) -> float:
 
 
 class Around:
-    """What decides by way of a policy, and is like it in all else.
-
-    Attributes:
-        policy: The policy.
-    """
+    """What decides by way of a policy, and is like it in all else."""
 
     __slots__ = ()
     policy: Policy
@@ -138,12 +134,7 @@ Decision: TypeAlias = Start | Share | Grow | Shrink | Reserve | Stand
 
 
 def in_full(decisions: Sequence[Decision], before: Iterable[Reservation]) -> list[Decision]:
-    """Name every reservation, those that stand, too.
-
-    Args:
-        decisions: What a policy decided.
-        before: What was promised before.
-    """
+    """Name every reservation, those that stand, too; ``before`` is what was promised before."""
     if not decisions or not isinstance(decisions[0], Stand):
         return list(decisions)
     promises = {promise.job_id: promise for promise in before}

@@ -77,13 +77,7 @@ class EveryReservation:
 
 
 class _Draft:
-    """One pass over a timetable.
-
-    Args:
-        plan: Takes what is decided.
-        table: What holds before; what is decided is entered.
-        size: With how many nodes jobs start.
-    """
+    """One pass over a timetable, in which what is decided is entered."""
 
     def __init__(self, plan: Plan, table: Timetable, size: StartSize) -> None:
         self._plan = plan

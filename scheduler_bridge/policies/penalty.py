@@ -25,13 +25,7 @@ def priority(accuracy: float | None) -> int:
 
 
 def by_accuracy(view: ClusterView, now: float, age_s: float = 0.0) -> Sequence[JobSpec]:  # noqa: ARG001 - as in others
-    """Jobs of users with good walltimes first; among equals, first come, first served.
-
-    Args:
-        view: Which jobs wait, and how accurate their users are.
-        now: Decides nothing: all jobs age alike.
-        age_s: Seconds waited that count as much as one priority; 0: what was waited does not count.
-    """
+    """Jobs of users with good walltimes first; among equals, first come, first served; all age alike."""
     return view.queue_by_user(_best_first, age_s)
 
 

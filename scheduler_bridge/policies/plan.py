@@ -49,11 +49,7 @@ def endings(floor: Floor | None, scaled: bool) -> Callable[[], Endings]:
 
 
 class Waiting(Sequence[JobSpec]):
-    """A queue without the jobs that have started, looked through only as far as asked for.
-
-    Attributes:
-        all: The queue with them.
-    """
+    """A queue (``all``) without the jobs that have started, looked through only as far as asked for."""
 
     def __init__(self, queue: Sequence[JobSpec], started: Container[int]) -> None:
         self.all = queue

@@ -80,11 +80,6 @@ class Profile:
 
     A search looks at one step after the other; what is taken changes the steps of its time and at most two more. Behind
     the last step stand two that end every search: one at which any number of nodes is free, and one at which none is.
-
-    Args:
-        now: Where it begins, in seconds.
-        free: Nodes free at ``now``.
-        releases: When (seconds) which number of nodes comes free.
     """
 
     def __init__(self, now: float, free: int, releases: Iterable[tuple[float, int]] | Endings = ()) -> None:

@@ -85,9 +85,6 @@ class Candidates:
     a search fails for a longer time, too, since a candidate's end moves by at most ``factor`` of it, and it fails later
     on, until there is another candidate.
 
-    Args:
-        terms: Who may be one.
-
     Attributes:
         limit: The penalty of one that shares its nodes stays below it: that of the terms, or a lower one.
     """

@@ -102,12 +102,9 @@ class Risk:
     """What a running job would lose with a node.
 
     Args:
-        tolerance: What becomes of it.
-        losses: The account of its job.
         left_s: What was left of its runtime at the last checkpoint of an earlier run, or at the beginning.
 
     Attributes:
-        losses: The account.
         kept_s: What was left of its runtime at the last checkpoint, or when it began.
         from_s: Since when it computes what is not kept.
         booked_node_s: What of its node-seconds since then is in the account already.
@@ -312,11 +309,7 @@ def daly_s(cost_s: float, mtbf_s: float) -> float:
 
 
 class Rhythm:
-    """Where a running job is between two checkpoints; without a plan it writes none.
-
-    Attributes:
-        plan: When it writes.
-    """
+    """Where a running job is between two checkpoints; without a plan it writes none."""
 
     __slots__ = ("_computed_s", "_writing_s", "plan")
 

@@ -73,9 +73,6 @@ class Sizes(Sequence[tuple[float, int]]):
 
     The first pair, which is the only one of most jobs, is kept as it is, and what follows as plain numbers: pairs of
     objects would take five times as much memory, and some jobs are resized thousands of times.
-
-    Args:
-        pairs: The first ones.
     """
 
     __slots__ = ("_first", "_nodes", "_rest")

@@ -122,13 +122,7 @@ def believed_rho(job: TraceJob, speedup: Speedup) -> float:
 
 
 class Answerable(Around):
-    """A policy whose mistakes are not taken for those of the simulator: each is a ``PolicyError``.
-
-    Attributes:
-        policy: The policy.
-        now: When it was asked last (seconds).
-        decided: What it decided then.
-    """
+    """A policy whose mistakes are not taken for those of the simulator: each is a ``PolicyError``."""
 
     __slots__ = ("decided", "now", "policy")
 
@@ -298,13 +292,7 @@ failures, and spent on checkpoints and restarts; None: it never started, or neve
 
 
 def job_rows(records: Iterable[SimRecord], workload: str, policy: str) -> Iterator[tuple[Value, ...]]:
-    """A row of the table for each job, in the order of submission.
-
-    Args:
-        records: What became of the jobs.
-        workload: What was simulated, so that tables can be put together.
-        policy: Under which policy.
-    """
+    """A row of the table for each job, in the order of submission; tables of several workloads can be put together."""
     for record in records:
         spec, wait_s, runtime_s = record.spec, record.wait_s, record.runtime_s
         turnaround_s = slowdown = bounded = None
@@ -336,11 +324,6 @@ def as_it_ran(workload: Workload, records: dict[int, SimRecord], policy: str) ->
     A job's runtime is still that on the nodes that it asked for, so that the workload can be simulated again; of a job
     that did not complete it is the one that its part of the work would have taken there. Failures and checkpoints are
     no part of it.
-
-    Args:
-        workload: What was simulated.
-        records: What became of its jobs.
-        policy: Under which policy.
     """
     findings = Findings(records=len(workload))
     jobs = [ran for job in workload.jobs if (ran := _as_it_ran(job, records[job.job_id], findings)) is not None]

@@ -191,11 +191,7 @@ def _need_costs(name: str, *numbers: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Every resize stops the job for as long.
-
-    Attributes:
-        seconds: How long.
-    """
+    """Every resize stops the job for as long."""
 
     stops: ClassVar[bool] = True
     seconds: float

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from operator import or_
 from typing import Final, TypeAlias
 
@@ -221,18 +221,17 @@ _PLACEHOLDER: Final = 1 << 62
 
 def decide(state: SchedulerState, policy: Policy, now: float) -> list[Effect]:
     """Let the policy decide for every part of the cluster, and carry that out."""
-    policy = limits.under(state, policy)
     effects = replace_lost(state, now)
-    whole = _Pass(state, policy, now, tuple(state.reservations.values()))
+    parts = _Parts(state, limits.under(state, policy), now, tuple(state.reservations.values()))
     try:
         for booking in state.bookings.values():
             if booking.started:
-                effects += whole.inside(booking)
-        effects += whole.outside()
-        effects += whole.lend()
+                effects += parts.decide_inside(booking)
+        effects += parts.decide_outside()
+        effects += parts.lend()
     finally:
         state.pool.confine(None)
-    state.renew(whole.promised.values())
+    state.renew(parts.promised.values())
     return effects
 
 
@@ -240,15 +239,14 @@ def explainer(state: SchedulerState, policy: Policy, now: float) -> WhyWaiting:
     """A function that says why a job waits, as things are now."""
     policy = limits.under(state, policy)
     if not state.bookings:
-        view = state.view()
-        return lambda spec, promise: policy.why_waiting(view, spec, promise)
-    outside = _Outside.of(state, policy, now, ())
-    return lambda spec, promise: _why(state, policy, outside, spec, promise, now)
+        return partial(policy.why_waiting, state.view())
+    parts = _Parts(state, policy, now, ())
+    return partial(parts.why, *parts.outside())
 
 
 @dataclass(slots=True)
-class _Pass:
-    """One pass over all parts; ``before`` is what the last one promised, ``promised`` what this one does."""
+class _Parts:
+    """The parts in one pass; ``before`` is what the last one promised, ``promised`` what this one does."""
 
     state: SchedulerState
     policy: Policy
@@ -256,54 +254,52 @@ class _Pass:
     before: tuple[Reservation, ...]
     promised: dict[int, Reservation] = field(default_factory=dict)
 
-    def inside(self, booking: Booking) -> list[Effect]:
+    def decide_inside(self, booking: Booking) -> list[Effect]:
         """Decide for a reservation that has begun."""
         self.state.pool.confine(booking.ranks)
-        view = _inside(self.state, booking, self.now, self.before)
-        decisions = self.policy.decide(view, self.now)
+        decisions = self.policy.decide(self.inside(booking), self.now)
         booking.inside.update(found.job_id for found in decisions if isinstance(found, Start | Share))
         effects = orders.carry_out(self.state, decisions, self.now)
         self._promise(booking.spec.end_s)
         return effects
 
-    def outside(self) -> list[Effect]:
+    def decide_outside(self) -> list[Effect]:
         """Decide for the rest; a job that could start if it were lent nodes does so, before others are considered."""
         effects: list[Effect] = []
+        state = self.state
         while True:
-            outside = _Outside.of(self.state, self.policy, self.now, self.before)
-            self.state.pool.confine(~outside.barred)
-            decisions = self.policy.decide(outside.view, self.now)
-            if (lent := self._lent(outside, decisions)) is None:
-                effects += orders.carry_out(self.state, decisions, self.now)
-                self._promise(math.inf)
-                return effects
+            view, closed = self.outside()
+            state.pool.confine(~closed)
+            decisions = self.policy.decide(view, self.now)
+            if (lent := self._lent(view, closed, decisions)) is None:
+                effects += orders.carry_out(state, decisions, self.now)
+                break
             starts = [found for found in decisions if isinstance(found, Start | Share)]
-            effects += orders.carry_out(self.state, starts, self.now)
-            state, spec = self.state, self.state.queue[lent.job_id].spec
-            ours = ~barred(state, self.now + _time_s(state, spec, lent.nodes))
+            effects += orders.carry_out(state, starts, self.now)
+            ours = ~barred(state, self._end_s(state.queue[lent.job_id].spec, lent.nodes))
             state.pool.confine(ours, first=barred(state, math.inf))
             effects += orders.carry_out(state, [lent], self.now)
             if lent.job_id in state.queue:  # it could not be done, and would be decided again
-                self._promise(math.inf)
-                return effects
+                break
+        self._promise(math.inf)
+        return effects
 
-    def _lent(self, outside: _Outside, decisions: Iterable[Decision]) -> Start | None:
+    def _lent(self, view: ClusterView, closed: int, decisions: Iterable[Decision]) -> Start | None:
         """The first promise, if it can be kept at once with nodes that are kept for later."""
         starts = [found for found in decisions if isinstance(found, Start | Share)]
         started = {found.job_id for found in starts}
         promises = [found.reservation for found in decisions if isinstance(found, Reserve)]
         first = next((promise for promise in promises if promise.job_id not in started), None)
-        if first is None or not outside.barred:
+        if first is None or not closed:
             return None
-        free = outside.view.free_nodes - sum([f.nodes if isinstance(f, Start) else f.free_nodes for f in starts])
+        free = view.free_nodes - sum([f.nodes if isinstance(f, Start) else f.free_nodes for f in starts])
         state, job = self.state, self.state.queue[first.job_id]
         spec, room = job.spec, limits.left(state, job)
         room -= sum([f.nodes for f in starts if state.queue[f.job_id].spec.user == spec.user])
-        ours = ~barred(state, self.now + _time_s(state, spec, first.nodes))
-        lendable = state.pool.all_free_ranks & outside.barred & ours
+        lendable = state.pool.all_free_ranks & closed & ~barred(state, self._end_s(spec, first.nodes))
         if not lendable or first.nodes > min(room, lendable.bit_count() + free):
             return None
-        return Start(spec.job_id, first.nodes, _reason(state, lendable))
+        return Start(spec.job_id, first.nodes, self._reason(lendable))
 
     def lend(self) -> list[Effect]:
         """Let the policy place jobs that end in time on nodes that are kept for later, without any others."""
@@ -314,12 +310,13 @@ class _Pass:
             ranks = booking.ranks & ~barred(state, starts_s)
             if booking.started or not (free := (state.pool.all_free_ranks & ranks).bit_count()):
                 continue
-            queue = [spec for spec in _ordinary(state) if self.now + _longest_s(state, spec) <= starts_s]
+            queue = [spec for spec in self._belonging(None) if self._end_s(spec) <= starts_s]
             if not queue:
                 continue
             state.pool.confine(ranks)
-            decisions = self.policy.decide(_view(state, state.pool.in_service, free, queue, (), ()), self.now)
-            reason = _reason(state, booking.ranks)
+            view = replace(self._view(state.pool.in_service, free, queue, ()), reservations=())
+            reason = self._reason(booking.ranks)
+            decisions = self.policy.decide(view, self.now)
             starts = [Start(found.job_id, found.nodes, reason) for found in decisions if isinstance(found, Start)]
             for start in starts:
                 self.promised.pop(start.job_id, None)
@@ -332,145 +329,103 @@ class _Pass:
             if promise.start_s + self.state.jobs[job_id].spec.walltime_s <= until_s:
                 self.promised[job_id] = promise
 
+    def _reason(self, ranks: int) -> Because:
+        names = [booking.spec.name for booking in self.state.bookings.values() if booking.ranks & ranks]
+        return Because("it ends before {}, for which nodes are kept, begins", (" and ".join(names),))
 
-# One reservation that has begun ---------------------------------------------------------------------------------------
+    def why(self, view: ClusterView, closed: int, spec: JobSpec, promise: Reservation | None) -> str:
+        """Why a job waits; the ordinary part and the nodes that are none of it come first."""
+        state = self.state
+        booking = booking_of(state, spec)
+        if booking is None:
+            text = self.policy.why_waiting(view, spec, promise)
+            kept = (state.pool.free_ranks & closed).bit_count()
+            return f"{text}; {wording.are(kept)} free but reserved" if kept else text
+        name = booking.spec.name
+        if not booking.started:
+            return f"its reservation {name} begins at {booking.spec.start_s:.0f} s"
+        if self._end_s(spec) > booking.spec.end_s:
+            return f"its walltime of {spec.walltime_s:g} s is more than is left of its reservation {name}"
+        if promise is not None and booking_of(state, state.jobs[promise.job_id].spec) is not booking:
+            promise = None
+        return self.policy.why_waiting(self.inside(booking), spec, promise)
 
+    # what the policy sees -------------------------------------------------------------------------------------------
 
-def _inside(state: SchedulerState, booking: Booking, now: float, before: Sequence[Reservation]) -> ClusterView:
-    """What the policy sees of a reservation; jobs that have not left it yet hold their nodes."""
-    running = []
-    for job_id, job in state.active.items():
-        if job_id in booking.inside:
-            running.append(job.view())
-        elif here := (job.allocation.ranks & booking.ranks).bit_count():
-            running.append(structs.replace(job.view(), nodes=here, ready=False, order=None, kept_nodes=0))
-    queue = [
-        job.spec
-        for job in state.queue.values()
-        if booking_of(state, job.spec) is booking and now + _longest_s(state, job.spec) <= booking.spec.end_s
-    ]
-    nodes = booking.ranks & ~state.pool.down_ranks
-    free = (state.pool.all_free_ranks & booking.ranks).bit_count()
-    return _view(state, nodes.bit_count(), free, queue, running, before)
+    def inside(self, booking: Booking) -> ClusterView:
+        """A reservation that has begun; jobs that have not left it yet hold their nodes."""
+        pool, running = self.state.pool, []
+        for job_id, job in self.state.active.items():
+            if job_id in booking.inside:
+                running.append(job.view())
+            elif here := (job.allocation.ranks & booking.ranks).bit_count():
+                running.append(structs.replace(job.view(), nodes=here, ready=False, order=None, kept_nodes=0))
+        queue = [spec for spec in self._belonging(booking) if self._end_s(spec) <= booking.spec.end_s]
+        free = (pool.all_free_ranks & booking.ranks).bit_count()
+        return self._view((booking.ranks & ~pool.down_ranks).bit_count(), free, queue, running)
 
-
-# All that is not reserved ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Outside:
-    """The ordinary part: the view, and the nodes that are none of it."""
-
-    view: ClusterView
-    barred: int
-
-    @classmethod
-    def of(cls, state: SchedulerState, policy: Policy, now: float, before: Sequence[Reservation]) -> _Outside:
-        """The ordinary part now."""
-        queue = _ordinary(state)
-        longest_s = max([_longest_s(state, spec) for spec in queue], default=0.0)
+    def outside(self) -> tuple[ClusterView, int]:
+        """All that is not reserved, and the nodes that are none of it."""
+        state, queue = self.state, self._belonging(None)
+        longest_s = max(map(self._end_s, queue), default=self.now)
         closed, opens_s = list[Booking](), math.inf
         for booking in state.bookings.values():
-            is_open = now + longest_s <= booking.spec.start_s and jobs_per_node(policy) == 1
-            if booking.started or not is_open:
+            if booking.started or longest_s > booking.spec.start_s or jobs_per_node(self.policy) != 1:
                 closed.append(booking)
             else:
                 opens_s = min(opens_s, booking.spec.start_s)
-        barred = reduce(or_, [booking.ranks for booking in closed], 0)
+        ranks = reduce(or_, [booking.ranks for booking in closed], 0)
         running = [
-            _seen(job, barred, opens_s)
-            for job_id, job in state.active.items()
-            if booking_used_by(state, job_id) is None
+            _seen(job, ranks, opens_s) for job_id, job in state.active.items() if booking_used_by(state, job_id) is None
         ]
-        running += _placeholders(state, closed, now)
-        free = (state.pool.all_free_ranks & ~barred).bit_count()
-        return cls(_view(state, state.pool.in_service, free, queue, running, before), barred)
+        running += self._placeholders(closed)
+        free = (state.pool.all_free_ranks & ~ranks).bit_count()
+        return self._view(state.pool.in_service, free, queue, running), ranks
+
+    def _belonging(self, booking: Booking | None) -> list[JobSpec]:
+        """The waiting jobs that belong to a reservation; None: to none."""
+        return [job.spec for job in self.state.queue.values() if booking_of(self.state, job.spec) is booking]
+
+    def _placeholders(self, closed: Iterable[Booking]) -> list[RunningJob]:
+        """What holds the kept nodes until the reservations end."""
+        found, now = [], self.now
+        left = ~self.state.pool.down_ranks
+        last_first = sorted(closed, key=lambda booking: (-booking.spec.end_s, booking.spec.name))
+        for number, booking in enumerate(last_first):
+            nodes = (booking.ranks & left).bit_count()
+            left &= ~booking.ranks
+            if nodes:
+                job_id, end_s = _PLACEHOLDER + number, booking.spec.end_s
+                spec = JobSpec(job_id, booking.spec.name, "", "rigid", nodes, nodes, nodes, end_s - now, now)
+                found.append(RunningJob(spec, nodes, now, end_s, nodes, turn=sys.maxsize))
+        return found
+
+    def _view(self, total: int, free: int, queue: Sequence[JobSpec], running: Sequence[RunningJob]) -> ClusterView:
+        ids, settings = {spec.job_id for spec in queue}, self.state.settings
+        return ClusterView(
+            total_nodes=total,
+            free_nodes=free,
+            queue=tuple(queue),
+            running=tuple(running),
+            reservations=tuple([promise for promise in self.before if promise.job_id in ids]),
+            accuracy=dict(self.state.accuracy),
+            cores_per_node=settings.cores_per_node,
+            scaled=settings.walltime == "scaled",
+        )
+
+    def _end_s(self, spec: JobSpec, nodes: int | None = None) -> float:
+        """When a job that starts now may end on this number of nodes; None: on any."""
+        nodes = spec.min_nodes if nodes is None else nodes
+        scaled = self.state.settings.walltime == "scaled"
+        return self.now + (spec.walltime_at_s(nodes) if scaled else spec.walltime_s)
 
 
-def _ordinary(state: SchedulerState) -> list[JobSpec]:
-    """The waiting jobs that belong to no reservation."""
-    return [job.spec for job in state.queue.values() if booking_of(state, job.spec) is None]
-
-
-def _seen(job: TrackedJob, barred: int, opens_s: float) -> RunningJob:
+def _seen(job: TrackedJob, closed: int, opens_s: float) -> RunningJob:
     """A running job as it looks from outside: nodes that it has borrowed do not come back to this part."""
     view = job.view()
-    if borrowed := (job.allocation.ranks & barred).bit_count():
+    if borrowed := (job.allocation.ranks & closed).bit_count():
         kept = min(view.nodes - view.releasing_nodes, max(view.kept_nodes, borrowed))
         return structs.replace(view, ready=False, kept_nodes=kept)
     if view.ready and view.expected_end_s > opens_s:  # it would stay on nodes that are to be free by then
         return structs.replace(view, max_nodes=view.nodes)
     return view
-
-
-def _placeholders(state: SchedulerState, closed: Iterable[Booking], now: float) -> list[RunningJob]:
-    """What holds the kept nodes until the reservations end."""
-    found = []
-    left = ~state.pool.down_ranks
-    last_first = sorted(closed, key=lambda booking: (-booking.spec.end_s, booking.spec.name))
-    for number, booking in enumerate(last_first):
-        nodes = (booking.ranks & left).bit_count()
-        left &= ~booking.ranks
-        if nodes:
-            job_id, end_s = _PLACEHOLDER + number, booking.spec.end_s
-            spec = JobSpec(job_id, booking.spec.name, "", "rigid", nodes, nodes, nodes, end_s - now, now)
-            found.append(RunningJob(spec, nodes, now, end_s, nodes, turn=sys.maxsize))
-    return found
-
-
-# What they have in common ---------------------------------------------------------------------------------------------
-
-
-def _view(
-    state: SchedulerState,
-    total: int,
-    free: int,
-    queue: Sequence[JobSpec],
-    running: Sequence[RunningJob],
-    before: Iterable[Reservation],
-) -> ClusterView:
-    ids = {spec.job_id for spec in queue}
-    return ClusterView(
-        total_nodes=total,
-        free_nodes=free,
-        queue=tuple(queue),
-        running=tuple(running),
-        reservations=tuple([promise for promise in before if promise.job_id in ids]),
-        accuracy=dict(state.accuracy),
-        cores_per_node=state.settings.cores_per_node,
-        scaled=state.settings.walltime == "scaled",
-    )
-
-
-def _time_s(state: SchedulerState, spec: JobSpec, nodes: int) -> float:
-    """How long a job may take on this number of nodes."""
-    return spec.walltime_at_s(nodes) if state.settings.walltime == "scaled" else spec.walltime_s
-
-
-def _longest_s(state: SchedulerState, spec: JobSpec) -> float:
-    """How long a job may take, however many nodes it gets."""
-    return _time_s(state, spec, spec.min_nodes)
-
-
-def _reason(state: SchedulerState, ranks: int) -> Because:
-    names = [booking.spec.name for booking in state.bookings.values() if booking.ranks & ranks]
-    return Because("it ends before {}, for which nodes are kept, begins", (" and ".join(names),))
-
-
-def _why(
-    state: SchedulerState, policy: Policy, outside: _Outside, spec: JobSpec, promise: Reservation | None, now: float
-) -> str:
-    """Why a job waits, where there are reservations."""
-    booking = booking_of(state, spec)
-    if booking is None:
-        text = policy.why_waiting(outside.view, spec, promise)
-        kept = (state.pool.free_ranks & outside.barred).bit_count()
-        return f"{text}; {wording.are(kept)} free but reserved" if kept else text
-    name, start_s, end_s = booking.spec.name, booking.spec.start_s, booking.spec.end_s
-    if not booking.started:
-        return f"its reservation {name} begins at {start_s:.0f} s"
-    if now + _longest_s(state, spec) > end_s:
-        return f"its walltime of {spec.walltime_s:g} s is more than is left of its reservation {name}"
-    if promise is not None and booking_of(state, state.jobs[promise.job_id].spec) is not booking:
-        promise = None
-    return policy.why_waiting(_inside(state, booking, now, ()), spec, promise)

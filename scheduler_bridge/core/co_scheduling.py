@@ -72,32 +72,22 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
 
 
 def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason: Reason) -> list[Effect]:
-    job_id, all_cores = job.spec.job_id, state.sharing.all_cores
-    nodes, core_ids = by_node(state, job, changes)
-    cores = _counts(core_ids)
-    order = PendingOrder(state.next_order, "workers", nodes, job.allocation.ranks, min(cores), core_ids=core_ids)
-    state.sharing.ordered[job_id] = changes
-    which = _which(core_ids, " ({})")
-    note = Because("ordered to use {} of {} cores of each node{}: {}", (order.count, all_cores, which, reason))
-    return state.send(job, order, note, cores)
+    state.sharing.ordered[job.spec.job_id] = changes
+    ids = core_ids(state, job, changes)
+    count, all_cores, which = min([cores.bit_count() for cores in ids]), state.sharing.all_cores, _which(ids, " ({})")
+    note = Because("ordered to use {} of {} cores of each node{}: {}", (count, all_cores, which, reason))
+    return state.send(job, "workers", job.allocation, count, note, ids)
 
 
-def by_node(
-    state: SchedulerState, job: TrackedJob, changes: Sequence[Change] = ()
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The names of a job's nodes, in the order of its allocation, and the cores of each, after ``changes``."""
+def core_ids(state: SchedulerState, job: TrackedJob, changes: Sequence[Change] = ()) -> tuple[int, ...]:
+    """The cores of each of a job's nodes, in the order of its allocation, after ``changes``."""
     by_rank = {rank: cores for ranks, cores in state.sharing.per_node(job, changes) for rank in members(ranks)}
-    ranks = [rank for chunk in job.allocation.chunks for rank in members(chunk)]
-    return state.pool.name(job.allocation), tuple([by_rank[rank] for rank in ranks])
+    return tuple([by_rank[rank] for chunk in job.allocation.chunks for rank in members(chunk)])
 
 
-def _counts(core_ids: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([cores.bit_count() for cores in core_ids])
-
-
-def _which(core_ids: tuple[int, ...], text: str) -> str:
+def _which(ids: tuple[int, ...], text: str) -> str:
     """Name the cores of each node, if they are the same ones."""
-    return text.format(listed(core_ids[0])) if len(set(core_ids)) == 1 else ""
+    return text.format(listed(ids[0])) if len(set(ids)) == 1 else ""
 
 
 def takes(state: SchedulerState, job: TrackedJob) -> bool:
@@ -127,21 +117,22 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
     job.step(Step.START)
     job.start_ordered_s = now
     state.expect(job)
-    nodes, core_ids = by_node(state, job)
+    start = start_of(state, job)
     mates = " and ".join(f"job {mate}" for mate in waiting.mates)
-    which = _which(core_ids, " (cores {} of each)")
-    job.note = Because("started on {} with {}{}: {}", (wording.nodes(len(nodes)), mates, which, waiting.reason))
+    which = _which(start.core_ids, " (cores {} of each)")
+    job.note = Because("started on {} with {}{}: {}", (wording.nodes(len(start.nodes)), mates, which, waiting.reason))
     _unsettle(state, (job_id, *waiting.mates))
     state.note(job)
-    return [StartJob(job_id, nodes, _counts(core_ids), core_ids)]
+    return [start]
 
 
-def restarted(state: SchedulerState, job: TrackedJob) -> Effect:
-    """Return the order to start a job anew on the nodes and cores that are its own."""
-    nodes, core_ids = by_node(state, job)
-    if not state.sharing.of(job.spec.job_id):
-        return StartJob(job.spec.job_id, nodes)
-    return StartJob(job.spec.job_id, nodes, _counts(core_ids), core_ids)
+def start_of(state: SchedulerState, job: TrackedJob) -> StartJob:
+    """Return the order to start a job, perhaps anew, on the nodes and cores that are its own."""
+    job_id, nodes = job.spec.job_id, state.pool.name(job.allocation)
+    if not state.sharing.of(job_id):
+        return StartJob(job_id, nodes)
+    ids = core_ids(state, job)
+    return StartJob(job_id, nodes, tuple([cores.bit_count() for cores in ids]), ids)
 
 
 def refused(state: SchedulerState, job: TrackedJob, reason: str) -> None:

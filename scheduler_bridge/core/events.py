@@ -9,6 +9,7 @@ import msgspec
 from scheduler_bridge.model import AdvanceReservation, JobSpec
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
+OrderKind: TypeAlias = Literal["grow", "shrink", "workers"]
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -234,7 +235,7 @@ class SendOrder(OfJob, frozen=True):
     """
 
     order: int
-    kind: Literal["grow", "shrink", "workers"]
+    kind: OrderKind
     nodes: tuple[str, ...]
     count: int
     cores: tuple[int, ...] = ()

@@ -50,10 +50,6 @@ def _of_job(state: SchedulerState, job: TrackedJob, event: ev.JobEvent, now: flo
                 end(state, job, event.outcome, event.reason, now)
             else:
                 state.anomalies.append(f"{event}, but the job is {job.state}")
-        case ev.JobStarted():
-            _started(state, job, now)
-        case ev.MalleableReady() | ev.MalleableEnded():
-            _set_ready(state, job, ready=isinstance(event, ev.MalleableReady))
         case ev.JobInterrupted():
             return _interrupted(state, job, event, now)
         case ev.JobWithdrawn() | ev.JobMoved():
@@ -62,6 +58,10 @@ def _of_job(state: SchedulerState, job: TrackedJob, event: ev.JobEvent, now: flo
             return _cancel(state, job, event.reason, now)
         case _ if job.state in PAST:
             pass  # it comes too late
+        case ev.JobStarted():
+            _started(state, job, now)
+        case ev.MalleableReady() | ev.MalleableEnded():
+            _set_ready(state, job, ready=isinstance(event, ev.MalleableReady))
         case ev.NodesLost() | ev.EvolvingRequest():
             if job.state is JobState.QUEUED:
                 state.anomalies.append(f"{event} is about a job that does not run")
@@ -101,8 +101,6 @@ def _place(state: SchedulerState, job: TrackedJob, event: ev.JobWithdrawn | ev.J
 
 def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
     """The walltime begins. No pass follows: nothing became possible that was not before."""
-    if job.state in PAST:
-        return
     if job.state is not JobState.STARTING:
         state.anomalies.append(f"job {job.spec.job_id} reports its start, but it is {job.state}")
         return
@@ -130,12 +128,10 @@ def _interrupted(state: SchedulerState, job: TrackedJob, event: ev.JobInterrupte
     nodes = wording.nodes(len(job.allocation))
     job.note = f"{event.reason}; started again on its {nodes}, {wording.ordinal(job.restarts)} time"
     state.touch(job)
-    return [co_scheduling.restarted(state, job)]
+    return [co_scheduling.start_of(state, job)]
 
 
 def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:
-    if job.state in PAST:
-        return
     if job.state not in LIVE or not job.spec.is_malleable:
         state.anomalies.append(f"job {job.spec.job_id} ({job.spec.job_class}, {job.state}) reports a malleable handler")
         return

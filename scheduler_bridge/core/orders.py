@@ -8,7 +8,7 @@ from typing import assert_never
 from scheduler_bridge.core import co_scheduling, limits
 from scheduler_bridge.core.events import Effect, InfeasibleDecisionError, StartJob
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import PendingOrder, Step, TrackedJob
+from scheduler_bridge.core.tracked import Step, TrackedJob
 from scheduler_bridge.model import Allocation, Because, Reason, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
@@ -120,9 +120,8 @@ def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> Tr
 def send_grow(state: SchedulerState, job: TrackedJob, ranks: int, reason: Reason) -> list[Effect]:
     """Order the job to use nodes that the pool holds for it from now on."""
     job.allocation = job.allocation.plus(ranks)
-    nodes = state.pool.name(Allocation((ranks,)))
-    order = PendingOrder(state.next_order, "grow", nodes, ranks, ranks.bit_count())
-    return state.send(job, order, Because(wording.ORDERED, ("grow", wording.nodes(order.count), reason)))
+    note = Because(wording.ORDERED, ("grow", wording.nodes(ranks.bit_count()), reason))
+    return state.send(job, "grow", Allocation((ranks,)), ranks.bit_count(), note)
 
 
 def send_shrink(
@@ -133,5 +132,4 @@ def send_shrink(
     [D] Otherwise wished are those that it got last: place 0 sits on the first.
     """
     wished = job.allocation.last(count) if ranks is None else Allocation((ranks,))
-    order = PendingOrder(state.next_order, "shrink", state.pool.name(wished), wished.ranks, count)
-    return state.send(job, order, Because(wording.ORDERED, ("shrink", wording.nodes(count), reason)))
+    return state.send(job, "shrink", wished, count, Because(wording.ORDERED, ("shrink", wording.nodes(count), reason)))

@@ -286,7 +286,7 @@ class SchedulerCore:
 
     def core_ids(self, job_id: int) -> tuple[int, ...]:
         """Which cores of each of its nodes, in their order, a job may use, as bitsets of their ids."""
-        return co_scheduling.by_node(self._state, self._state.jobs[job_id])[1]
+        return co_scheduling.core_ids(self._state, self._state.jobs[job_id])
 
     def check(self) -> None:
         """Check the whole state, node by node and job by job; an ``InvariantError`` if something does not hold."""

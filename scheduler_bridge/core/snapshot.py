@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from scheduler_bridge.core import advance_reservations
+from scheduler_bridge.core.events import OrderKind
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, UP, JobState, TrackedJob
@@ -63,7 +64,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     grows: int
     shrinks: int
     ready: bool = False
-    resizing: Literal["grow", "shrink", "workers"] | None = None
+    resizing: OrderKind | None = None
     expected_start_s: float | None = None
     expected_end_s: float | None = None
     reason: str = ""

@@ -11,17 +11,17 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.core.events import Effect, KillJob, Outcome, SendOrder
+from scheduler_bridge.core.events import Effect, KillJob, OrderKind, Outcome, SendOrder
 from scheduler_bridge.core.node_sharing import Sharing
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.tracked import JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import AdvanceReservation, JobSpec, Reason, Reservation
+from scheduler_bridge.model import AdvanceReservation, Allocation, JobSpec, Reason, Reservation
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
-_STEP_OF: Final = {"grow": Step.GROW, "shrink": Step.SHRINK, "workers": Step.ADJUST}
+_STEP_OF: Final[dict[OrderKind, Step]] = {"grow": Step.GROW, "shrink": Step.SHRINK, "workers": Step.ADJUST}
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
 
@@ -264,14 +264,18 @@ class SchedulerState:
         """Look at ``job`` again at ``time_s``."""
         heapq.heappush(self.deadlines, (time_s, job.spec.job_id))
 
-    def send(self, job: TrackedJob, order: PendingOrder, note: Reason, cores: tuple[int, ...] = ()) -> list[Effect]:
-        """Give a job its next order."""
-        job.step(_STEP_OF[order.kind])
-        job.order = order
+    def send(
+        self, job: TrackedJob, kind: OrderKind, about: Allocation, count: int, note: Reason, ids: tuple[int, ...] = ()
+    ) -> list[Effect]:
+        """Give a job its next order, about these nodes; ``ids``: of the cores of each of them that it is to use."""
+        job.step(_STEP_OF[kind])
+        number, nodes = self.next_order, self.pool.name(about)
+        job.order = PendingOrder(number, kind, nodes, about.ranks, count, core_ids=ids)
         job.note = note
         self.next_order += 1
         self.note(job)
-        return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count, cores, order.core_ids)]
+        cores = tuple([some.bit_count() for some in ids])
+        return [SendOrder(job.spec.job_id, number, kind, nodes, count, cores, ids)]
 
     def kill(self, job: TrackedJob, outcome: Outcome, reason: str) -> list[Effect]:
         """Order a job that holds nodes to end; a job on its way out keeps its first reason."""

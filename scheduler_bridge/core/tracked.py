@@ -17,7 +17,7 @@ from typing import Final, Literal
 from msgspec import structs
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.core.events import InvalidTransitionError, Outcome
+from scheduler_bridge.core.events import InvalidTransitionError, OrderKind, Outcome
 from scheduler_bridge.model import Allocation, JobSpec, Reason, RunningJob
 from scheduler_bridge.model.allocation import NOTHING
 
@@ -204,7 +204,7 @@ class PendingOrder:
     """
 
     order: int
-    kind: Literal["grow", "shrink", "workers"]
+    kind: OrderKind
     nodes: tuple[str, ...]
     ranks: int
     count: int

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from scheduler_bridge.model import Because, JobSpec, RunningJob, wording
+from scheduler_bridge.model import Because, JobSpec, Key, RunningJob, wording
 from scheduler_bridge.policies.backfill import Easy
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import ComposedPolicy, Preferred, StartSize, by_submission
@@ -110,7 +110,7 @@ class ByScalability:
         need = size.need(head, plan.view.total_nodes)
         if plan.is_promised(head):
             return
-        for job in self._by_scalability(plan, least_first=True):
+        for job in _resizable(plan, least_scalable_first):
             if need <= plan.soon:
                 break
             if job.last_resize == "shrink":
@@ -125,7 +125,7 @@ class ByScalability:
             if (extra := self._growth(spec.max_nodes, nodes, plan.room(spec, plan.usable, at=nodes))) > 0:
                 plan.charge(spec, extra, at=nodes)
                 plan.enlarge(spec, extra)
-        for job in self._by_scalability(plan, least_first=False):
+        for job in _resizable(plan, most_scalable_first):
             if plan.usable == 0:
                 return
             if passed_over is not None and job.last_resize == passed_over:
@@ -140,10 +140,10 @@ class ByScalability:
         extra = min(max_nodes - nodes, room)
         return extra if extra > self.least_growth * nodes else 0
 
-    @staticmethod
-    def _by_scalability(plan: Plan, *, least_first: bool) -> Iterator[RunningJob]:
-        jobs = plan.view.running_by(least_scalable_first if least_first else most_scalable_first)
-        return (job for job in jobs if job.resizable_from_s <= plan.now and not plan.is_resized(job))
+
+def _resizable(plan: Plan, order: Key) -> Iterator[RunningJob]:
+    jobs = plan.view.running_by(order)
+    return (job for job in jobs if job.resizable_from_s <= plan.now and not plan.is_resized(job))
 
 
 @register

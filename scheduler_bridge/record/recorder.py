@@ -73,8 +73,7 @@ class Recorder:
     Args:
         nodes: All nodes of the cluster, in the order of the picture.
         policy: Name of the policy that decides.
-        origin_s: The moment, on the clock of ``now``, that becomes 0 in the record.
-        started_at: The same moment as an ISO date.
+        started_at: When the clock of ``now``, and the record, was at 0, as an ISO date.
         cores_per_node: Cores of each node.
         since_s: What was over before this moment of the record is forgotten, so that a part of a long run takes little
             memory.
@@ -85,7 +84,6 @@ class Recorder:
         nodes: Sequence[str],
         policy: str,
         *,
-        origin_s: float = 0.0,
         started_at: str = "",
         cores_per_node: int = 1,
         since_s: float = -math.inf,
@@ -93,7 +91,6 @@ class Recorder:
         self._cores_per_node = cores_per_node
         self._since_s = since_s
         self._record = RunRecord(policy=policy, nodes=list(nodes), started_at=started_at)
-        self._origin_s = origin_s
         self._jobs: dict[int, _Watched] = {}
         self._down: dict[str, float] = {}
         self._asked: dict[str, AdvanceReservation] = {}
@@ -101,18 +98,17 @@ class Recorder:
 
     def observe(self, now: float, event: ev.Event, effects: Iterable[ev.Effect] = ()) -> None:
         """Take in ``event``, handled at ``now``, and the ``effects`` that the core answered with."""
-        at_s = now - self._origin_s
-        self._record.end_s = max(self._record.end_s, at_s)
-        self._event(event, at_s)
+        self._record.end_s = max(self._record.end_s, now)
+        self._event(event, now)
         for effect in effects:
-            self._effect(effect, at_s)
+            self._effect(effect, now)
 
     def observe_batch(self, now: float, events: Sequence[ev.Event], effects: Iterable[ev.Effect]) -> None:
         """Take in all events of one instant, in the order of their handling, and what the core answered to them."""
         for event in events:
             self.observe(now, event)
         for effect in effects:
-            self._effect(effect, now - self._origin_s)
+            self._effect(effect, now)
 
     def note_measured(self, job_id: int, order: int, seconds: float | None, phases: Mapping[str, float]) -> None:
         """Add what the job measured of an order, if anything: ``seconds`` in all and per phase."""
@@ -139,11 +135,11 @@ class Recorder:
     def note_after(
         self, job_id: int, after_ok: tuple[int, ...], after_any: tuple[int, ...], requested_s: float
     ) -> None:
-        """Say which jobs a job was to come after, and when (on the clock of ``now``) it was asked for."""
+        """Say which jobs a job was to come after, and when it was asked for."""
         watched = self._jobs.get(job_id)
         if watched is not None:
             watched.record.after_ok, watched.record.after_any = after_ok, after_any
-            watched.record.requested_s = requested_s - self._origin_s
+            watched.record.requested_s = requested_s
 
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run (emulation, synthetic data, time scaling)."""
@@ -255,7 +251,7 @@ class Recorder:
         if (asked := self._asked.get(name)) is None:
             return  # It was cancelled at the instant at which it was made.
         self._kept[name] = len(advance)
-        advance.append(Advance(name, asked.start_s - self._origin_s, asked.end_s - self._origin_s, nodes))
+        advance.append(Advance(name, asked.start_s, asked.end_s, nodes))
 
     def _cancelled(self, name: str, at_s: float) -> None:
         self._asked.pop(name, None)

@@ -363,7 +363,7 @@ class Engine:
         if run.dynamics.startup is not None:
             run.computes_s = max(run.computes_s, now) + run.dynamics.startup(nodes)
         if run.computes_s > now:
-            self._push(run.computes_s, Change(run.job.job_id, ALL), run)
+            self._push(run.computes_s, Change(ALL), run)
         if run.cores:
             self._use(run, run.cores, record)
         else:
@@ -431,11 +431,11 @@ class Engine:
         if run.job.target_efficiency:
             next_s = run.sizing().next_s(self._now)
             if next_s < math.inf:
-                self._push(next_s, Wish(run.job.job_id), run)
+                self._push(next_s, Wish(), run)
         elif run.wishes < len(run.job.wishes):
             share, _ = run.job.wishes[run.wishes]
             ahead_s = run.left_at(self._now) - (1.0 - share) * run.job.runtime_s
-            self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(run.job.job_id), run)
+            self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(), run)
 
     def _do(self, effect: ev.Effect) -> None:
         match effect:
@@ -514,7 +514,7 @@ class Engine:
             run.rate, run.since_s = 0.0, now
             risk.nodes, risk.weight = len(run.nodes), float(len(run.nodes))
             run.version += 1
-            self._push(run.computes_s, Change(run.job.job_id, ALL), run)
+            self._push(run.computes_s, Change(ALL), run)
         else:
             self._go_on(run, max(1, min(uses - 1, len(run.nodes))))
 
@@ -665,7 +665,7 @@ def _resize_answers(
         # one that was measured is negative where a job has carried an order out before all of it computed
         done_s = max(now, done_s + dynamics.cost(before, after, run.job.overhead))
         if dynamics.cost.stops and done_s > begin_s:
-            yield begin_s, Change(order.job_id, 0)
+            yield begin_s, Change(0)
     if fails:
         yield done_s, ev.ResizeFailed(order.job_id, order.order, "aborted")
     elif grows:
@@ -674,4 +674,4 @@ def _resize_answers(
         released = run.nodes[1 : 1 + order.count] if dynamics.own_choice else order.nodes
         yield done_s, ev.ShrinkCompleted(order.job_id, order.order, released)
         if dynamics.defer_s == 0 and not (dynamics.cost is not None and dynamics.cost.stops):
-            yield begin_s, Change(order.job_id, after)
+            yield begin_s, Change(after)

@@ -364,14 +364,11 @@ class Change(msgspec.Struct, frozen=True):
     ``nodes`` 0: it stands still; ``ALL``: it uses all that it has then.
     """
 
-    job_id: int
     nodes: int
 
 
 class Wish(msgspec.Struct, frozen=True):
     """The job has come to where it asks for nodes."""
-
-    job_id: int
 
 
 class Release(msgspec.Struct, frozen=True):

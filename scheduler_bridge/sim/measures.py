@@ -257,12 +257,9 @@ def _faults(jobs: Sequence[SimRecord], struck: Sequence[SimRecord], node_failure
     )
 
 
-def bounded_slowdown(wait_s: float, runtime_s: float, useful_s: float | None = None) -> float:
-    """Turnaround by runtime, of which short ones count as ``BOUND_S``; at least 1.
-
-    ``useful_s``: the useful part of the runtime, where that is another.
-    """
-    return max(1.0, (wait_s + runtime_s) / max(runtime_s if useful_s is None else useful_s, BOUND_S))
+def bounded_slowdown(wait_s: float, runtime_s: float, useful_s: float) -> float:
+    """Turnaround by the useful part of the runtime, of which short ones count as ``BOUND_S``; at least 1."""
+    return max(1.0, (wait_s + runtime_s) / max(useful_s, BOUND_S))
 
 
 def jain(values: Sequence[float]) -> float | None:

@@ -34,16 +34,16 @@ def test_what_is_entered_first_comes_first_among_what_happens_at_one_time() -> N
 def test_an_end_that_was_predicted_before_a_change_of_speed_does_not_come() -> None:
     agenda, run = Agenda(), job(1)
     agenda.push(5.0, JobEnded(1, "completed"), run)
-    agenda.push(6.0, Change(1, 2), run)
+    agenda.push(6.0, Change(2), run)
     run.version += 1
     agenda.push(8.0, JobEnded(1, "completed"), run)
-    assert (agenda.next_s(), agenda.pop(1e9)) == (6.0, (6.0, Change(1, 2), run))
+    assert (agenda.next_s(), agenda.pop(1e9)) == (6.0, (6.0, Change(2), run))
     assert (agenda.next_s(), agenda.pop(1e9)) == (8.0, (8.0, JobEnded(1, "completed"), run))
 
 
 def test_nothing_comes_of_a_job_that_is_over() -> None:
     agenda, run = Agenda(), job(1)
-    agenda.push(6.0, Change(1, 2), run)
+    agenda.push(6.0, Change(2), run)
     run.over = True
     assert agenda.next_s() == math.inf
 

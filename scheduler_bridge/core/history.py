@@ -58,12 +58,7 @@ class Explanation(msgspec.Struct, frozen=True):
     """Why a job is where it is. Times in seconds of the scheduler's clock.
 
     Attributes:
-        job_id: Which job.
-        name: Its name.
-        state: Where it is in its life.
-        now_s: When this was said.
         text: Why it waits, what was decided last about it and why, or how it ended.
-        nodes: The nodes that it holds.
         expected_start_s: A waiting job's start at the latest, if all walltimes hold and it holds a reservation.
         counts_on: What a waiting job waits for.
         moments: How it came about, the latest last; the beginning is missing if there were very many.

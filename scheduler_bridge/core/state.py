@@ -29,14 +29,7 @@ _HISTORY_JOBS: Final = 10
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class Booking:
-    """A reservation that is not over.
-
-    Attributes:
-        spec: What was asked for.
-        ranks: The nodes that are kept for it.
-        started: Whether its time has come.
-        inside: The jobs that it has started, ended ones included.
-    """
+    """A reservation that is not over, and the jobs that it has started (``inside``), ended ones included."""
 
     spec: AdvanceReservation
     ranks: int

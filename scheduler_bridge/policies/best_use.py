@@ -174,7 +174,7 @@ class Rebalancing:
             givers = Frontier(self._givers(plan), self.base.gives)
             for some in shrunk.values():
                 givers.push(self.base.gives(some), some)
-            moved = self._given(plan, _each(givers), taker)
+            moved = self._given(plan, givers, taker)
             if not moved:
                 return
             for giver, nodes in moved:
@@ -227,9 +227,3 @@ class Rebalancing:
             end_s = job.end_at_s(taker.nodes, plan.now) if plan.view.scaled else job.expected_end_s
             left_s = max(0.0, end_s - plan.now)
         return left_s * (1.0 - math.pow(taker.nodes / nodes, 1.0 - spec.rho))
-
-
-def _each(givers: Frontier[Holder]) -> Iterator[Holder]:
-    """Take them out one by one."""
-    while givers:
-        yield givers.pop()[1]

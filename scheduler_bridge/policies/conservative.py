@@ -91,7 +91,7 @@ class _Draft:
         now, table = self._plan.now, self._table
         tight = table.tight
         if table.soonest_s <= now:
-            table.bound()
+            table.soonest_s = min([slot.start_s for slot in table.slots.values()], default=math.inf)
         if table.soonest_s <= now:
             for job_id, slot in table.slots.items():
                 if slot.start_s <= now:

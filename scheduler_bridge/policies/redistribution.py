@@ -41,6 +41,11 @@ class Frontier(Generic[_Item]):
     def __bool__(self) -> bool:
         return self._fresh is not None or bool(self._heap)
 
+    def __iter__(self) -> Iterator[_Item]:
+        """Take the items out one by one."""
+        while self:
+            yield self.pop()[1]
+
     def push(self, rank: tuple[float, int], item: _Item) -> None:
         """Put an item in, perhaps one that was there before."""
         heapq.heappush(self._heap, (rank, item))

@@ -262,7 +262,6 @@ class Mate:
     """A running job that could give cores of all its nodes to a new one.
 
     Attributes:
-        job_id: Which job.
         nodes: How many nodes it has: its weight [2019 paper, section 3.2.3].
         penalty: Its slowdown if it does, estimated from requested times [equation 4].
     """

@@ -204,10 +204,6 @@ class Timetable:
             self._renewals = view.renewals + 1
         self.tight = []
 
-    def bound(self) -> None:
-        """Find the soonest reservation."""
-        self.soonest_s = min([slot.start_s for slot in self.slots.values()], default=math.inf)
-
 
 def left(start_s: float, end_s: float, taken_s: float, until_s: float) -> list[Span]:
     """What is left of a span if another one is taken from it."""
@@ -237,9 +233,6 @@ class Slot:
     """A waiting job and what is promised to it.
 
     Attributes:
-        spec: The job.
-        need: The nodes that it needs.
-        length_s: How long it may take on them, in seconds.
         start_s: When it is promised them; infinite: nothing is promised.
         bit: The set of this job alone, as ``Candidates`` has it.
     """

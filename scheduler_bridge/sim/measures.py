@@ -58,8 +58,6 @@ class Window(msgspec.Struct, frozen=True):
     """What counts: jobs submitted in it, and what nodes did in it. Seconds of the workload.
 
     Attributes:
-        from_s: Its beginning.
-        to_s: Its end.
         warmup_s: What was left out before it; None: nothing is left out, it ends with the last job.
     """
 
@@ -315,14 +313,7 @@ Quartiles: TypeAlias = tuple[float, float, float]
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Quartiles over the jobs that count and have ended; None of none.
-
-    Attributes:
-        wait_s: Of waits.
-        runtime_s: Of runtimes.
-        turnaround_s: Of turnarounds.
-        bounded_slowdown: Of bounded slowdowns.
-    """
+    """Quartiles over the jobs that count and have ended; None of none."""
 
     wait_s: Quartiles | None
     runtime_s: Quartiles | None

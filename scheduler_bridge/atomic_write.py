@@ -9,12 +9,8 @@ from pathlib import Path
 def write_whole(path: Path | str, content: bytes, mode: int = 0o666) -> None:
     """Write a file; every reader finds the old content or all of the new one, also when the disk is full.
 
-    A link stays one, what it leads to is written; what is no file (a terminal, a pipe) is written to.
-
-    Args:
-        path: The file.
-        content: All of it.
-        mode: Its permissions, less those that the umask takes away, from its creation on.
+    A link stays one, what it leads to is written; what is no file (a terminal, a pipe) is written to. It has
+    the permissions ``mode``, less those that the umask takes away, from its creation on.
 
     Raises:
         OSError: It cannot be written; ``filename`` is the name that was given.

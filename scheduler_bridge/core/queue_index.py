@@ -31,7 +31,6 @@ class _Block:
         self.least_walltime_s = 0.0
 
     def insert(self, index: int, spec: JobSpec, need: int, walltime_s: float) -> None:
-        """Add a job at this position."""
         if not self.specs or need < self.least_need:
             self.least_need = need
         if not self.specs or walltime_s < self.least_walltime_s:
@@ -481,13 +480,10 @@ class _Order:
             self._values[job_id] = value
 
     def beyond(self, limit: float) -> list[RunningJob]:
-        """The jobs whose value is above ``limit``."""
         return self.jobs[bisect_right(self._ranks, (limit, math.inf)) :]
 
 
 class _Total:
-    """A sum over running jobs."""
-
     def __init__(self, measure: Callable[[RunningJob], int], running: Iterable[RunningJob]) -> None:
         self._measure = measure
         self._parts = {job.spec.job_id: value for job in running if (value := measure(job))}

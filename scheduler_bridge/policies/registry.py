@@ -27,10 +27,6 @@ class PolicyInfo(msgspec.Struct, frozen=True):
     """What a policy is.
 
     Attributes:
-        name: The name it is registered by.
-        summary: One line.
-        description: The whole description.
-        source: Where it is from.
         parameters: The defaults of its parameters.
         pass_interval_s: How often it is meant to decide, besides at events; None: at events only.
         cooldown_s: How long it is meant to leave a job alone after a resize.

@@ -186,15 +186,7 @@ class Candidates:
     def mates(
         self, cores: int, duration_s: float, now: float, sizes: Collection[int] | None, most_nodes: int
     ) -> list[Mate]:
-        """Those that could give ``cores`` cores for ``duration_s``: a new job ends before they do, and they bear it.
-
-        Args:
-            cores: What they give of each node.
-            duration_s: How long, from ``now`` on.
-            now: When it begins.
-            sizes: Only candidates with such numbers of nodes; None: all sizes.
-            most_nodes: Only candidates with at most this number.
-        """
+        """Those that could give ``cores`` cores for ``duration_s``: a new job ends before they do, and they bear it."""
         part, limit, end_s = cores / self._terms.all_cores, self.limit, now + duration_s
         longest_s = duration_s * self._terms.factor  # no job is delayed by more
         found = []

@@ -189,13 +189,7 @@ class Timetable:
         self._started.append(slot)
 
     def end(self, view: ClusterView, changed: Iterable[Slot], *, stands: bool) -> None:
-        """Take down what the pass has decided.
-
-        Args:
-            view: What it decided on.
-            changed: Who is promised something else now.
-            stands: What was promised to others is not promised again.
-        """
+        """Take down what the pass has decided: who is promised something else, and whether all other promises stand."""
         for slot in self._started:
             self.candidates.remove(slot)
             del self.slots[slot.spec.job_id]
@@ -315,12 +309,7 @@ class Candidates:
         self._placed.append(slot)
 
     def turns(self, profile: Profile, now: float) -> Iterator[Slot]:
-        """Return those that a pass has to consider, in the order of the queue, while it goes on.
-
-        Args:
-            profile: The nodes that are free, as the pass changes it.
-            now: What came free before does not count.
-        """
+        """Return those that a pass has to consider, in the order of the queue, while it changes ``profile``."""
         self._profile, self._now = profile, now
         self._due, self._coming, self._again = self._again | self._unpromised, -1, 0
         for slot in self._placed:
@@ -377,7 +366,6 @@ class Candidates:
 
 
 def _class(key: float) -> int:
-    """The class of a need, or of a length."""
     if key <= 1:
         return 0
     return int(4 * math.log2(key)) if key < _MOST else _CLASSES - 1

@@ -44,15 +44,7 @@ class _Account:
 
 @dataclass(slots=True)
 class Auditor:
-    """Keeps its own book of nodes, jobs and orders; an ``Observer`` of the engine.
-
-    Attributes:
-        nodes: The cluster's nodes.
-        cores_per_node: Cores of each.
-        jobs_per_node: How many jobs the policy declares to let share one.
-        scaled: Walltimes are predicted for the size at which a job starts.
-        shared_nodes: Which nodes it lets jobs share.
-    """
+    """Keeps its own book of nodes, jobs and orders; an ``Observer`` of the engine."""
 
     nodes: Sequence[str]
     cores_per_node: int = 1

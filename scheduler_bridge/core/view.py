@@ -45,12 +45,7 @@ class LiveView(ClusterView):
         """Pickle what it looks at; indices, whose keys may be any functions, are made again when they are asked for."""
         return type(self), self._made_of
 
-    def refresh(
-        self,
-        renewals: int,
-        accuracy: Mapping[str, float],
-        arrived: tuple[JobSpec, ...] | None = None,
-    ) -> None:
+    def refresh(self, renewals: int, accuracy: Mapping[str, float], arrived: tuple[JobSpec, ...] | None = None) -> None:
         """Take in how things are; where all that is new has ``arrived``, indices follow only when they are used."""
         pool, known = self._pool, vars(self)
         known["total_nodes"] = pool.in_service  # what policies ask for most often

@@ -15,14 +15,7 @@ from scheduler_bridge.sim.failures import (
     young_s,
 )
 from scheduler_bridge.sim.jobs import Dynamics, Observer, SharingModel, SimRecord, SimResult, Simulated
-from scheduler_bridge.sim.measures import (
-    Means,
-    Measures,
-    Power,
-    Spread,
-    measure,
-    spreads,
-)
+from scheduler_bridge.sim.measures import Means, Measures, Power, Spread, measure, spreads
 from scheduler_bridge.sim.replay import COLUMNS, Behaviour, Replay, ReplayOptions, as_it_ran, job_rows, replay, sim_jobs
 from scheduler_bridge.sim.scaling import Cost, UnknownModelError, parse_cost, parse_speedup
 

@@ -143,16 +143,16 @@ class HeldBack:
             other = min(unknown)
             raise ValueError(f"job {self._followers[other][0]} comes after job {other}, which there is not")
 
-    def ended(self, job_id: int, *, completed: bool, now: float) -> Iterator[tuple[float, Simulated, str]]:
+    def ended(self, job_id: int, *, completed: bool, now: float) -> Iterator[tuple[float, Release]]:
         """A job has ended: yield when which jobs are submitted, and why they are cancelled at once, if they are."""
         for follower in self._followers.pop(job_id, ()):
-            if (simulated := self.kept.get(follower)) is None:
+            if follower not in self.kept:
                 continue  # it has no hope any more
-            job = simulated[0]
+            job, dynamics = self.kept[follower]
             self._missing[follower].discard(job_id)
             if not completed and job_id in job.after_ok:
                 del self.kept[follower]
-                yield max(job.submit_s, now), simulated, f"job {job_id} did not complete"
+                yield max(job.submit_s, now), Release(job, dynamics, f"job {job_id} did not complete")
             elif not self._missing[follower]:
                 del self.kept[follower]
-                yield max(job.submit_s, now + job.think_s), simulated, ""
+                yield max(job.submit_s, now + job.think_s), Release(job, dynamics, "")

@@ -262,8 +262,8 @@ class Engine:
                 self._pass_on(held_back, effect.job_id, completed=False, now=self._now)
 
     def _pass_on(self, held_back: HeldBack, job_id: int, *, completed: bool, now: float) -> None:
-        for time_s, (job, dynamics), reason in held_back.ended(job_id, completed=completed, now=now):
-            self._agenda.push(time_s, Release(job, dynamics, reason), None)
+        for time_s, release in held_back.ended(job_id, completed=completed, now=now):
+            self._agenda.push(time_s, release, None)
 
     def _add(self, event: Occurrence, run: Run | None, version: int, events: list[ev.Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""

@@ -122,13 +122,7 @@ class Sizes(Sequence[tuple[float, int]]):
     @overload
     def __getitem__(self, index: slice) -> list[tuple[float, int]]: ...
     def __getitem__(self, index: int | slice) -> tuple[float, int] | list[tuple[float, int]]:
-        if isinstance(index, slice):
-            return list(self)[index]
-        place = range(len(self))[index]
-        if not place:
-            return self._first or 0.0, self._nodes
-        assert self._rest is not None
-        return self._rest[2 * place - 2], int(self._rest[2 * place - 1])
+        return list(self)[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

@@ -167,17 +167,14 @@ class WakeUp(_Message, frozen=True):
     """A time named by ``WakeAt`` has come. More of them than asked for do no harm."""
 
 
+Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed | ResizeDeferred
 JobEvent: TypeAlias = (
     JobStarted
     | JobEnded
     | JobInterrupted
     | MalleableReady
     | MalleableEnded
-    | GrowCompleted
-    | ShrinkCompleted
-    | WorkersChanged
-    | ResizeFailed
-    | ResizeDeferred
+    | Answer
     | EvolvingRequest
     | NodesLost
     | JobWithdrawn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from scheduler_bridge.core import advance_reservations, co_scheduling, limits
 from scheduler_bridge.core import events as ev
@@ -176,10 +176,8 @@ def end(state: SchedulerState, job: TrackedJob, outcome: ev.Outcome, reason: str
 
 # Answers to orders, and evolving requests -----------------------------------------------------------------------------
 
-_Answer: TypeAlias = ev.GrowCompleted | ev.ShrinkCompleted | ev.WorkersChanged | ev.ResizeFailed | ev.ResizeDeferred
 
-
-def _order_answered(state: SchedulerState, job: TrackedJob, event: _Answer, now: float) -> list[ev.Effect]:
+def _order_answered(state: SchedulerState, job: TrackedJob, event: ev.Answer, now: float) -> list[ev.Effect]:
     """Apply a job's answer to its order. An answer that does not fit the order changes nothing."""
     order = job.order
     if order is None or order.order != event.order:

@@ -127,8 +127,7 @@ class TakeFromAll:
 
     def stands_until(self, view: ClusterView, now: float) -> float:
         """The end of the first pause of a job."""
-        paused = view.paused(now)
-        return paused[0].resizable_from_s if paused else math.inf
+        return min([job.resizable_from_s for job in view.paused(now)], default=math.inf)
 
     @staticmethod
     def _take(plan: Plan, head: JobSpec, need: int) -> bool:

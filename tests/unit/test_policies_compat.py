@@ -13,6 +13,7 @@ from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.core.events import Effect, Event, SendOrder
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
+from scheduler_bridge.policies.base import stands_until
 from scheduler_bridge.sim import Engine, SimResult, simulate
 
 NOW = 100.0
@@ -239,3 +240,11 @@ def test_they_bring_their_own_timing() -> None:
     assert settings_for("easy-compat") == Settings(pass_interval_s=5.0)
     assert settings_for("malleable-compat") == Settings(pass_interval_s=5.0, cooldown_s=60.0)
     assert settings_for("easy") == Settings()
+
+
+def test_nothing_changes_until_the_first_pause_is_over_also_where_another_job_started_first() -> None:
+    jobs = [
+        running(malleable(number, 1, 2), 2, resizable_from_s=until_s) for number, until_s in ((1, 170.0), (2, 130.0))
+    ]
+    view = ClusterView(4, 0, (rigid(HEAD, 3),), tuple(jobs))
+    assert stands_until(policies.get("malleable-compat"), view, NOW) == 130.0

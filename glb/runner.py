@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import apgas
 from apgas.runtime import serialization
@@ -27,10 +27,6 @@ from glb.errors import BagError
 from glb.sizing import PlaceCounts
 from glb.statistics import Statistics, size_of
 
-if TYPE_CHECKING:
-    from threading import Condition
-
-
 R = TypeVar("R", bound=Result)
 
 
@@ -40,12 +36,7 @@ REPORT_EVERY_S: Final = 0.25
 class PlaceRunner(Generic[R]):
     """One place in one computation.
 
-    Args:
-        setup: The computation.
-        members: All places of it, this one included.
-        workers: Worker slots here.
-        registered: Whether the computation begins with every place known to its lifeline buddies.
-        before: The members before this place joined; None: it is there from the start.
+    ``registered`` and ``before`` are as for ``PlaceCore``.
     """
 
     def __init__(
@@ -94,7 +85,7 @@ class PlaceRunner(Generic[R]):
             effects = self.core.receive(bag, nonce, ident)
             self._note_search()
             self._changed.notify_all()
-        self._carry_out(effects, None, None)
+        self._carry_out(effects)
 
     def requested(self, thief: apgas.Place, nonce: int | None) -> None:
         """Take the question of a thief."""
@@ -229,7 +220,7 @@ class PlaceRunner(Generic[R]):
             began = time.monotonic()
             self._note(self._idle.begins(slot, began))
         try:
-            Worker(own, self.core, self._changed, self._carry_out, self._report_progress).process(bag)
+            self._process(own, bag)
         except BaseException:
             with self._changed:
                 self.core.failed(slot)
@@ -244,20 +235,85 @@ class PlaceRunner(Generic[R]):
                 self._running -= 1
                 self._changed.notify_all()
 
+    def _process(self, own: Slot, bag: Bag[R]) -> None:
+        """Process ``bag`` until there is nothing left to do, and attend to the place between two calls."""
+        core, clock, pid = self.core, time.monotonic, os.getpid()
+        granularity, pacer = own.granularity, own.pacer
+        own.held = size_of(bag)
+        if pacer is not None:
+            pacer.resume(clock())
+        looked = False
+        # having looked before a long call, a worker looks after it, too
+        while looked or not ((core.attention or self._goes_away(own) or own.away) and self._turn(core.look, own, bag)):
+            looked = False
+            before = bag.work
+            # the time in which others had the core makes no call long, but asking for it takes 10 us
+            asks = own.call_s >= VERY_LONG_CALL_S
+            waited_s = affinity.waited_s() if asks else 0.0
+            start = clock()
+            try:
+                more = bag.process(granularity.n)
+            finally:
+                if os.getpid() != pid:  # a child that ``process`` has forked: its parent goes on with the bag
+                    os._exit(1)
+            now = clock()
+            if asks:
+                waited_s = affinity.waited_s() - waited_s
+            done = bag.work - before
+            own.tasks += done
+            own.call_s = now - start
+            own.busy_s += own.call_s
+            granularity.observe(done, max(0.0, own.call_s - waited_s))
+            self._report_progress(own, bag, now)
+            if pacer is not None and self._pause(own, bag, pacer.done(done, now)):
+                return
+            if not more and _is_empty(bag, done):
+                if self._turn(core.dry, own, bag):
+                    return
+                looked = own.away
+
+    def _goes_away(self, own: Slot) -> bool:
+        """Whether the next call is so long that what it does not process is set out for others before."""
+        return own.granularity.very_long or (own.granularity.long and self.core.sets_out)
+
+    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], own: Slot, bag: Bag[R]) -> bool:
+        """Let a worker ``look``, or run ``dry``; True ends it."""
+        own.away = long = self._goes_away(own)
+        with self._changed:
+            before = self.core.calls
+            effects = turn(own.number, bag, own.granularity.n if long else 0)
+            own.seen = self.core.calls
+            own.held = size_of(bag)
+            if own.seen != before:
+                self._changed.notify_all()
+        # what is given back to a worker before a long call would be out of all others' reach
+        return self._carry_out(effects, None if long else bag)
+
+    def _pause(self, own: Slot, bag: Bag[R], until: float) -> bool:
+        """Wait until the worker is on schedule, but attend to thieves and evacuation at once; True ends the worker."""
+        start = now = time.monotonic()
+        ended = False
+        while now < until and not ended:
+            with self._changed:
+                woken = self._changed.wait_for(lambda: self.core.calls != own.seen, until - now)
+            if woken:
+                ended = self._turn(self.core.look, own, bag)
+            now = time.monotonic()
+        own.busy_s += now - start
+        return ended
+
     def attend(self) -> None:
         """Share out what workers in long calls have set out; called in an activity of the finish."""
         with self._changed:
             self._running += 1
         try:
-            ended = False
-            while not ended:
+            while True:
                 with self._changed:
-                    effects = self.core.attend()
-                    seen = self.core.calls
-                ended = self._carry_out(effects, None, None)
-                if not ended:
-                    with self._changed:
-                        self._changed.wait_for(lambda: self.core.calls != seen)  # noqa: B023 - called in this round only
+                    effects, seen = self.core.attend(), self.core.calls
+                if self._carry_out(effects):
+                    return
+                with self._changed:
+                    self._changed.wait_for(lambda: self.core.calls != seen)  # noqa: B023 - called in this round only
         except BaseException:
             self.abort()
             raise
@@ -266,19 +322,13 @@ class PlaceRunner(Generic[R]):
                 self._running -= 1
                 self._changed.notify_all()
 
-    def _carry_out(self, effects: list[Effect[R]], own: Slot | None, bag: Bag[R] | None) -> bool:
-        """Carry out what an activity has to, that of a worker with ``own`` and ``bag`` or another; True ends it."""
+    def _carry_out(self, effects: list[Effect[R]], own: Bag[R] | None = None) -> bool:
+        """Carry out what an activity has to; True ends it. ``own``: a worker's bag, if bags may be given back to it."""
         ended = False
         for effect in effects:
             match effect:
                 case Give():
-                    # what is given back to a worker before a long call would be out of all others' reach
-                    size_bytes = self._give(effect, None if own is None or own.away else bag)
-                    if own is not None:
-                        own.bytes_sent += size_bytes
-                    else:
-                        with self._changed:
-                            self.core.statistics.bytes_sent += size_bytes
+                    self._give(effect, own)
                 case Save(backup):
                     self._save(backup)
                 case Start(slot, part):
@@ -307,12 +357,8 @@ class PlaceRunner(Generic[R]):
             case Refuse():
                 apgas.immediate(to, messages.refused, self.setup.number, message.nonce)
 
-    def _give(self, give: Give[R], own: Bag[R] | None) -> int:
-        """Give a bag away; if its taker is gone it goes back into ``own``, or to place 0 (evacuation, or no ``own``).
-
-        Returns:
-            Its bytes, if it was given to whom it was meant for.
-        """
+    def _give(self, give: Give[R], own: Bag[R] | None) -> None:
+        """Give a bag away; if its taker is gone, back into ``own``, or to place 0 (evacuation, or no ``own``)."""
         size_bytes = sum(map(len, serialization.dumps(give.bag)))
         try:
             apgas.async_at(self._places[give.to], messages.receive, self.setup.number, give.bag, give.nonce)
@@ -323,9 +369,10 @@ class PlaceRunner(Generic[R]):
                 with self._changed:
                     self.core.give_failed(give)
                 own.merge(give.bag)
-            return 0
+            return
         apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
-        return size_bytes
+        with self._changed:
+            self.core.statistics.bytes_sent += size_bytes
 
     def _forward(self, to: int, bag: Bag[R]) -> None:
         """Pass a bag on; to place 0 if ``to`` is gone."""
@@ -398,104 +445,6 @@ def _ids(places: Iterable[apgas.Place]) -> list[int]:
     return sorted(place.id for place in places)
 
 
-# A worker: processes a bag, and attends to its place between two calls -----------------------------------------------
-
-
-class Worker(Generic[R]):
-    """One worker, from its bag to the end of its activity.
-
-    Args:
-        slot: Where it works.
-        core: The state machine of its place.
-        changed: The place's lock; notified when a worker that pauses should look.
-        carry_out: Carries out what a look leads to; True: the worker is to end.
-        report: Called with the time after each call of ``process``.
-    """
-
-    def __init__(
-        self,
-        slot: Slot,
-        core: PlaceCore[R],
-        changed: Condition,
-        carry_out: Callable[[list[Effect[R]], Slot, Bag[R]], bool],
-        report: Callable[[Slot, Bag[R], float], None],
-    ) -> None:
-        self._slot = slot
-        self._core = core
-        self._changed = changed
-        self._carry_out = carry_out
-        self._report = report
-        self._pid = os.getpid()
-
-    def process(self, bag: Bag[R]) -> None:
-        """Process ``bag`` until there is nothing left to do."""
-        core, own, clock = self._core, self._slot, time.monotonic
-        granularity, pacer = own.granularity, own.pacer
-        own.held = size_of(bag)
-        if pacer is not None:
-            pacer.resume(clock())
-        looked = False
-        # having looked before a long call, a worker looks after it, too
-        while looked or not ((core.attention or self._goes_away() or own.away) and self._turn(core.look, bag)):
-            looked = False
-            before = bag.work
-            # the time in which others had the core makes no call long, but asking for it takes 10 us
-            asks = own.call_s >= VERY_LONG_CALL_S
-            waited_s = affinity.waited_s() if asks else 0.0
-            start = clock()
-            try:
-                more = bag.process(granularity.n)
-            finally:
-                if os.getpid() != self._pid:  # a child that ``process`` has forked: its parent goes on with the bag
-                    os._exit(1)
-            now = clock()
-            if asks:
-                waited_s = affinity.waited_s() - waited_s
-            done = bag.work - before
-            own.tasks += done
-            own.call_s = now - start
-            own.busy_s += own.call_s
-            granularity.observe(done, max(0.0, own.call_s - waited_s))
-            self._report(own, bag, now)
-            if pacer is not None and self._pause(bag, pacer.done(done, now)):
-                return
-            if not more and _is_empty(bag, done):
-                if self._turn(core.dry, bag):
-                    return
-                looked = own.away
-
-    def _goes_away(self) -> bool:
-        """Whether the next call is so long that what it does not process is set out for others before."""
-        granularity = self._slot.granularity
-        return granularity.very_long or (granularity.long and self._core.sets_out)
-
-    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R]) -> bool:
-        core, own = self._core, self._slot
-        own.away = long = self._goes_away()
-        with self._changed:
-            before = core.calls
-            effects = turn(own.number, bag, own.granularity.n if long else 0)
-            own.seen = core.calls
-            own.held = size_of(bag)
-            if core.calls != before:
-                self._changed.notify_all()
-        return self._carry_out(effects, own, bag)
-
-    def _pause(self, bag: Bag[R], until: float) -> bool:
-        """Wait until the worker is on schedule, but attend to thieves and evacuation at once; True ends the worker."""
-        own, core = self._slot, self._core
-        start = now = time.monotonic()
-        ended = False
-        while now < until and not ended:
-            with self._changed:
-                woken = self._changed.wait_for(lambda: core.calls != own.seen, until - now)
-            if woken:
-                ended = self._turn(core.look, bag)
-            now = time.monotonic()
-        own.busy_s += now - start
-        return ended
-
-
 def _is_empty(bag: Bag[R], done: int) -> bool:
     """Return whether ``bag``, which says that nothing remains, is empty.
 
@@ -525,7 +474,6 @@ class Slot:
         held: Tasks and bytes of the worker's bag when it last looked.
         call_s: How long its last call took, until it returned.
         tasks: Tasks processed.
-        bytes_sent: Bytes of the bags given away.
         busy_s: Seconds spent processing, pauses included.
         alive_s: Seconds with a bag.
         waited: How long a thread had waited for a core when the worker last asked: the thread, and its seconds.
@@ -539,7 +487,6 @@ class Slot:
     held: tuple[int, int] = (0, 0)
     call_s: float = 0.0
     tasks: int = 0
-    bytes_sent: int = 0
     busy_s: float = 0.0
     alive_s: float = 0.0
     waited: tuple[int, float] = (0, 0.0)
@@ -558,7 +505,6 @@ class Slot:
     def settle(self, statistics: Statistics) -> None:
         """Add what was done to ``statistics``, and begin anew; no worker is in the slot."""
         statistics.tasks += self.tasks
-        statistics.bytes_sent += self.bytes_sent
         statistics.busy_s += self.busy_s
         statistics.balancing_s += self.alive_s - self.busy_s
         if self.pacer is not None:
@@ -566,7 +512,7 @@ class Slot:
             statistics.given_up_s += self.pacer.given_up_s
             self.pacer.given_up_s = 0.0
         self.held = (0, 0)
-        self.tasks = self.bytes_sent = 0
+        self.tasks = 0
         self.busy_s = self.alive_s = 0.0
 
 

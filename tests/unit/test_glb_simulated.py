@@ -25,7 +25,7 @@ from glb.coordinator import Computation, Progress
 from glb.core import pacing
 from glb.core.pacing import Granularity
 from glb.core.place import EXPECTED_CALLS, PlaceCore
-from glb.runner import Worker
+from glb.runner import PlaceRunner, Slot
 from glb.testing import Numbers, Total
 
 LIMIT = 3000
@@ -180,12 +180,13 @@ def test_computations_and_programs_one_after_another(apgas_job: MakeJob) -> None
         assert apgas_job(compute, 0, 3).run() == 3
 
 
-class LeavesLate(Worker[Total]):
-    """Is held up between giving its slot back and leaving it."""
+work_off = PlaceRunner._process
 
-    def process(self, bag: glb.Bag[Total]) -> None:
-        super().process(bag)
-        time.sleep(0.005)
+
+def leave_late(self: PlaceRunner[Total], own: Slot, bag: glb.Bag[Total]) -> None:
+    """Is held up between giving its slot back and leaving it."""
+    work_off(self, own, bag)
+    time.sleep(0.005)
 
 
 def test_a_slot_has_one_worker_at_a_time(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +195,7 @@ def test_a_slot_has_one_worker_at_a_time(apgas_job: MakeJob, monkeypatch: pytest
     def note(kind: str, _: str, began: float, ended: float, *, row: str) -> None:
         spans.setdefault((apgas.here().id, row), []).append((began, ended))
 
-    monkeypatch.setattr(runner, "Worker", LeavesLate)
+    monkeypatch.setattr(PlaceRunner, "_process", leave_late)
     monkeypatch.setattr(apgas, "trace_between", note)
 
     def main() -> None:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from typing import Final, Generic, TypeVar
 
@@ -35,15 +36,10 @@ _log = logging.getLogger("glb")
 
 
 class Computation(Generic[R]):
-    """One computation. Resizes and the beginning and end exclude each other by the caller's lock.
+    """One computation. Resizes and the beginning and end exclude each other by the caller's lock, ``changing``.
 
-    Args:
-        setup: What every place knows.
-        members: The places at the start.
-        show: The program's progress callback.
-        bound: The cores on which the job is to compute only, if it was asked to.
-        changing: The caller's lock.
-        former: The books of an earlier life of the program, from which the computation goes on.
+    ``bound`` are the cores on which the job is to compute only, if it was asked to; ``former`` the books of an earlier
+    life of the program, from which the computation goes on.
     """
 
     def __init__(
@@ -58,7 +54,7 @@ class Computation(Generic[R]):
         self.setup = setup
         self.members = members
         self.workers = Workers(setup.workers)
-        self.progress = Progress(show, lambda: len(self.members), lambda: self.workers.total(self.members))
+        self.progress = Progress(None if show is None else partial(self._show, show))
         self.statistics: dict[int, Statistics] = {}
         self.result: R = setup.make_result() if former is None else pickle.loads(former.result)
         self.aborted = threading.Event()
@@ -70,7 +66,8 @@ class Computation(Generic[R]):
         self._used: dict[int, tuple[int, ...] | None] = {}
         self._bound = bound
         self._ledger = Ledger()
-        self._keeper: Keeper[R] | None = Keeper() if setup.survives else None
+        self._keeper: Keeper[R] = Keeper()
+        """The ledger, too, of a computation that survives losses."""
         self._books = threading.Lock()
         self._changing = changing
         self._driver = required_driver()
@@ -88,7 +85,7 @@ class Computation(Generic[R]):
     def prepare(self) -> None:
         """Let all members join; place 0 first, so that kernels are compiled once and loaded by the others."""
         messages.enlist(self)
-        if self._keeper is not None:
+        if self.setup.survives:
             self._driver.on_place_died.append(self._died)
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
@@ -118,7 +115,7 @@ class Computation(Generic[R]):
         """Return who gets which of the first bags."""
         if not self.setup.config.static:
             return [(self.members[0], bag)]
-        takers = [place for place in self.members for _ in range(self.workers.of(place))]
+        takers = [place for place in self.members for _ in range(self.workers[place.id])]
         parts = _partition(bag, len(takers))
         return [(takers[index * len(takers) // len(parts)], part) for index, part in enumerate(parts)]
 
@@ -126,7 +123,7 @@ class Computation(Generic[R]):
         counts = [tasks_in(bag) for _, bag in parts]
         self._initial.sent += len(parts)
         self._initial.tasks_sent += sum(counts)
-        if self._keeper is not None:
+        if self.setup.survives:
             self._deal_frozen([(place, Frozen(messages.freeze(bag), tasks_in(bag))) for place, bag in parts])
             return
         for (place, bag), tasks in zip(parts, counts, strict=True):
@@ -140,7 +137,7 @@ class Computation(Generic[R]):
             LedgerError: Bags or tasks were lost or doubled on the way.
         """
         total = replace(self._initial)
-        if self._keeper is None:
+        if not self.setup.survives:
             total.merge(self._collect())
         else:
             for report in self._ask(self.members, messages.hand_in, self.setup.number).values():
@@ -181,9 +178,13 @@ class Computation(Generic[R]):
             self.aborted.set()
             self._tell(self.members, messages.aborted)
 
+    def _show(self, show: Callable[[int, int, int], None], tasks: int) -> None:
+        members = self.members
+        show(tasks, len(members), sum(self.workers[place.id] for place in members))
+
     def notice_losses(self) -> None:
         """If a member has died, stop, unless that is survived: no result can be right any more. Never blocks."""
-        if self._keeper is None and not self.aborted.is_set() and not set(apgas.places()).issuperset(self.members):
+        if not self.setup.survives and not self.aborted.is_set() and not set(apgas.places()).issuperset(self.members):
             self.abort()
 
     def forget(self) -> None:
@@ -200,7 +201,6 @@ class Computation(Generic[R]):
 
     def keep(self, backup: Backup[R]) -> None:
         """Take a backup, and send its gifts on; in an activity of the computation's finish, or there are none."""
-        assert self._keeper is not None
         with self._books:
             try:
                 results, gifts = self._keeper.take(backup)
@@ -215,7 +215,6 @@ class Computation(Generic[R]):
 
     def redirect(self, ident: int, to: int) -> None:
         """Send a gift on to place ``to``."""
-        assert self._keeper is not None
         with self._books:
             gift = self._keeper.redirect(ident, to)
         if gift is not None:
@@ -223,7 +222,6 @@ class Computation(Generic[R]):
 
     def books(self) -> Books | None:
         """Return all that there is of the computation at this moment; None before its first bags are dealt."""
-        assert self._keeper is not None
         with self._books:
             if not self._dealt:
                 return None
@@ -235,7 +233,7 @@ class Computation(Generic[R]):
 
         If that is nothing, and nothing is being done again, all is done, unless a place dies before it has handed in.
         """
-        if self._keeper is None:
+        if not self.setup.survives:
             return []
         self._leave_out_the_dead()
         with self._books:
@@ -244,7 +242,6 @@ class Computation(Generic[R]):
             return gifts
 
     def _recover(self) -> list[Gift]:
-        assert self._keeper is not None
         again: list[Gift] = []
         for place in sorted(set(self._keeper.places) - {place.id for place in apgas.places()}):
             if gifts := self._keeper.recover([place]):
@@ -256,7 +253,6 @@ class Computation(Generic[R]):
 
     def start_again(self, gifts: Sequence[Gift]) -> None:
         """Deal what is to be done again, in the body of another finish."""
-        assert self._keeper is not None
         with self._books:  # newcomers are members before they have joined
             joined = set(self._keeper.places)
         takers = [place for place in apgas.places() if place.id in joined]
@@ -312,7 +308,6 @@ class Computation(Generic[R]):
 
     def _deal_frozen(self, parts: Sequence[tuple[apgas.Place, Frozen]]) -> None:
         """Deal the first bags: all at once, for between two of them the books would lack one."""
-        assert self._keeper is not None
         with self._books:
             gifts = [self._keeper.deal(place.id, bag) for place, bag in parts]
             self._dealt = True
@@ -320,7 +315,6 @@ class Computation(Generic[R]):
             self._send(gift)
 
     def _send(self, gift: Gift) -> None:
-        assert self._keeper is not None
         try:
             apgas.async_at(apgas.place(gift.to), messages.receive_gift, self.setup.number, gift)
         except apgas.PlaceGoneError:
@@ -337,7 +331,7 @@ class Computation(Generic[R]):
 
     def _joined(self, places: Iterable[apgas.Place]) -> None:
         for place in places:
-            if self._keeper is None:
+            if not self.setup.survives:
                 self._ledger.joined([place.id])
             else:
                 with self._books:
@@ -345,7 +339,7 @@ class Computation(Generic[R]):
 
     def _fold(self, report: PlaceResult[R]) -> None:
         statistics = report.counted(time.monotonic() - self.started, self.setup.workers)
-        if self._keeper is None:
+        if not self.setup.survives:
             self._ledger.reported([report.place], statistics)
         elif report.backup is None:
             raise GlbError(f"place {report.place} has given the computation up")
@@ -449,8 +443,12 @@ class Computation(Generic[R]):
 
     def set_workers(self, count: int, places: Sequence[apgas.Place] | None) -> None:
         """Let ``count`` workers work on each of ``places``; None: on all, and on those that join later."""
-        chosen = self.members if places is None else [place for place in self.members if place in places]
-        self.workers.set(count, None if places is None else chosen)
+        chosen = self.members
+        if places is None:
+            self.workers = Workers(count)
+        else:
+            chosen = [place for place in chosen if place in places]
+            self.workers |= dict.fromkeys([place.id for place in chosen], count)
         self._ask(chosen, messages.set_workers, self.setup.number, count, self._bound)
         self.share_cores()
 
@@ -477,7 +475,7 @@ class Computation(Generic[R]):
         homes = {place.id: self._home(place) for place in self.members}
         shares: dict[int, tuple[int, ...]] = dict.fromkeys(homes, ())
         if self.setup.config.affinity:
-            shares = affinity.shares(homes, {place.id: self.workers.of(place) for place in self.members})
+            shares = affinity.shares(homes, self.workers)
         for place in self.members:
             if self._used.get(place.id, ()) == shares[place.id]:
                 continue
@@ -504,7 +502,7 @@ class Computation(Generic[R]):
         return {place: load for place, (load, _) in answers.items()}
 
     def _compare(self, counts: dict[int, Statistics]) -> None:
-        if self._keeper is not None:
+        if self.setup.survives:
             return  # which looks at every single bag
         try:
             self._ledger.wave(counts)
@@ -536,21 +534,12 @@ SHOW_EVERY_S: Final = 0.25
 class Progress:
     """Adds up what the places report and shows it.
 
-    ``show`` (tasks, places, workers) is called in a thread of its own, at most every ``SHOW_EVERY_S``; without it the
+    ``show`` is called with the tasks done, in a thread of its own, at most every ``SHOW_EVERY_S``; without it the
     scheduler is notified instead.
-
-    Args:
-        show: The program's callback.
-        size: Returns the present number of places.
-        workers: Returns the present number of workers on all places.
     """
 
-    def __init__(
-        self, show: Callable[[int, int, int], None] | None, size: Callable[[], int], workers: Callable[[], int]
-    ) -> None:
+    def __init__(self, show: Callable[[int], None] | None) -> None:
         self._show = show
-        self._size = size
-        self._workers = workers
         self._lock = threading.Lock()
         self._by_place: dict[int, int] = {}
         self._lost: set[int] = set()
@@ -574,7 +563,7 @@ class Progress:
     def start(self) -> None:
         """Begin to show."""
         if self._show is not None:
-            self._thread = threading.Thread(target=self._run, name="glb-progress", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(self._show,), name="glb-progress", daemon=True)
             self._thread.start()
 
     def update(self, place: int, tasks: int) -> None:
@@ -615,47 +604,26 @@ class Progress:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
+    def _run(self, show: Callable[[int], None]) -> None:
         try:
             while not self._over.wait(SHOW_EVERY_S):
                 self._news.wait()
                 self._news.clear()
-                self._call()
-            self._call()
+                show(self.tasks)
+            show(self.tasks)
         except Exception:  # noqa: BLE001 - the picture may fail, the computation goes on
             _log.exception("on_progress failed; no more progress is shown")
-
-    def _call(self) -> None:
-        if self._show is not None:
-            self._show(self.tasks, self._size(), self._workers())
 
 
 # How many workers there are to be on each place ----------------------------------------------------------------------
 
 
-class Workers:
-    """The number of workers of each place of a computation.
-
-    Args:
-        usual: Workers of a place for which nothing else was said.
-    """
+class Workers(dict[int, int]):
+    """The number of workers of each place, by id; it is ``usual`` where nothing else was said."""
 
     def __init__(self, usual: int) -> None:
+        super().__init__()
         self.usual = usual
-        self._own: dict[int, int] = {}
 
-    def of(self, place: apgas.Place) -> int:
-        """Return the workers of ``place``."""
-        return self._own.get(place.id, self.usual)
-
-    def total(self, places: Iterable[apgas.Place]) -> int:
-        """Return the workers of ``places`` together."""
-        return sum(map(self.of, places))
-
-    def set(self, count: int, places: Iterable[apgas.Place] | None) -> None:
-        """Let ``count`` be the number for ``places``; None: for all, and for those that join later."""
-        if places is None:
-            self.usual = count
-            self._own.clear()
-        else:
-            self._own |= {place.id: count for place in places}
+    def __missing__(self, _: int) -> int:
+        return self.usual

@@ -158,7 +158,7 @@ def test_a_computation_is_forgotten_with_its_results_and_costs_place_0_no_more_m
 
 def test_what_a_place_has_said_before_its_result_may_come_after_it() -> None:
     """Results come by way of others, reports of progress do not."""
-    progress = Progress(lambda *_: None, lambda: 2, lambda: 2)
+    progress = Progress(lambda _: None)
     progress.update(1, 5)
     progress.close(7)
     progress.update(1, 6)

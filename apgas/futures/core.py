@@ -25,8 +25,9 @@ without work get those that others have not begun (``Recall``).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
+from heapq import nlargest
 from math import ceil
 from typing import Final, TypeAlias
 
@@ -89,7 +90,7 @@ class PoolCore:
         self._places: dict[int, _Hands] = {}
         self._waiting: deque[int] = deque()
         self._suspects: deque[int] = deque()
-        self._losses: dict[int, int] = {}
+        self._losses: Counter[int] = Counter()
         self._mean_s: float | None = None
 
     # what is asked ---------------------------------------------------------------------------------------------------
@@ -118,12 +119,7 @@ class PoolCore:
 
     def cancel_all(self) -> list[int]:
         """Withdraw all tasks that wait; returns them."""
-        found = [*self._waiting, *self._suspects]
-        self._waiting.clear()
-        self._suspects.clear()
-        for task in found:
-            self._losses.pop(task, None)
-        return found
+        return self.withdraw([*self._waiting, *self._suspects])[0]
 
     def withdraw(self, tasks: Collection[int]) -> tuple[list[int], list[Effect]]:
         """Tasks are not wanted any more: returns those that waited; places hand back what they have not begun."""
@@ -135,12 +131,11 @@ class PoolCore:
             queue.extend(kept)
         for task in ended:
             self._losses.pop(task, None)
-        effects: list[Effect] = []
-        for place, hands in self._places.items():
-            if len(hands.under_way) > 1 and not unwanted.isdisjoint(hands.under_way):
-                hands.recalling = True
-                effects.append(Recall(place, everything=True))
-        return ended, effects
+        return ended, [
+            self._recall(place, everything=True)
+            for place, hands in self._places.items()
+            if len(hands.under_way) > 1 and not unwanted.isdisjoint(hands.under_way)
+        ]
 
     def done(self, place: int, tasks: Collection[int], seconds: float) -> list[int]:
         """A place has done tasks, in ``seconds``; returns those of which it was awaited."""
@@ -190,8 +185,7 @@ class PoolCore:
             if hands is not None and not hands.leaving:
                 hands.leaving = True
                 if hands.under_way:
-                    hands.recalling = True
-                    effects.append(Recall(place, everything=True))
+                    effects.append(self._recall(place, everything=True))
         return effects
 
     def choose(self, count: int, nodes: Mapping[int, Collection[int]], wished: Collection[int]) -> list[int]:
@@ -209,12 +203,11 @@ class PoolCore:
             return []
         lost = []
         for task in hands.under_way:
-            losses = self._losses.get(task, 0) + 1
-            if losses > self._retries:
-                self._losses.pop(task, None)
+            self._losses[task] += 1
+            if self._losses[task] > self._retries:
+                del self._losses[task]
                 lost.append(task)
             else:
-                self._losses[task] = losses
                 self._suspects.append(task)
         return [Lost(place, tuple(lost))] if lost else []
 
@@ -242,23 +235,19 @@ class PoolCore:
         self._places[place].under_way.update(dict.fromkeys(tasks))
         return Send(place, tasks)
 
+    def _recall(self, place: int, *, everything: bool) -> Recall:
+        self._places[place].recalling = True
+        return Recall(place, everything)
+
     def _even_out(self) -> list[Effect]:
         """Have places with more than one task hand back half of them for those that have none."""
         if self.waiting:
             return []
         idle = sum(not hands.under_way and not hands.leaving for hands in self._places.values())
         coming = sum(hands.recalling and not hands.leaving for hands in self._places.values())
-        effects: list[Effect] = []
-        while idle > coming:
-            rich = [
-                (len(hands.under_way), place)
-                for place, hands in self._places.items()
-                if len(hands.under_way) > 1 and not hands.recalling
-            ]
-            if not rich:
-                break
-            _, place = max(rich)
-            self._places[place].recalling = True
-            effects.append(Recall(place, everything=False))
-            coming += 1
-        return effects
+        rich = [
+            (len(hands.under_way), place)
+            for place, hands in self._places.items()
+            if len(hands.under_way) > 1 and not hands.recalling
+        ]
+        return [self._recall(place, everything=False) for _, place in nlargest(idle - coming, rich)]

@@ -116,7 +116,7 @@ class Pool:
         self._settled: list[tuple[frozenset[int], Future[None]]] = []
         self._beginning: set[int] = set()
         self._stillborn = 0
-        worker.listen(self._number, self)
+        worker.listen(self._number, self._hear)
         self._program = driver.expected()  # kept here, for the driver refers to it weakly
         self._program.add_done_callback(lambda _: self.abandon("the program is over"))
         driver.on_place_died.append(self._died)
@@ -216,17 +216,14 @@ class Pool:
             if self._driver.core.over:
                 return
 
-    def took(self, place: int, results: list[Result], seconds: float) -> None:
-        """Take results; see ``worker.Answers``."""
-        self._inbox.put(partial(self._took, place, results, seconds))
-
-    def handed_back(self, place: int, tasks: list[int]) -> None:
-        """Take tasks back; see ``worker.Answers``."""
-        self._inbox.put(partial(self.core.handed_back, place, tasks))
-
-    def began(self, place: int, error: bytes | None) -> None:
-        """A place is ready; see ``worker.Answers``."""
-        self._inbox.put(partial(self._began, place, error))
+    def _hear(self, what: str, place: int, *about: Any) -> None:
+        """Take what a place tells; see ``Worker.tell``."""
+        acts: dict[str, Callable[..., None]] = {
+            "took": self._took,
+            "handed_back": self.core.handed_back,
+            "began": self._began,
+        }
+        self._inbox.put(partial(acts[what], place, *about))
 
     def add(self, places: Iterable[Place]) -> None:
         """Let places work."""

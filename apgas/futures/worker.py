@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -208,7 +208,12 @@ class Worker:
             self.tell("took", [_ready(*result) for result in results], seconds)
 
     def tell(self, what: Literal["took", "handed_back", "began"], *about: Any) -> None:
-        """Have the executor hear something of this place: ``what`` of ``Answers``."""
+        """Have the executor hear something of this place.
+
+        Args:
+            what: "took" results, of some seconds of work; "handed_back" tasks; "began", or its initializer has failed.
+            *about: The results and the seconds; the tasks; the error or None.
+        """
         driver = self._driver
         driver.immediate(driver.place(0), (heard, (self._executor, what, driver.core.here, *about), {}))
 
@@ -257,29 +262,16 @@ _workers: Final = PlaceState(dict[int, Worker])
 _kept: Final = PlaceState(dict[tuple[int, int], Any])
 """What was scattered to this place."""
 
-_listeners: Final = PlaceState(dict[int, "Answers"])
+_listeners: Final = PlaceState(dict[int, Callable[..., None]])
 """(place 0) The executors that are open."""
 
 
-class Answers(Protocol):
-    """What an executor hears of its places; it must not wait."""
-
-    def took(self, place: int, results: list[Result], seconds: float) -> None:
-        """Results of ``seconds`` of work have come."""
-
-    def handed_back(self, place: int, tasks: list[int]) -> None:
-        """A place has handed tasks back."""
-
-    def began(self, place: int, error: bytes | None) -> None:
-        """A place is ready to work, or its initializer has failed."""
-
-
-def listen(executor: int, answers: Answers | None) -> None:
-    """(place 0) Have ``answers`` hear of an executor; None: no more."""
-    if answers is None:
+def listen(executor: int, hear: Callable[..., None] | None) -> None:
+    """(place 0) Have ``hear``, which must not wait, called with what places tell an executor; None: no more."""
+    if hear is None:
         _listeners.get().pop(executor, None)
     else:
-        _listeners.get()[executor] = answers
+        _listeners.get()[executor] = hear
 
 
 def begin(executor: int, initializer: Any) -> None:
@@ -323,8 +315,8 @@ def end(executor: int) -> None:
 
 def heard(executor: int, what: str, place: int, *about: Any) -> None:
     """(place 0) Have an executor, if it is open, hear of a place; see ``Worker.tell``."""
-    if (answers := _listeners.get().get(executor)) is not None:
-        getattr(answers, what)(place, *about)
+    if (hear := _listeners.get().get(executor)) is not None:
+        hear(what, place, *about)
 
 
 def arrived(value: object) -> Any:

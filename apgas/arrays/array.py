@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from types import BuiltinFunctionType
-from typing import Any, Final, SupportsIndex, TypeVar
+from typing import Any, Final, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -207,7 +207,7 @@ class BlockArray:
 
     def _read(self, fn: Callable[..., T], *args: Any) -> list[T]:
         """``map_blocks`` with what changes nothing, so that it need not be done again after a loss."""
-        return self._spread.carry_out(partial(_on_blocks, fn, (*args, self)), in_turn=True)
+        return self._spread.carry_out(partial(_on_blocks, _Call.of(fn, (*args, self))), in_turn=True)
 
     def __matmul__(self, vector: BlockArray | NDArray[Any]) -> BlockArray:
         """Multiply an array of two dimensions with a vector, of which every place gets all.
@@ -225,7 +225,7 @@ class BlockArray:
 class Halo:
     """An array whose blocks are to come with rows of their neighbours: what ``BlockArray.halo`` returns."""
 
-    def __init__(self, array: BlockArray, width: int, ends: tuple[Any, Any]) -> None:
+    def __init__(self, array: BlockArray, width: int, ends: tuple[Any, ...]) -> None:
         self.array = array
         self.width = width
         self.ends = ends
@@ -236,6 +236,8 @@ class Whole:
 
     def __init__(self, array: BlockArray) -> None:
         self.array = array
+        self.width = 0
+        self.ends: tuple[Any, ...] = ()
 
 
 # making arrays -------------------------------------------------------------------------------------------------------
@@ -365,7 +367,8 @@ def map_blocks(fn: Callable[..., T], *args: Any) -> list[T]:
         >>> sum(arrays.map_blocks(double, numbers, 2)), float(numbers.sum())
         (10, 90.0)
     """
-    return spread_of_program().carry_out(partial(_on_blocks, fn, args), partial(_frozen, fn, args), in_turn=True)
+    call = _Call.of(fn, args)
+    return spread_of_program().carry_out(partial(_on_blocks, call), partial(_frozen, call), in_turn=True)
 
 
 def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], Any] = np.add, wait: bool = True) -> Any:
@@ -402,22 +405,10 @@ def reduce_blocks(fn: Callable[..., Any], *args: Any, op: Callable[[Any, Any], A
     """
     spread = spread_of_program()
     if not wait and not spread.copied:
-        operation = spread.update(lambda: _started(fn, args, wanted=False, op=op)[0])
+        operation = spread.update(lambda: _started(_Call.of(fn, args), wanted=False, op=op)[0])
         return Reduction(operation.reduced, operation)
     value = reduced(op, map_blocks(fn, *args))
     return value if wait else Reduction(lambda: value)
-
-
-def _common_form(args: Iterable[Any]) -> Form:
-    found = [arg.array if isinstance(arg, Halo) else arg for arg in args if isinstance(arg, BlockArray | Halo)]
-    forms = {array.form for array in found}
-    if len({form.rows for form in forms}) != 1:
-        rows = ", ".join(str(len(array)) for array in found) or "none"
-        raise UsageError(f"an operation needs arrays with the same number of rows; there are {rows}")
-    if len(forms) != 1:
-        blocks = ", ".join(str(array.block) for array in found)
-        raise UsageError(f"an operation needs arrays with blocks of the same kind; there are those of block={blocks}")
-    return forms.pop()
 
 
 def update_blocks(fn: Callable[..., object], *args: Any) -> None:
@@ -451,49 +442,68 @@ def update_blocks(fn: Callable[..., object], *args: Any) -> None:
     if spread.copied:
         map_blocks(fn, *args)
     else:
-        spread.update(lambda: _started(fn, args, wanted=False)[0])
+        spread.update(lambda: _started(_Call.of(fn, args), wanted=False)[0])
 
 
-def _on_blocks(fn: Callable[..., T], args: Sequence[Any]) -> list[T]:
-    operation, layout = _started(fn, args, wanted=True)
+class _Call(NamedTuple):
+    """A function, the arrays among its arguments, None for others, and the others, with the ends of arrays."""
+
+    fn: Callable[..., Any]
+    arrays: Sequence[Halo | Whole | None]
+    given: Sequence[Any]
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any], args: Sequence[Any]) -> _Call:
+        while isinstance(fn, partial) and not fn.keywords:
+            bound: partial[Any] = fn
+            fn, args = bound.func, [*bound.args, *args]  # a function alone need not be sent for each operation
+        arrays = [
+            Halo(arg, 0, ()) if isinstance(arg, BlockArray) else arg if isinstance(arg, Halo | Whole) else None
+            for arg in args
+        ]
+        return cls(fn, arrays, [arg if array is None else array.ends for array, arg in zip(arrays, args, strict=True)])
+
+
+def _on_blocks(call: _Call) -> list[Any]:
+    operation, layout = _started(call, wanted=True)
     operation.wait()
     return in_order((place for place, _, _ in layout.blocks()), operation.values())
 
 
-def _started(
-    fn: Callable[..., object], args: Sequence[Any], *, wanted: bool, op: Callable[[Any, Any], Any] | None = None
-) -> tuple[Operation, Layout]:
-    while isinstance(fn, partial) and not fn.keywords:
-        bound: partial[object] = fn
-        fn, args = bound.func, [*bound.args, *args]  # a function alone need not be sent for each operation
-    layout = spread_of_program().layout(_common_form(args))
-    halos = [arg.array for arg in args if isinstance(arg, Halo)]
+def _started(call: _Call, *, wanted: bool, op: Callable[[Any, Any], Any] | None = None) -> tuple[Operation, Layout]:
+    fn, arrays, given = call
+    blocks = [each for each in arrays if isinstance(each, Halo)]
+    layout = spread_of_program().layout(_common_form([each.array for each in blocks]))
+    halos = [each.array for each in blocks if each.width]
     if len(set(halos)) < len(halos):
         raise UsageError("an operation takes an array with one halo: the widest has the rows of the others")
     driver = required_driver()
     known, known_op = driver.stable(fn), op if isinstance(op, np.ufunc | BuiltinFunctionType) else driver.stable(op)
-    key = None if known is None or known_op is None is not op else (known, wanted, known_op, *map(_kind, args))
-    layouts = (layout, *(arg.array.layout for arg in args if isinstance(arg, Whole)))
-    plan = operations.get().plan(key, layouts, partial(_parts, fn, args, layout, op, own_copy=not wanted))
-    given = [arg.ends if isinstance(arg, Halo) else None if _is_array(arg) else arg for arg in args]
-    return operations.get().start(plan, given, args, wanted=wanted), layout
+    key = None if known is None or known_op is None is not op else (known, wanted, known_op, *map(_kind, arrays))
+    used = (layout, *(each.array.layout for each in arrays if isinstance(each, Whole)))
+    plan = operations.get().plan(key, used, partial(_parts, fn, arrays, layout, op, own_copy=not wanted))
+    return operations.get().start(plan, given, arrays, wanted=wanted), layout
 
 
-def _is_array(arg: Any) -> bool:
-    return isinstance(arg, BlockArray | Halo | Whole)
+def _common_form(found: Sequence[BlockArray]) -> Form:
+    forms = {array.form for array in found}
+    if len({form.rows for form in forms}) != 1:
+        rows = ", ".join(str(len(array)) for array in found) or "none"
+        raise UsageError(f"an operation needs arrays with the same number of rows; there are {rows}")
+    if len(forms) != 1:
+        blocks = ", ".join(str(array.block) for array in found)
+        raise UsageError(f"an operation needs arrays with blocks of the same kind; there are those of block={blocks}")
+    return forms.pop()
 
 
-def _kind(arg: Any) -> object:
+def _kind(arg: Halo | Whole | None) -> object:
     """The same for arguments that have the same part in operations, but for what is given anew."""
-    if not _is_array(arg):
-        return None
-    array = arg if isinstance(arg, BlockArray) else arg.array
-    return weakref.ref(array), array.constant, type(arg), arg.width if isinstance(arg, Halo) else 0
+    return None if arg is None else (weakref.ref(arg.array), arg.array.constant, type(arg), arg.width)
 
 
 def _parts(
     fn: Callable[..., object],
-    args: Sequence[Any],
+    arrays: Sequence[Halo | Whole | None],
     layout: Layout,
     op: Callable[[Any, Any], Any] | None,
     *,
@@ -501,17 +511,17 @@ def _parts(
 ) -> dict[int, Part]:
     owners = list(ranges_of(layout))
     sends: dict[int, dict[int, list[tuple[int, Ranges]]]] = {place: {} for place in owners}
-    for number, arg in enumerate(args):
+    for number, arg in enumerate(arrays):
         moves: Iterable[layouts.Move] = ()
         if isinstance(arg, Halo):
             moves = layouts.halo(layout, arg.width)
-        elif isinstance(arg, Whole):
+        elif arg is not None:
             moves = layouts.everywhere(arg.array.layout, owners)
         for source, targets in by_route(moves).items():
             for target, ranges in targets.items():
                 sends.setdefault(source, {}).setdefault(target, []).append((number, ranges))
     awaited = Counter(target for targets in sends.values() for target in targets)
-    operands = [_operand(arg) for arg in args]
+    operands = [None if arg is None else _operand(arg) for arg in arrays]
     # this place runs the function later, when variables may have changed that other places have a copy of
     own_fn = by_value(fn)() if own_copy else fn
     own, places = here().id, sorted(sends)
@@ -522,17 +532,13 @@ def _parts(
     }
 
 
-def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]:
+def _frozen(call: _Call) -> Callable[[], object]:
     """The same call later, whatever becomes of its arguments."""
-    given = [arg if _is_array(arg) else None for arg in args]
-    others = [None if _is_array(arg) else arg.result() if isinstance(arg, Reduction) else arg for arg in args]
-    copied = by_value((fn, others, [arg.ends for arg in given if isinstance(arg, Halo)]))
+    copied = by_value((call.fn, [each.result() if isinstance(each, Reduction) else each for each in call.given]))
 
     def apply() -> list[Any]:
-        fn, others, ends = copied()
-        halos = iter(ends)
-        again = [Halo(arg.array, arg.width, next(halos)) if isinstance(arg, Halo) else arg for arg in given]
-        return _on_blocks(fn, [other if arg is None else arg for arg, other in zip(again, others, strict=True)])
+        fn, given = copied()
+        return _on_blocks(_Call(fn, call.arrays, given))
 
     return apply
 
@@ -540,13 +546,15 @@ def _frozen(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[[], object]
 class _Rows:
     """An array among the arguments, as it travels: an ``Operand``. It keeps the array alive nowhere."""
 
-    def __init__(self, held: HeldRef, total: int) -> None:
+    def __init__(self, held: HeldRef, total: int, width: int = 0, constant: bool = False) -> None:
         self._ref = weakref.ref(held)
         self._held = weakref.ref(held.get())
         self.total = total
+        self.width = width
+        self.constant = constant
 
     def __reduce__(self) -> tuple[type[_Rows], tuple[Any, ...]]:
-        return type(self), (self._ref(), self.total)
+        return type(self), (self._ref(), self.total, self.width, self.constant)
 
     @property
     def held(self) -> Held:
@@ -561,15 +569,6 @@ class _Rows:
 
 class _Blocks(_Rows):
     """Of which the function gets a block at a time."""
-
-    def __init__(self, held: HeldRef, total: int, width: int, constant: bool) -> None:
-        super().__init__(held, total)
-        self.width = width
-        self.constant = constant
-
-    def __reduce__(self) -> tuple[type[_Rows], tuple[Any, ...]]:
-        made, args = super().__reduce__()
-        return made, (*args, self.width, self.constant)
 
     def take(self, parts: Parts) -> None:
         for first, rows in parts:
@@ -599,13 +598,9 @@ class _Everything(_Rows):
         return repeat(self.held.whole(self.total))
 
 
-def _operand(arg: Any) -> Operand | None:
-    if isinstance(arg, Whole):
-        return _Everything(arg.array.held, len(arg.array))
-    if isinstance(arg, BlockArray | Halo):
-        array, width = (arg.array, arg.width) if isinstance(arg, Halo) else (arg, 0)
-        return _Blocks(array.held, len(array), width, array.constant)
-    return None
+def _operand(arg: Halo | Whole) -> Operand:
+    held, total = arg.array.held, len(arg.array)
+    return _Everything(held, total) if isinstance(arg, Whole) else _Blocks(held, total, arg.width, arg.array.constant)
 
 
 def _scatter(array: BlockArray, whole: Rows) -> None:

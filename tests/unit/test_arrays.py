@@ -514,6 +514,27 @@ def test_an_operation_that_failed_fails_again_and_the_others_count(apgas_job: Ma
     job.run()
 
 
+def test_an_array_that_a_function_is_bound_to_has_copies_as_others(apgas_job: MakeJob) -> None:
+    first: Callable[..., float] = note
+    then: Callable[..., None] = add_halo
+
+    def main() -> None:
+        array, other = arrays.from_function(lambda i: i, 9), arrays.zeros(9)
+        for _ in arrays.steps(1, redundancy=1):
+            arrays.map_blocks(partial(first, array), 1.0)
+            arrays.update_blocks(partial(then, other, array.halo(1, above=-1, below=-2)))
+            job.kill(1)
+            assert array.gather().tolist() == [2.0 * value + 1 for value in range(9)]
+            assert other.gather().tolist() == [2, *(4.0 * value + 2 for value in range(1, 8)), 13]
+
+    job = apgas_job(main, resilient=True)
+    job.run()
+
+
+def add_halo(own: arrays.Block, other: arrays.Block) -> None:
+    own.local += other.padded[:-2] + other.padded[2:]
+
+
 def test_a_long_log_is_cut_by_copies_in_between(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apgas.arrays.spread._LONGEST_LOG", 3)
     calls = apgas_list()

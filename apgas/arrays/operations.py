@@ -210,7 +210,8 @@ class _OwnScope:
             raise BaseExceptionGroup(f"{len(errors)} error(s) of what a function on blocks has spawned", errors)
 
 
-_Step: TypeAlias = Begin[Start] | Run[Start, Rowset] | Skip
+_Order: TypeAlias = tuple[Start, Part]
+_Step: TypeAlias = Begin[_Order] | Run[_Order, Rowset] | Skip
 
 
 class _Worker:
@@ -221,7 +222,7 @@ class _Worker:
     """
 
     def __init__(self) -> None:
-        self.turns: Turns[Start, Rowset] = Turns()
+        self.turns: Turns[_Order, Rowset] = Turns()
         self.parts: dict[int, Part] = {}
         self.thread = 0
         self._early: dict[int, list[Start]] = {}
@@ -255,7 +256,7 @@ class _Worker:
         if start.plan >= 0:
             self.parts[start.plan] = part
         for each in (start, *self._early.pop(start.plan, ())):
-            self.turns.start(each.operation, each.before, each._replace(part=part))
+            self.turns.start(each.operation, each.before, (each, part))
 
     def forget_plan(self, plan: int) -> None:
         """(locked) No operation of a plan will come any more."""
@@ -277,7 +278,7 @@ class _Worker:
             with self._lock:
                 if reply is not None:
                     self._unsaid.append((step.operation, *reply))
-                    self._asked = self._asked or not isinstance(step, Run) or step.start.wanted or bool(reply.error)
+                    self._asked = self._asked or not isinstance(step, Run) or step.start[0].wanted or bool(reply.error)
                     self.turns.end()
                 step = self.turns.step()
                 waits = step is None and not self.turns.idle and escaped is None
@@ -307,16 +308,15 @@ class _Worker:
 
     def _carry_out(self, step: _Step) -> _Reply | None:
         match step:
-            case Begin(operation, start):
-                part = _part(start)
+            case Begin(operation, (start, part)):
                 self._send(operation, part)
                 needed = [each.operation for each in start.given if isinstance(each, Awaited)]
                 with self._lock:
                     self.turns.await_rows(part.awaited, needed)
                     self._forget(start.oldest)
                 return None
-            case Run(_, start, rows):
-                return self._run(start, rows)
+            case Run(_, (start, part), rows):
+                return self._run(start, part, rows)
             case _:
                 return _Reply()
 
@@ -357,8 +357,7 @@ class _Worker:
         assert returned is not None, "an operation runs when it has what it needs"
         return deepcopy(self._reducing[operation].reduce(returned))
 
-    def _run(self, start: Start, come: Sequence[Rowset]) -> _Reply:
-        part = _part(start)
+    def _run(self, start: Start, part: Part, come: Sequence[Rowset]) -> _Reply:
         for rows in come:
             for number, parts in rows:
                 _operand(part, number).take(parts)
@@ -401,11 +400,6 @@ class _Worker:
         self._reducing[operation] = reducing
         self.gather(operation, lambda gather: gather.begin(part.places, required_driver().core.here, own))
         return own
-
-
-def _part(start: Start) -> Part:
-    assert start.part is not None, "it was given to the start"
-    return start.part
 
 
 def _operand(part: Part, number: int) -> Operand:

@@ -108,7 +108,7 @@ class _Stepping(Leader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._spread: Spread | None = None
+        self._registered = False
         self._copying = False
         """Whether arrays are copied while steps go on."""
         self._target: float | Sizing | None = None
@@ -116,26 +116,25 @@ class _Stepping(Leader):
 
     def register(self) -> None:
         """Let the program be malleable, from the first loop on."""
-        if self._spread is not None:
+        spread_of_program()  # or it refuses another place than 0
+        if self._registered:
             return
-        self._spread = spread_of_program()  # an order may be there already
         try:
             define_malleable_handler(self, deadlines=Deadlines(pre_s=_A_STEP_S, post_s=_A_STEP_S))
         except UsageError as error:
-            self._spread = None
             text = (
                 "arrays.steps registers a handler of the arrays, and the program has one; "
                 f"with glb and executors, arrays.steps is called first: {error}"
             )
             raise UsageError(text) from None
+        self._registered = True
 
     def size(self, target: float | Sizing | None) -> None:
         """Let the job size itself from now on, or no more; with the same target it goes on as before."""
         if target == self._target:
             return
-        spread = self._spread
-        assert spread is not None
-        sizing = None if target is None else hold_efficiency(target, spread.work.measure)  # or it refuses the target
+        work = spread_of_program().work
+        sizing = None if target is None else hold_efficiency(target, work.measure)  # or it refuses the target
         if self.sizing is not None:
             self.sizing.stop()
         self._target, self.sizing = target, sizing
@@ -147,8 +146,7 @@ class _Stepping(Leader):
             time.sleep(_LOOK_EVERY_S)
 
     def _move_to(self, wanted: Sequence[Place]) -> None:
-        spread = self._spread
-        assert spread is not None
+        spread = spread_of_program()
 
         def begin() -> Ahead | None:
             ahead = spread.begin(wanted)

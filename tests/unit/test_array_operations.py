@@ -611,7 +611,7 @@ def test_an_operation_waits_for_its_part_which_another_one_brings() -> None:
     worker.turns.end()
     assert worker.turns.step() is None
     worker.start(Start(3, -1, 7, (2,), False, 0, part))
-    assert worker.turns.step() == Begin(4, Start(4, 3, 7, (1,), False, 0, part))
+    assert worker.turns.step() == Begin(4, (Start(4, 3, 7, (1,), False, 0), part))
 
 
 @pytest.mark.usefixtures("far_ahead")

@@ -136,12 +136,7 @@ def waited_s() -> float:
 
 
 def shares(homes: Mapping[int, Home], workers: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
-    """Return the cores of each place; none for those that keep what they have inherited.
-
-    Args:
-        homes: Where each place runs, by id.
-        workers: The workers of each place.
-    """
+    """Return the cores of each place, by id; none for those that keep what they have inherited."""
     together: dict[tuple[str, tuple[int, ...]], list[int]] = defaultdict(list)
     for place, its in sorted(homes.items()):
         together[its.machine, its.cores].append(place)

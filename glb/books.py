@@ -33,10 +33,7 @@ _log = logging.getLogger("glb")
 
 
 class Archive:
-    """The books of a program's computations.
-
-    Args:
-        folder: Where; it is made when it is first needed.
+    """The books of a program's computations, in a folder that is made if there is none.
 
     Raises:
         GlbError: Others could write there what this program would execute.
@@ -53,11 +50,7 @@ class Archive:
             raise GlbError(f"no books can be kept in {folder}: it is to be a folder that only you can enter")
 
     def find(self, number: int, mark: tuple[str, ...]) -> Any:
-        """Return what is known of a computation: its books, its outcome, or None.
-
-        Args:
-            number: Which one of the program.
-            mark: What it is, as ``mark_of`` says.
+        """Return what is known of a computation: its books, its outcome, or None; it is what ``mark_of`` says.
 
         Raises:
             GlbError: It is another one, or cannot be read.
@@ -96,15 +89,7 @@ class Archive:
 def kept(
     archive: Archive, number: int, mark: tuple[str, ...], books: Callable[[], Books | None], every_s: float
 ) -> Iterator[None]:
-    """Within the block, keep the ``books`` of a computation now and then, in a thread of its own.
-
-    Args:
-        archive: Where.
-        number: Which computation.
-        mark: What it is, as ``mark_of`` says.
-        books: Returns them; None: there are none yet.
-        every_s: How often, if that takes little.
-    """
+    """Within the block, keep the ``books`` of a computation every ``every_s``, if that takes little, in a thread."""
     over = threading.Event()
 
     def keep() -> None:

@@ -108,14 +108,7 @@ class Setup(Generic[R]):
     """The parameters of a computation; picklable.
 
     What comes from the program is unpickled on first use only: it may import for half a second, and a newcomer shall
-    answer before that.
-
-    Args:
-        number: Identifies a computation of the program.
-        make_result: Makes an empty result.
-        workers: Worker slots per place.
-        config: The settings.
-        keeps: Whether it goes on in another life of the program if place 0 dies.
+    answer before that. ``keeps``: whether it goes on in another life of the program if place 0 dies.
     """
 
     def __init__(
@@ -167,24 +160,14 @@ class PlaceResult(Generic[R]):
     backup: Backup[R] | None = None
 
     def counted(self, running_s: float, workers: int) -> Statistics:
-        """Return the counts without the wait for others to warm up, which is not starving.
-
-        Args:
-            running_s: Since when the computation has been running.
-            workers: How many waited.
-        """
+        """Return the counts without the wait of ``workers`` for others to warm up, which is not starving."""
         early_s = max(0.0, self.present_s - running_s)
         return replace(self.statistics, starving_s=max(0.0, self.statistics.starving_s - early_s * workers))
 
 
 @dataclass
 class Harvest(Generic[R]):
-    """What some places hand in at the end.
-
-    Attributes:
-        result: Their results, merged.
-        rows: What each of them has counted, ``packed``.
-    """
+    """What some places hand in at the end: their results, merged, and what each of them has counted, ``packed``."""
 
     result: R
     rows: bytes

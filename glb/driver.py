@@ -296,8 +296,7 @@ class Elastic(Companion):
     the handler accompanies another one.
 
     Attributes:
-        changing: Held while members change; notified when ``current`` does.
-        current: The computation that runs.
+        changing: Held while members change; notified when ``current`` does, the computation that runs.
         user: The program's own handler, called in addition.
         bound: The cores on which the job is to compute only, if it was asked to.
         held: From which time on, by ``time.monotonic``, the job held how many nodes.
@@ -331,10 +330,8 @@ class Elastic(Companion):
     def _running(self, known: int) -> Iterator[Computation[Any] | None]:
         """Wait for a running computation and keep it from ending.
 
-        Yields None if the order is not awaited any more: it was withdrawn meanwhile, or took too long.
-
-        Args:
-            known: Number of resizes that had ended when the order was taken up.
+        Yields None if the order is not awaited any more: it was withdrawn meanwhile, or took too long. When it was
+        taken up, ``known`` resizes had ended.
         """
         with self.changing:
             while self.current is None and not _given_up(known):

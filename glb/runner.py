@@ -148,10 +148,7 @@ class PlaceRunner(Generic[R]):
             self.take(lambda core: core.begin())
 
     def evacuate(self, survivors: Sequence[apgas.Place], turns: Sequence[int]) -> PlaceResult[R]:
-        """Hand all work out to ``survivors``; return what was done here once the workers have stopped.
-
-        ``turns`` has the ids of those among them who get the pieces.
-        """
+        """Hand all work out to ``survivors``, in ``turns``; return what was done here once the workers have stopped."""
         self._know(survivors)
         self.take(lambda core: core.evacuate(_ids(survivors), turns))
         with self._changed:
@@ -466,8 +463,6 @@ class Slot:
     """The memory of one worker slot between bags; written by the worker in it only.
 
     Attributes:
-        number: Which slot it is.
-        granularity: How much to process at a time.
         pacer: Holds the worker to a rate; None: no limit.
         seen: What the state machine's ``calls`` were when the worker last looked.
         away: Whether everything that the present call does not process was set out before it.

@@ -223,18 +223,7 @@ def one(_: object) -> int:
 
 @dataclass(frozen=True)
 class Problem(Generic[N]):
-    """The functions of a search, which every place has.
-
-    Attributes:
-        children: The nodes below one.
-        value: What a node is worth.
-        bound: What nothing below a node is better than.
-        better: Whether one value is better than another.
-        first: The best value that is known before the search.
-        target: The value at which it stops.
-        merge: Merges values, where all nodes count.
-        warm_up: Called once on every place before it visits nodes.
-    """
+    """The functions of a search, which every place has, and the ``first`` value, which is known before it."""
 
     children: Callable[[N], Iterable[N]]
     value: Callable[[N], Any]
@@ -253,17 +242,11 @@ class Problem(Generic[N]):
 class Search(Generic[N]):
     """One search on one place: its problem, and the best value that is known here. Travels as its number.
 
-    Args:
-        number: Tells searches of one program apart.
-        send: Called with a better value that was found here, for the other places.
-
-    Attributes:
-        problem: The functions; there before any node is visited.
-        best: The best value that is known here.
-        over: Whether it is as good as is needed.
+    ``over`` is it when that is as good as is needed. ``send`` is called with a better value that was found here.
     """
 
     problem: Problem[N]
+    """There before any node is visited."""
 
     def __init__(self, number: int, send: Callable[[Any], None]) -> None:
         self.number = number

@@ -113,12 +113,7 @@ def added_up(rows: bytes) -> Statistics:
 
 
 class ByPlace(Mapping[int, Statistics]):
-    """The counts of each place, by id.
-
-    Args:
-        rows: Those of the end, one a place.
-        before: What places had handed in before that, because they left, or were to leave.
-    """
+    """The counts of each place, by id: the ``rows`` of the end, and what leavers had handed in ``before``."""
 
     def __init__(self, rows: bytes, before: Mapping[int, Statistics]) -> None:
         self._rows = rows

@@ -124,12 +124,7 @@ def put_into(pieces: Sequence[Piece], first: int, rows: Rows, room: int = 0) -> 
 
 
 class Held:
-    """The rows of one array on one place, in pieces, with ``width`` rows before and after each.
-
-    Args:
-        tail: The shape of one row.
-        dtype: Of its elements.
-    """
+    """The rows of one array on one place, each of shape ``tail``, in pieces, with ``width`` rows around each piece."""
 
     def __init__(self, tail: tuple[int, ...], dtype: DTypeLike) -> None:
         self.width = _ROOM

@@ -90,12 +90,7 @@ class Operand(Protocol):
 
 
 class Reducing(NamedTuple):
-    """How what is returned for all blocks becomes one value.
-
-    Attributes:
-        op: Combines two values.
-        owners: The place of each block.
-    """
+    """How what is returned for all blocks becomes one value; ``owners`` are their places."""
 
     op: Callable[[Any, Any], Any]
     owners: Sequence[int]
@@ -460,15 +455,12 @@ class Operation:
     """(place 0) An operation that has begun.
 
     Attributes:
-        number: Of it.
         before: At each place that has part in it the number of the operation before it there.
         ended: Its end: None, or all errors as one.
-        plan: Its own.
         needs: The operations whose values it needs.
         args: What is to live until its end.
         remaining: The places that have not said that it is over there.
         replies: What the others have said.
-        errors: What has gone wrong.
         ended_s: When it ended, by ``time.monotonic``.
         on_end: Called with the errors as one, or None.
         relying: The places that have their part from an operation before it.
@@ -598,13 +590,10 @@ class Operations:
                     immediate(place, _forget, plan.number)
 
     def start(self, plan: Plan, given: Sequence[Any], args: Sequence[Any], *, wanted: bool) -> Operation:
-        """Start an operation; if what it returns is not ``wanted``, the finish around waits for it, too.
+        """Start an operation; ``args`` live until its end.
 
-        Args:
-            plan: Of it.
-            given: For each argument what is not in the plan.
-            args: What is to live until its end.
-            wanted: Whether the caller waits for it: this place carries its part out at once, on this thread.
+        If what it returns is ``wanted``, the caller waits for it, and this place carries its part out at once, on this
+        thread; else the finish around waits for it.
 
         Raises:
             CancelledError: The finish around is cancelled.

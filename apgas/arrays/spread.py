@@ -168,11 +168,7 @@ class Work:
 
 
 class Spread:
-    """The arrays of the program: their layouts, the copies of them, and what has happened since these were made.
-
-    Attributes:
-        work: How long the places have worked on their blocks.
-    """
+    """The arrays of the program: their layouts, the copies of them, and what has happened since these were made."""
 
     def __init__(self) -> None:
         self._places = [place.id for place in places()]
@@ -245,10 +241,8 @@ class Spread:
     def over(self, wanted: Sequence[Place], ahead: Ahead | None = None) -> None:
         """Spread all arrays over other places; until all rows have come, all stays as it was.
 
-        Args:
-            wanted: The places.
-            ahead: What has been copied before. It counts if no rows have moved since, and for arrays that are to have
-                the same layout as was planned; all rows of others are sent now.
+        What has been copied ``ahead`` counts if no rows have moved since, and for arrays that are to have the same
+        layout as was planned; all rows of others are sent now.
 
         Raises:
             ExceptionGroup: Rows could not be sent; all have theirs as before.

@@ -79,11 +79,7 @@ class _Hands(msgspec.Struct):
 
 
 class PoolCore:
-    """The tasks and the places of an executor.
-
-    Args:
-        retries: How often a task is run again when its place is lost.
-    """
+    """The tasks and the places of an executor."""
 
     def __init__(self, retries: int = 0) -> None:
         self._retries = retries

@@ -54,12 +54,7 @@ class Elastic(Companion):
         return None if self._pool is None or self._pool.ended.is_set() else self._pool
 
     def begin(self, pool: Pool, *, own: bool) -> None:
-        """Serve an executor.
-
-        Args:
-            pool: Its tasks.
-            own: Whether the program is the executor's own: then place 0 runs no tasks, and lost places are replaced.
-        """
+        """Serve an executor; if the program is its ``own``, place 0 runs no tasks, and lost places are replaced."""
         self._pool = pool
         self._own = own
         if not self._registered:

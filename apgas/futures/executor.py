@@ -350,8 +350,7 @@ class _Stream:
     Attributes:
         cancelled: Whether the values are not taken any more.
         done: How many items are done.
-        awaited: The slot whose value is waited for.
-        news: Set when it has come.
+        news: Set when the value of the ``awaited`` slot has come.
     """
 
     def __init__(

@@ -81,11 +81,6 @@ _numbers: Final = count()
 class Pool:
     """The tasks of one executor.
 
-    Args:
-        driver: Place 0.
-        retries: How often a task is run again when its place is lost.
-        initializer: What each place calls before its first task, with its arguments.
-
     Attributes:
         core: What decides; see ``ask``.
         closed: Whether it is to end.

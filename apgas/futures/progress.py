@@ -26,11 +26,7 @@ RATE_OVER_S: Final = 3.0
 class MapProgress:
     """Shows how many items of a map are done, their rate, the places now, and the resizes since it began.
 
-    Args:
-        total: How many items there are, where that is known.
-        standing: Returns the number of places, and that of resizes so far.
-        stream: Where to; standard error by default.
-        clock: Seconds since any time.
+    ``standing`` returns the number of places, and that of resizes so far.
 
     Raises:
         UsageError: The package rich is missing.

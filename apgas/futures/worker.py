@@ -33,9 +33,6 @@ LATEST_S: Final = 0.005
 class Packed(Carrier):
     """Something of the program, pickled apart: if it cannot be unpickled, what it travels with still arrives.
 
-    Args:
-        value: It.
-
     Raises:
         TypeError: It cannot be pickled.
     """
@@ -62,8 +59,7 @@ class Packed(Carrier):
 class Scattered:
     """Stands for an object in the arguments of tasks; where they run, it is that object.
 
-    Args:
-        key: The executor's number, and its own.
+    ``key``: the executor's number, and its own.
     """
 
     def __init__(self, key: tuple[int, int]) -> None:

@@ -98,11 +98,7 @@ class Saver(Generic[R]):
 
     A worker exchanges tasks in its looks only. So its bag as it was after the last one is as good as what it has now:
     as if the tasks that it has processed since were still to do. That is held here; no worker has to stop for a backup.
-
-    Args:
-        me: Id of the place.
-        freeze: Pickles a bag.
-        holds: Whether bags are held; not on place 0, if there is no going on without it.
+    If there is no going on without place 0, that one ``holds`` none.
     """
 
     __slots__ = ("_freeze", "_held", "_holds", "_me", "_number", "_stale", "_taken", "_tasks", "_work", "wanted")

@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from glb.bag import Bag, Result
@@ -87,10 +88,6 @@ def deal(leavers: Sequence[Load], survivors: Sequence[Load]) -> dict[int, list[i
     One piece after another goes to the survivor with the least work, counting what it was dealt before; of those with
     as much, to one with fewer workers at work. So all survivors end up with about as much as each other, as far as the
     leavers' work reaches; without lengths of bags every survivor gets as many pieces as the next.
-
-    Args:
-        leavers: What the leavers have to do.
-        survivors: What the others have to do; at least one.
     """
     heap = [(load.tasks, load.workers, load.place) for load in survivors]
     heapq.heapify(heap)
@@ -125,12 +122,7 @@ MOST_TARGETS = 8
 
 
 class Evacuation:
-    """Whose turn it is to get a piece.
-
-    Args:
-        view: Whom the place knows.
-        rng: Source of survivors where place 0 names none.
-    """
+    """Whose turn it is to get a piece; where place 0 names no survivors, some are drawn."""
 
     __slots__ = ("_rng", "_turns", "_view", "leaving")
 
@@ -188,7 +180,7 @@ class Evacuation:
     def _targets(self, workers: int, waiting: Sequence[int]) -> list[int]:
         if self._turns:
             count = max(1, -(-len(self._turns) // workers))
-            targets = [self._turns[index] for index in range(min(count, len(self._turns)))]
+            targets = [*islice(self._turns, count)]
             self._turns.rotate(-len(targets))
             return targets
         hungry = [place for place in waiting if place in self._view]

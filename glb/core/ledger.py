@@ -64,11 +64,7 @@ class Ledger:
             self._fresh.add(place)
 
     def reported(self, places: Collection[int], statistics: Statistics) -> None:
-        """These places have handed in their results, and count from 0 if they join again.
-
-        Args:
-            places: Their ids.
-            statistics: What they have counted together.
+        """These places have handed in their results, with ``statistics`` of all, and count from 0 if they join again.
 
         Raises:
             LedgerError: One of them had done so before.
@@ -85,9 +81,8 @@ class Ledger:
     def wave(self, counts: Mapping[int, Statistics]) -> None:
         """Take what the present places say they have counted since they joined, and compare with the wave before.
 
-        Args:
-            counts: What each place has counted, asked after the wave before; of those that have joined since then some
-                may be left out, for nothing that they sent had arrived by then.
+        They are asked after the wave before. Some that have joined since then may be left out, for nothing that they
+        sent had arrived by then.
 
         Raises:
             ValueError: A place is left out whose gifts the wave before may have counted.
@@ -123,12 +118,7 @@ class Ledger:
                 raise LedgerError(f"{sent} {what} were sent between places, but {received} were received")
 
     def missing(self, lost: Collection[int], done: Mapping[int, int]) -> str:
-        """Say what went down with the places ``lost``.
-
-        Args:
-            lost: Places that died.
-            done: Tasks that places had processed when they last reported.
-        """
+        """Say what went down with the places ``lost``, which had ``done`` so many tasks when they last reported."""
         parts = []
         for place in sorted(lost):
             count = self._present.get(place)

@@ -76,11 +76,7 @@ class Granularity:
 
 
 class Pacer:
-    """Holds a worker to a rate: ahead of its schedule it pauses, behind it catches up, up to a bound.
-
-    Args:
-        rate: Tasks per second.
-        now: Present time in seconds.
+    """Holds a worker to a rate, in tasks per second: ahead of its schedule it pauses, behind it catches up, to a bound.
 
     Attributes:
         worst_lag_s: How far it was behind at most.
@@ -115,9 +111,7 @@ MOST_BACKING_UP: Final = 0.005
 class Backups:
     """When a place is to back up what it has to do: after each ``every_s`` of work, unless that would take too much.
 
-    Args:
-        every_s: Seconds of work that may be lost.
-        now: Present time in s; what the place begins with place 0 knows.
+    What it begins with place 0 knows.
     """
 
     def __init__(self, every_s: float, now: float) -> None:
@@ -166,16 +160,7 @@ class Stretch:
 
 
 class Idleness:
-    """The idle slots of one place.
-
-    Args:
-        workers: Slots; all are idle at first.
-        now: Present time in s.
-
-    Attributes:
-        wanted: How many workers there are to be.
-        busy: The slots that have a worker.
-    """
+    """The idle slots of one place, which are all at first, and the ``busy`` ones, which have a worker."""
 
     def __init__(self, workers: int, now: float) -> None:
         self.wanted = workers

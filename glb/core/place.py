@@ -208,11 +208,8 @@ class PlaceCore(Generic[R]):
     def look(self, slot: int, bag: Bag[R], long: int = 0) -> list[Effect[R]]:
         """Let the worker in ``slot`` attend to the place between two calls of ``process``; ``Ended`` ends it.
 
-        Args:
-            slot: Where it works.
-            bag: Its bag.
-            long: About how many tasks the next call processes, if it may be a long one; 0: it will be short. The worker
-                looks before and after each long call.
+        ``long``: about how many tasks the next call processes, if it may be a long one; 0: it will be short. The worker
+        looks before and after each long call.
 
         Raises:
             BagError: Its ``split`` did not return another bag.
@@ -246,11 +243,8 @@ class PlaceCore(Generic[R]):
     def dry(self, slot: int, bag: Bag[R], long: int = 0) -> list[Effect[R]]:
         """The worker's bag is empty: it gets shared work merged in, or ends (``Ended``).
 
-        Args:
-            slot: Where it works.
-            bag: Its bag.
-            long: As for ``look``, which this is then, too: before a long call it gets one bag only, for it would set
-                the others out again.
+        With ``long`` this is a ``look``, too: before a long call it gets one bag only, for it would set the others out
+        again.
         """
         if self.phase is not Phase.WORKING:
             return self.look(slot, bag)
@@ -472,9 +466,7 @@ class PlaceCore(Generic[R]):
     def evacuate(self, survivors: Sequence[int], turns: Sequence[int] = ()) -> list[Message]:
         """Begin to leave: workers hand out their bags to ``survivors`` as they stop; later bags are forwarded.
 
-        Args:
-            survivors: Sorted ids of the members that stay.
-            turns: Which of them get the pieces, each once per piece; none: those known to wait, then any.
+        ``turns``: which of them get the pieces, each once per piece; none: those known to wait, then any.
         """
         if self._aborted:
             return []

@@ -178,11 +178,7 @@ def split_off(bag: Bag[T], *, everything: bool) -> Bag[T] | None:
 
 
 class Slots:
-    """Which slots are busy, as the bits of a number.
-
-    Args:
-        wanted: How many workers there may be.
-    """
+    """Which slots are busy, as the bits of a number; ``wanted``: how many workers there may be."""
 
     __slots__ = ("_away", "_busy", "wanted")
 

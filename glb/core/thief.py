@@ -34,14 +34,7 @@ class Search(enum.Enum):
 
 
 class Thief:
-    """Looks for work.
-
-    Args:
-        view: Whom the place knows.
-        random_steals: Random victims asked before the lifelines.
-        rng: Source of random victims.
-        registered: Whether the buddies know from the start that this place waits.
-    """
+    """Looks for work. ``registered``: whether the buddies know from the start that this place waits."""
 
     __slots__ = ("_nonce", "_random_steals", "_rng", "_untried", "_view", "asked", "state")
 
@@ -117,9 +110,6 @@ class Thieves:
     A random thief is refused after as many workers as were alive when it asked have had nothing to give, so it waits
     for about one call of ``process``. A place is registered at most once of each kind. Of two random steals of a thief
     the newer counts, by nonce, because the older one may arrive later.
-
-    Args:
-        lifeline: Lifeline thieves that are known from the start.
     """
 
     __slots__ = ("_lifeline", "_random")

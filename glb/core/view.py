@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 class View:
     """The members as one place sees them. All that grows with their number is the sequence itself, which places share.
 
-    Args:
-        me: Id of the place.
-        members: Sorted ids; never changed in place.
-        graph: The lifeline graph.
+    It has their ids, sorted, and is never changed in place.
     """
 
     __slots__ = ("_at", "_graph", "me", "members")

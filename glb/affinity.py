@@ -99,17 +99,13 @@ def bind(core_ids: apgas.CoreIds | None) -> None:
 
 def release() -> None:
     """Let this process compute on the cores that it has inherited, whatever it is bound to."""
-    _change(_cores.get().inherited)
+    use(_cores.get().inherited)
 
 
 def use(cores: tuple[int, ...]) -> None:
     """Let this process compute on ``cores`` only; none: on those that it is bound to, or else has inherited."""
     mine = _cores.get()
-    _change(cores or mine.bound or mine.inherited)
-
-
-def _change(cores: tuple[int, ...]) -> None:
-    mine = _cores.get()
+    cores = cores or mine.bound or mine.inherited
     if cores != mine.now:
         mine.now = cores
         _set(cores)

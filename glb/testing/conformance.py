@@ -435,20 +435,12 @@ def _check_one(graph: Graph, count: int, position: int, targets: Sequence[int]) 
 
 def _steps(asks: Sequence[Sequence[int]], source: int) -> int | None:
     """Return how many steps lead from ``source`` to the farthest position; None if they do not reach all."""
-    seen = bytearray(len(asks))
-    seen[source] = 1
-    reached, steps, border = 1, 0, [source]
-    while reached < len(asks):
-        following = []
-        for position in border:
-            for target in asks[position]:
-                if not seen[target]:
-                    seen[target] = 1
-                    following.append(target)
-        if not following:
+    steps, seen, border = 0, {source}, {source}
+    while len(seen) < len(asks):
+        border = {target for position in border for target in asks[position]} - seen
+        if not border:
             return None
-        border = following
-        reached += len(border)
+        seen |= border
         steps += 1
     return steps
 

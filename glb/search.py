@@ -486,11 +486,10 @@ def _search(
 
 def _packed(problem: Problem[N]) -> bytes:
     try:
-        packed = by_value.dumps(problem)
+        return by_value.dumps(problem)
     except Exception:
         apgas.immediate(0, _take_part, problem)  # raises an error that says what in it cannot travel
         raise
-    return packed
 
 
 def _take_part(_: object) -> None:

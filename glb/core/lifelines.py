@@ -6,6 +6,7 @@ members computes the same graph, whatever gaps there are between their ids.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -44,8 +45,23 @@ class Graph(Protocol):
         """Return a bound of how many steps lead from any position to any other."""
 
 
+class _Rings(ABC):
+    """Rings laid over each other, in each of which a position asks the next one."""
+
+    def forward(self, position: int, count: int) -> list[int]:
+        """The next in each ring."""
+        return self._beside(position, count, 1)
+
+    def reverse(self, position: int, count: int) -> list[int]:
+        """The one before in each ring."""
+        return self._beside(position, count, -1)
+
+    @abstractmethod
+    def _beside(self, position: int, count: int, step: int) -> list[int]: ...
+
+
 @dataclass(frozen=True)
-class Hypercube:
+class Hypercube(_Rings):
     """The cyclic hypercube (Saraswat et al., PPoPP 2011): in each dimension a position asks the next of its line.
 
     In each dimension a position's digits that exist form a range 0..m, because lowering a digit lowers the position;
@@ -59,14 +75,6 @@ class Hypercube:
     """
 
     radix: int = 2
-
-    def forward(self, position: int, count: int) -> list[int]:
-        """Increment each digit."""
-        return self._beside(position, count, 1)
-
-    def reverse(self, position: int, count: int) -> list[int]:
-        """Decrement each digit."""
-        return self._beside(position, count, -1)
 
     def degree(self, count: int) -> int:
         """One per dimension."""
@@ -92,16 +100,8 @@ class Hypercube:
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(_Rings):
     """Each asks the next."""
-
-    def forward(self, position: int, count: int) -> list[int]:
-        """The next."""
-        return [(position + 1) % count] if count > 1 else []
-
-    def reverse(self, position: int, count: int) -> list[int]:
-        """The one before."""
-        return [(position - 1) % count] if count > 1 else []
 
     def degree(self, count: int) -> int:
         """One, unless alone."""
@@ -110,6 +110,9 @@ class Ring:
     def diameter(self, count: int) -> int:
         """All the way round."""
         return count - 1
+
+    def _beside(self, position: int, count: int, step: int) -> list[int]:
+        return [(position + step) % count] if count > 1 else []
 
 
 @dataclass(frozen=True)
@@ -120,9 +123,7 @@ class Complete:
         """All others."""
         return [other for other in range(count) if other != position]
 
-    def reverse(self, position: int, count: int) -> list[int]:
-        """All others."""
-        return self.forward(position, count)
+    reverse = forward
 
     def degree(self, count: int) -> int:
         """All others."""
@@ -175,7 +176,7 @@ class Kautz:
 
 
 @dataclass(frozen=True)
-class RandomRegular:
+class RandomRegular(_Rings):
     """Some random rings laid over each other: a random regular graph, the same on every place.
 
     Each ring orders the positions by a keyed permutation, which is computed for one position, and back, without the
@@ -188,14 +189,6 @@ class RandomRegular:
 
     out: int = 2
     seed: int = 0
-
-    def forward(self, position: int, count: int) -> list[int]:
-        """The next in each ring."""
-        return self._beside(position, count, 1)
-
-    def reverse(self, position: int, count: int) -> list[int]:
-        """The one before in each ring."""
-        return self._beside(position, count, -1)
 
     def degree(self, count: int) -> int:
         """One per ring, or all others."""

@@ -110,10 +110,6 @@ def cut_in_pieces(bag: Bag[T], count: int) -> list[Bag[T]]:
     """Cut ``bag`` into at most ``count`` pieces of about the same size by halving the oldest piece again and again.
 
     ``bag`` itself is one of the pieces.
-
-    Raises:
-        BagError: As for ``split_half``.
-        LedgerError: As for ``split_off``.
     """
     whole: list[Bag[T]] = []
     cuttable: deque[Bag[T]] = deque([bag])

@@ -264,10 +264,14 @@ class PlaceRunner(Generic[R]):
             self._report_progress(own, bag, now)
             if pacer is not None and self._pause(own, bag, pacer.done(done, now)):
                 return
-            if not more and _is_empty(bag, done):
+            if more:
+                continue
+            if bag.is_empty():
                 if self._turn(core.dry, own, bag):
                     return
                 looked = own.away
+            elif done == 0:
+                raise BagError(f"{type(bag).__name__}.process returned False and did nothing, but the bag is not empty")
 
     def _goes_away(self, own: Slot) -> bool:
         """Whether the next call is so long that what it does not process is set out for others before."""
@@ -440,19 +444,6 @@ def _row(slot: int) -> str:
 
 def _ids(places: Iterable[apgas.Place]) -> list[int]:
     return sorted(place.id for place in places)
-
-
-def _is_empty(bag: Bag[R], done: int) -> bool:
-    """Return whether ``bag``, which says that nothing remains, is empty.
-
-    Raises:
-        BagError: It holds tasks and processes none.
-    """
-    if bag.is_empty():
-        return True
-    if done == 0:
-        raise BagError(f"{type(bag).__name__}.process returned False and did nothing, but the bag is not empty")
-    return False
 
 
 # What the worker slots of a place remember: how much to process at a time, how fast, and what was done ---------------

@@ -61,37 +61,6 @@ class Outcome(Generic[R]):
         return summary_text(self.places, self.statistics)
 
 
-class _Program:
-    """The state that place 0 keeps between computations."""
-
-    def __init__(self) -> None:
-        self.elastic = Elastic()
-        self.registered = False
-        self.busy = threading.Lock()
-        self.number = 0
-        self.archive: Archive | None = None
-        self.target: float | apgas.Sizing | None = None
-        self.sizing: apgas.SelfSizing | None = None
-
-    def size(self, target: float | apgas.Sizing | None) -> None:
-        """Let the job size itself from now on, or no more; with the same target it goes on as before."""
-        if target == self.target:
-            return
-        elastic = self.elastic
-
-        def measure() -> apgas.Measured | None:
-            computation = elastic.current
-            return None if computation is None else computation.gauge.measure(computation.setup.number)
-
-        sizing = None if target is None else apgas.hold_efficiency(target, measure)  # or it refuses the target
-        if self.sizing is not None:
-            self.sizing.stop()
-        self.target, self.sizing = target, sizing
-
-
-_state = apgas.PlaceState(_Program)
-
-
 def set_user_handler(handler: apgas.MalleableHandler | None) -> None:
     """Have ``handler`` called around every resize, in addition to the balancer's own (place 0).
 
@@ -101,7 +70,7 @@ def set_user_handler(handler: apgas.MalleableHandler | None) -> None:
     Raises:
         UsageError: Called outside of ``apgas.run``.
     """
-    _state.get().elastic.user = handler
+    _elastic.get().user = handler
 
 
 def set_workers(workers: int, places: Sequence[apgas.Place] | None = None) -> None:
@@ -121,7 +90,7 @@ def set_workers(workers: int, places: Sequence[apgas.Place] | None = None) -> No
     check_whole("workers", workers, 1)
     if apgas.here().id != 0:
         raise apgas.UsageError(f"glb.set_workers works on place 0, not on {apgas.here()}")
-    elastic = _state.get().elastic
+    elastic = _elastic.get()
     with elastic.changing:
         if elastic.current is None:
             raise apgas.UsageError("no computation runs whose workers could change; set Config.workers of the next one")
@@ -148,20 +117,20 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
         raise apgas.UsageError(f"glb.compute works on place 0, not on {apgas.here()}")
     if isinstance(bag, type):
         raise apgas.UsageError(f"glb.compute needs a bag, not the class {bag.__name__}: make one of it")
-    program = _state.get()
-    if not program.busy.acquire(blocking=False):
+    elastic = _elastic.get()
+    if not elastic.busy.acquire(blocking=False):
         raise apgas.UsageError("glb.compute is running already; one computation at a time")
     try:
-        if not program.registered:
-            program.elastic.bound = affinity.assigned_cores()  # orders for other cores come after that
-            program.archive = archive_of_job()
+        if not elastic.registered:
+            elastic.bound = affinity.assigned_cores()  # orders for other cores come after that
+            elastic.archive = archive_of_job()
             try:
-                register_companion(program.elastic)
+                register_companion(elastic)
             except apgas.UsageError as error:
                 said = f"{error}; glb registers its own: give yours to glb.set_user_handler instead"
                 raise apgas.UsageError(said) from None
-            program.registered = True
-        return _compute(program, bag, result, config)
+            elastic.registered = True
+        return _compute(elastic, bag, result, config)
     except ExceptionGroup as group:
         if computation_survives(config) or not (losses := _losses(group)):
             raise
@@ -171,25 +140,24 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
             loss.add_note(note)
         raise loss from group
     finally:
-        program.busy.release()
+        elastic.busy.release()
 
 
-def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Config) -> Outcome[R]:
-    elastic = program.elastic
-    program.number += 1
-    archive = program.archive if computation_survives(config) else None
+def _compute(elastic: Elastic, bag: Bag[R], result: Callable[[], R], config: Config) -> Outcome[R]:
+    elastic.number += 1
+    archive = elastic.archive if computation_survives(config) else None
     mark: tuple[str, ...] = ()
     former: Any = None
     if archive is not None:
         mark = mark_of(bag, result())
-        former = archive.find(program.number, mark)
+        former = archive.find(elastic.number, mark)
         if isinstance(former, Outcome):
             return former
-    program.size(config.target_efficiency)
+    elastic.size(config.target_efficiency)
     with elastic.changing:
         members = elastic.members()
         workers = config.workers or _default_workers(members, bag, elastic.bound)
-        setup = Setup(program.number, result, workers, config, keeps=archive is not None)
+        setup = Setup(elastic.number, result, workers, config, keeps=archive is not None)
         computation = Computation(setup, members, config.on_progress, elastic.bound, elastic.changing, former)
         try:
             computation.prepare()
@@ -197,7 +165,7 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             computation.forget()
             raise
         computation.progress.start()
-        if program.sizing is not None:
+        if elastic.sizing is not None:
             computation.gauge.measure(setup.number)  # what is measured next is so since now
         if not elastic.held:
             elastic.hold()
@@ -216,7 +184,7 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
             computation.by_place,
             computation.workers.usual,
             elastic.held_since(computation.started, seconds),
-            () if program.sizing is None else program.sizing.looks_since(computation.started),
+            () if elastic.sizing is None else elastic.sizing.looks_since(computation.started),
         )
     if archive is not None:
         archive.keep(setup.number, mark, outcome)
@@ -289,7 +257,7 @@ LOOK_EVERY_S: Final = 0.1
 
 
 class Elastic(Companion):
-    """Registered once per program, by the first computation.
+    """What place 0 keeps between computations; registered once per program, by the first of them.
 
     Every change of a computation's members, its beginning and its end exclude each other (``changing``), so a resize
     that overlaps the end finds either a running computation or none. Between computations ``pre*`` waits, but not where
@@ -300,6 +268,8 @@ class Elastic(Companion):
         user: The program's own handler, called in addition.
         bound: The cores on which the job is to compute only, if it was asked to.
         held: From which time on, by ``time.monotonic``, the job held how many nodes.
+        busy: Held from before a computation begins until it is over.
+        number: That of the last computation.
     """
 
     def __init__(self) -> None:
@@ -309,6 +279,25 @@ class Elastic(Companion):
         self.bound: apgas.CoreIds | None = None
         self._leaving: set[apgas.Place] = set()
         self.held: list[tuple[float, int]] = []
+        self.busy = threading.Lock()
+        self.registered = False
+        self.number = 0
+        self.archive: Archive | None = None
+        self.sizing: apgas.SelfSizing | None = None
+        self._target: float | apgas.Sizing | None = None
+
+    def size(self, target: float | apgas.Sizing | None) -> None:
+        """Let the job size itself from now on, or no more; with the same target it goes on as before."""
+        if target == self._target:
+            return
+        sizing = None if target is None else apgas.hold_efficiency(target, self._measure)  # or it refuses the target
+        if self.sizing is not None:
+            self.sizing.stop()
+        self._target, self.sizing = target, sizing
+
+    def _measure(self) -> apgas.Measured | None:
+        computation = self.current
+        return None if computation is None else computation.gauge.measure(computation.setup.number)
 
     def held_since(self, began_s: float, seconds: float) -> tuple[tuple[float, int], ...]:
         """Return when the number of nodes changed within ``seconds`` from ``began_s`` on, and what to."""
@@ -429,3 +418,6 @@ class Elastic(Companion):
 def _given_up(known: int) -> bool:
     """Return whether the order that is being prepared was aborted; those that wait in line can only be refused."""
     return any(record.outcome == "aborted" for record in apgas.resizes()[known:])
+
+
+_elastic: Final = apgas.PlaceState(Elastic)

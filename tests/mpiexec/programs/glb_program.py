@@ -197,7 +197,7 @@ def know_cores(seen: apgas.PlaceLocal[set[tuple[int, ...]]]) -> None:
 
 def called_back() -> dict[str, object]:
     """A shrink is prepared and called off twice while a computation runs; the leavers must work again."""
-    elastic = glb.driver._state.get().elastic
+    elastic = glb.driver._elastic.get()
     with apgas.finish():
         computing = apgas.async_(glb.compute, SlowNumbers([1], 20_000), Total, glb.Config(workers=2))
         evacuated = []

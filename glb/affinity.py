@@ -14,9 +14,10 @@ import os
 import platform
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 import apgas
 from glb.errors import GlbError
@@ -25,8 +26,7 @@ _SUPPORTED: Final = hasattr(os, "sched_setaffinity")
 _SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(msgspec.Struct, frozen=True):
     """Where a place runs.
 
     Attributes:

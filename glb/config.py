@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+import msgspec
+
 import apgas
 from apgas.runtime import by_value
 from glb.bag import Result
@@ -141,8 +143,7 @@ class Setup(Generic[R]):
         return self._program
 
 
-@dataclass(frozen=True)
-class PlaceResult(Generic[R]):
+class PlaceResult(msgspec.Struct, Generic[R], frozen=True):
     """Result and counts of a place since it joined or since its last report.
 
     Attributes:
@@ -165,8 +166,7 @@ class PlaceResult(Generic[R]):
         return replace(self.statistics, starving_s=max(0.0, self.statistics.starving_s - early_s * workers))
 
 
-@dataclass
-class Harvest(Generic[R]):
+class Harvest(msgspec.Struct, Generic[R]):
     """What some places hand in at the end: their results, merged, and what each of them has counted, ``packed``."""
 
     result: R

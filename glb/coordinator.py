@@ -14,6 +14,8 @@ from functools import partial
 from itertools import cycle
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 import apgas
 from apgas.runtime.context import Future
 from apgas.runtime.driver import required_driver
@@ -489,7 +491,7 @@ class Computation(Generic[R]):
         """Where a place runs, with the cores that it may use."""
         home = self._homes[place.id]
         bound = self._bound.on(place.node) if self._bound is not None else ()
-        return replace(home, cores=bound) if bound else home
+        return msgspec.structs.replace(home, cores=bound) if bound else home
 
     def _announce(self, places: list[apgas.Place]) -> dict[int, Statistics]:
         """Announce the members to ``places`` and return what they have counted so far."""

@@ -7,9 +7,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 import apgas
 from apgas.runtime import serialization
@@ -449,8 +451,7 @@ def _ids(places: Iterable[apgas.Place]) -> list[int]:
 # What the worker slots of a place remember: how much to process at a time, how fast, and what was done ---------------
 
 
-@dataclass(eq=False)
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """The memory of one worker slot between bags; written by the worker in it only.
 
     Attributes:

@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 import apgas
 from glb import messages
@@ -24,8 +25,7 @@ ANSWER_S: Final = 0.1
 """How long answers are waited for; later ones count at the next look."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceCounts:
+class PlaceCounts(msgspec.Struct, frozen=True):
     """What a place has counted since it joined.
 
     Attributes:

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from glb.bag import Bag, Result
 from glb.errors import LedgerError
@@ -32,8 +34,7 @@ Freeze: TypeAlias = Callable[[Bag[R]], tuple[bytes, ...]]
 """Pickles a bag."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frozen:
+class Frozen(msgspec.Struct, frozen=True):
     """A bag as it was, which nothing changes any more; ``tasks``: what it holds, if it has a length."""
 
     data: tuple[bytes, ...]
@@ -45,8 +46,7 @@ class Frozen:
         return sum(map(len, self.data))
 
 
-@dataclass(frozen=True, slots=True)
-class Gift:
+class Gift(msgspec.Struct, frozen=True):
     """A bag for place ``to``. Place 0 numbers it: ``ident``."""
 
     to: int
@@ -55,8 +55,7 @@ class Gift:
     ident: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Backup(Generic[R]):
+class Backup(msgspec.Struct, Generic[R], frozen=True):
     """What a place has, and what has changed since its last backup.
 
     Attributes:
@@ -78,8 +77,7 @@ class Backup(Generic[R]):
     gifts: tuple[Gift, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
+class Books(msgspec.Struct, frozen=True):
     """All of a computation at one moment.
 
     Attributes:
@@ -163,13 +161,12 @@ class Saver(Generic[R]):
         self._work[slot] = bag.work
 
 
-@dataclass(slots=True)
-class _Kept(Generic[R]):
+class _Kept(msgspec.Struct, Generic[R]):
     """The last backup of a place that was taken, and those that wait for one before them."""
 
     number: int = 0
     bags: tuple[Frozen, ...] = ()
-    early: dict[int, Backup[R]] = field(default_factory=dict)
+    early: dict[int, Backup[R]] = msgspec.field(default_factory=dict)
 
 
 class Keeper(Generic[R]):

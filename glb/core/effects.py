@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
 
 from glb.bag import Bag, Result
 from glb.core.backup import Backup
@@ -11,24 +12,21 @@ from glb.core.backup import Backup
 R = TypeVar("R", bound=Result)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """Ask ``to`` for work, uncounted. ``nonce`` identifies a random steal; None is a lifeline request."""
 
     to: int
     nonce: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Answer the random thief ``to`` that there is nothing, uncounted."""
 
     to: int
     nonce: int
 
 
-@dataclass(frozen=True, slots=True)
-class Give(Generic[R]):
+class Give(msgspec.Struct, Generic[R], frozen=True):
     """Send ``bag`` to ``to``, counted by the finish: only a running activity may do it."""
 
     to: int
@@ -38,8 +36,7 @@ class Give(Generic[R]):
     tasks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Forward(Generic[R]):
+class Forward(msgspec.Struct, Generic[R], frozen=True):
     """Pass a bag that arrived at an evacuated place on to ``to``, counted by the finish; the ledger does not see it.
 
     ``ident``: the gift that it is, if there are backups; then place 0 has the bag.
@@ -50,28 +47,24 @@ class Forward(Generic[R]):
     ident: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Save(Generic[R]):
+class Save(msgspec.Struct, Generic[R], frozen=True):
     """Send ``backup`` to place 0, counted by the finish; its gifts go on from there."""
 
     backup: Backup[R]
 
 
-@dataclass(frozen=True, slots=True)
-class Start(Generic[R]):
+class Start(msgspec.Struct, Generic[R], frozen=True):
     """Start a worker in ``slot`` with ``bag``, counted by the finish."""
 
     slot: int
     bag: Bag[R]
 
 
-@dataclass(frozen=True, slots=True)
-class Attend:
+class Attend(msgspec.Struct, frozen=True):
     """Start the attendant, counted by the finish: it calls ``attend`` whenever ``calls`` changes, until ``Ended``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """The activity returns once all effects are carried out: a worker that has given up its bag, or the attendant."""
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
 
 from glb.bag import Bag, Result
 from glb.core.pool import cut_in_pieces, split_everything
@@ -23,8 +24,7 @@ PIECES: Final = 8
 """A leaver's work is cut into about this number of pieces at least, which go to the survivors with the least work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """How much a place has to do.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 SHORTEST_CALL_S: Final = 0.00005
 """Shorter calls of ``process`` lose 20 to 30 % to handing over the GIL between threads."""
@@ -149,8 +150,7 @@ class Backups:
 Kind: TypeAlias = Literal["stealing", "starving"]
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(msgspec.Struct, frozen=True):
     """A slot was idle in one way, from ``began`` to ``ended`` (s)."""
 
     slot: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from stress.glb_network import Join, Wire
 from stress.glb_simulation import Control
 
@@ -336,8 +336,7 @@ def forget_what_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
         self: Saver[Total], shared: Iterable[Bag[Total]], result: Total | None, gifts: tuple[Gift, ...] = ()
     ) -> Backup[Total]:
         backup = original(self, shared, result, gifts)
-        object.__setattr__(backup, "taken", backup.taken[1:])
-        return backup
+        return replace(backup, taken=backup.taken[1:])
 
     monkeypatch.setattr(Saver, "back_up", back_up)
 

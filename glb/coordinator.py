@@ -122,14 +122,13 @@ class Computation(Generic[R]):
         return [(takers[index * len(takers) // len(parts)], part) for index, part in enumerate(parts)]
 
     def _deal(self, parts: Sequence[tuple[apgas.Place, Bag[R]]]) -> None:
-        counts = [tasks_in(bag) for _, bag in parts]
         self._initial.sent += len(parts)
-        self._initial.tasks_sent += sum(counts)
+        self._initial.tasks_sent += sum(tasks_in(bag) for _, bag in parts)
         if self.setup.survives:
             self._deal_frozen([(place, Frozen(messages.freeze(bag), tasks_in(bag))) for place, bag in parts])
             return
-        for (place, bag), tasks in zip(parts, counts, strict=True):
-            self._ledger.dealt(tasks)
+        for place, bag in parts:
+            self._ledger.dealt(tasks_in(bag))
             apgas.async_at(place, messages.receive, self.setup.number, bag, None)
 
     def collect(self) -> Statistics | None:

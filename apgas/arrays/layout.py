@@ -14,7 +14,7 @@ A layout cuts the rows into blocks. There are two kinds:
 from __future__ import annotations
 
 import operator
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
 from typing import NamedTuple, SupportsIndex
@@ -88,13 +88,10 @@ class Layout(msgspec.Struct, frozen=True):
 
     def pieces(self, first: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Whose the rows from ``first`` up to ``end`` are: the part of each place, in the order of the rows."""
-        if first < end:
-            for i in range(bisect_right(self.cuts, first) - 1, len(self.owners)):
-                low, high = max(first, self.cuts[i]), min(end, self.cuts[i + 1])
-                if low < high:
-                    yield self.owners[i], low, high
-                elif self.cuts[i] >= end:
-                    return
+        for i in range(bisect_right(self.cuts, first) - 1, min(bisect_left(self.cuts, end), len(self.owners))):
+            low, high = max(first, self.cuts[i]), min(end, self.cuts[i + 1])
+            if low < high:
+                yield self.owners[i], low, high
 
 
 def rebalanced(layout: Layout, places: Sequence[int]) -> Layout:

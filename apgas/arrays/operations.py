@@ -35,9 +35,9 @@ import operator
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import InvalidStateError
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -469,20 +469,17 @@ class Operation:
 
     number: int
     before: dict[int, int]
+    remaining: set[int]
     ended: Future[None]
     plan: Plan
     needs: Sequence[Operation]
     args: Sequence[Any]
-    remaining: set[int] = field(init=False)
     replies: dict[int, _Reply] = field(default_factory=dict)
     errors: list[BaseException] = field(default_factory=list)
     ended_s: float = 0.0
     on_end: Callable[[BaseException | None], None] = lambda _: None
     relying: set[int] = field(default_factory=set)
     spoiled: bool = False
-
-    def __post_init__(self) -> None:
-        self.remaining = set(self.before)
 
     def wait(self) -> None:
         """Wait for its end; raises what went wrong."""
@@ -604,19 +601,13 @@ class Operations:
             raise UsageError("a function on blocks does not work with arrays itself: it is a part of an operation")
         if not self._driver.core.may_begin(capture().finish):
             raise CancelledError("the finish around is cancelled")
-        with self._claimed(plan, given) as claimed:
-            values = [_argument(arg, claimed) if isinstance(arg, Reduction) else arg for arg in given]
-            return self._start(plan, values, [*claimed.values()], args, wanted=wanted)
-
-    @contextmanager
-    def _claimed(self, plan: Plan, given: Sequence[Any]) -> Iterator[Mapping[Reduction, Operation]]:
-        """The operations whose values the places of a plan will have, and keep at least until the block has ended."""
         reductions = [arg for arg in given if isinstance(arg, Reduction)]
-        with self._lock:
+        with self._lock:  # the places keep values that are claimed
             pending = {each: operation for each in reductions if (operation := each.pending(plan)) is not None}
             self._claims += pending.values()
         try:
-            yield pending
+            values = [_argument(arg, pending) if isinstance(arg, Reduction) else arg for arg in given]
+            return self._start(plan, values, [*pending.values()], args, wanted=wanted)
         finally:
             with self._lock:
                 for operation in pending.values():
@@ -655,7 +646,7 @@ class Operations:
                 raise _failure([error]) from None
             number = next(self._numbers)
             before = {place: self._last.get(place, -1) for place in plan.parts}
-            operation = Operation(number, before, self._driver.expected(), plan, needs, args)
+            operation = Operation(number, before, set(before), self._driver.expected(), plan, needs, args)
             self._last.update(dict.fromkeys(before, number))
             self._open[number] = operation
             for each in needs:
@@ -763,8 +754,8 @@ class Operations:
 operations: Final = PlaceState(Operations)
 
 
-def _argument(reduction: Reduction, claimed: Mapping[Reduction, Operation]) -> Any:
-    return Awaited(claimed[reduction].number) if reduction in claimed else reduction.result()
+def _argument(reduction: Reduction, pending: Mapping[Reduction, Operation]) -> Any:
+    return Awaited(pending[reduction].number) if reduction in pending else reduction.result()
 
 
 def in_order(owners: Iterable[int], values: Mapping[int, Iterable[T]]) -> list[T]:

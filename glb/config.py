@@ -147,9 +147,7 @@ class PlaceResult(msgspec.Struct, Generic[R], frozen=True):
     """Result and counts of a place since it joined or since its last report.
 
     Attributes:
-        place: Its id.
         result: Its part of the result; None: it is in the backup, or the place has given the computation up.
-        statistics: Its counts.
         present_s: The time that the report covers; may begin before the computation.
         backup: Its last one, if the computation survives losses.
     """

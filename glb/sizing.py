@@ -29,10 +29,7 @@ class PlaceCounts(msgspec.Struct, frozen=True):
     """What a place has counted since it joined.
 
     Attributes:
-        place: Its id.
-        clock_s: Its clock.
         idle_s: Seconds of all slots together without a bag.
-        workers: Its slots.
         tried: Random victims asked.
         won: Random victims that gave.
         waiting: Tasks beyond one for each worker that has a bag, as far as bags have a length.
@@ -50,11 +47,7 @@ class PlaceCounts(msgspec.Struct, frozen=True):
 
 
 class Gauge:
-    """Place 0's measurements of a computation.
-
-    Attributes:
-        counted: Whether its bags have a length, so that waiting tasks are known.
-    """
+    """Place 0's measurements of a computation; ``counted`` says that bags have a length, so waiting tasks are known."""
 
     def __init__(self) -> None:
         self.counted = False

@@ -113,8 +113,7 @@ class Part(NamedTuple):
     """What a place has to do in operations that are alike.
 
     Attributes:
-        fn: The function.
-        operands: Its arguments, None for those that each operation gives anew.
+        operands: The arguments of the function, None for those that each operation gives anew.
         sends: For each place that needs rows the numbers of the arguments, and which of their rows.
         awaited: How many places send it rows.
         reducing: How places reduce among themselves what is returned, if they do.
@@ -210,11 +209,7 @@ _Step: TypeAlias = Begin[_Order] | Run[_Order, Rowset] | Skip
 
 
 class _Worker:
-    """(each place) Carries its operations out, on one thread at a time.
-
-    Attributes:
-        thread: The one that runs a function now.
-    """
+    """(each place) Carries its operations out, on one thread at a time, ``thread`` while that runs a function."""
 
     def __init__(self) -> None:
         self.turns: Turns[_Order, Rowset] = Turns()

@@ -119,12 +119,7 @@ class SpreadArray(Protocol):
 
 
 class Ahead(NamedTuple):
-    """A move of which the constant arrays are copied while steps go on.
-
-    Attributes:
-        move: Its number.
-        moving: These arrays, each with its layout now, and that to come.
-    """
+    """A move, by its number: which constant arrays are copied while steps go on, each from and to which layout."""
 
     move: int
     moving: list[tuple[HeldRef, Layout, Layout]]

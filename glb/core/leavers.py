@@ -28,7 +28,6 @@ class Load(msgspec.Struct, frozen=True):
     """How much a place has to do.
 
     Attributes:
-        place: Its id.
         workers: Workers that run.
         tasks: Tasks that they held when they last looked, where bags have a length.
         bytes: Size of those bags, where they know it (``nbytes``): what would have to move.

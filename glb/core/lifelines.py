@@ -64,14 +64,13 @@ class _Rings(ABC):
 class Hypercube(_Rings):
     """The cyclic hypercube (Saraswat et al., PPoPP 2011): in each dimension a position asks the next of its line.
 
+    The radix z, at least 2, is the number of digits in each dimension.
+
     In each dimension a position's digits that exist form a range 0..m, because lowering a digit lowers the position;
     incrementing cyclically within that range makes one cycle per line. Hence no duplicates and no loops (dimensions
     change different digits), and every position reaches 0 by zeroing its digits, and is reached from 0 by setting
     digits from the highest down, all of which stay below it: strongly connected for every number of positions, with at
     most z-1 steps for each digit on either way.
-
-    Args:
-        radix: Digits per dimension, z; at least 2.
     """
 
     radix: int = 2
@@ -136,14 +135,11 @@ class Complete:
 
 @dataclass(frozen=True)
 class Kautz:
-    """The generalised Kautz graph: the shortest ways that a given out-degree allows, almost.
+    """The generalised Kautz graph: the shortest ways that a given out-degree k of at least 2 allows, almost.
 
     Position x asks -k x - i modulo n for i = 1..k. After s steps the positions reached from x are k^s that follow each
     other, hence all of them once k^s >= n (Imase and Itoh, IEEE Trans. Computers 1983): strongly connected, with a
     diameter of ceil(log_k n). Loops and doubled edges are left out, which lengthens no way.
-
-    Args:
-        out: Out-degree k, at least 2.
     """
 
     out: int = 2
@@ -181,10 +177,7 @@ class RandomRegular(_Rings):
 
     Each ring orders the positions by a keyed permutation, which is computed for one position, and back, without the
     others (a Feistel network, walked until it falls below n). One ring alone connects all; doubled edges are left out.
-
-    Args:
-        out: Number of rings, which is the out-degree, at least 2.
-        seed: Which graph of all.
+    The number of rings, at least 2, is the out-degree.
     """
 
     out: int = 2

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from apgas.provenance import version
 from apgas.runtime import environment
@@ -57,14 +58,8 @@ def as_text(check: Check) -> str:
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a probe ended.
-
-    Attributes:
-        words: what it printed.
-        reason: why it did not end well; empty if it did.
-    """
+class Done(NamedTuple):
+    """What a probe printed, and the reason why it did not end well, empty if it did."""
 
     words: str
     reason: str
@@ -213,19 +208,14 @@ from apgas.runtime import environment
 with environment.tidied(environment.prepare()):
     from mpi4py import MPI
 """
-_LIBRARY = (
-    _LOAD
-    + """
+_LIBRARY = """
 levels = {MPI.THREAD_SINGLE: "single", MPI.THREAD_FUNNELED: "funneled", MPI.THREAD_SERIALIZED: "serialized"}
 print(MPI.Get_library_version().splitlines()[0])
 print(levels.get(MPI.Query_thread(), "multiple"))
 with open("/proc/self/maps") as maps:
     print(*sorted({line.split(maxsplit=5)[-1].strip() for line in maps if "/libmpi" in line})[:1])
 """
-)
-_SPAWN = (
-    _LOAD
-    + """
+_SPAWN = """
 import sys, time
 from apgas.runtime import environment
 kind = environment.named_in(MPI.Get_library_version())
@@ -236,7 +226,6 @@ began = time.monotonic()
 MPI.COMM_SELF.Spawn(sys.executable, ["-c", sys.argv[1]], maxprocs=1, info=info).Disconnect()
 print(f"{1000 * (time.monotonic() - began):.0f}", flush=True)
 """
-)
 _CHILD = "from mpi4py import MPI; MPI.Comm.Get_parent().Disconnect()"
 # One write per line: the lines of several processes must not tear each other apart.
 _WORLD = "import os; from mpi4py import MPI; os.write(1, b'%d\\n' % MPI.COMM_WORLD.size)"
@@ -270,7 +259,7 @@ class Library:
 
 def library() -> Library:
     """Returns the MPI that mpi4py loads here."""
-    done = run_probe([sys.executable, "-c", _LIBRARY])
+    done = run_probe([sys.executable, "-c", _LOAD + _LIBRARY])
     if done.reason:
         return Library(problem=done.reason)
     said, threads, file, *_ = [*done.words.splitlines(), "", "", ""]
@@ -344,17 +333,17 @@ def _check_unbundled_mpiexec(found: str | None, tried: str) -> Check:
 def check_other_mpis() -> Check:
     """Which further MPIs are in PATH, and what each could do for a Python whose mpi4py uses it."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    paths = [Path(folder) / "mpiexec" for folder in folders if folder]
-    right = environment.right_mpiexec()
-    ours = {right.resolve()} if right else set()
-    seen: dict[Path, str] = {}
-    for path in paths:
-        real = path.resolve()
-        if real in ours or real in seen or not os.access(path, os.X_OK):
-            continue
+    found: dict[Path, Path] = {}
+    for path in (Path(folder, "mpiexec") for folder in folders if folder):
+        if os.access(path, os.X_OK):
+            found.setdefault(path.resolve(), path)
+    if right := environment.right_mpiexec():
+        found.pop(right.resolve(), None)
+    said = []
+    for path in found.values():
         whose = identified(str(path))
-        seen[real] = f"{path}: {f'{whose[0].name} {whose[1]}, {whose[0].abilities()}' if whose else 'not known'}"
-    return Check("other MPIs", None, "asked every mpiexec in PATH", " | ".join(seen.values()) or "none in PATH")
+        said.append(f"{path}: {f'{whose[0].name} {whose[1]}, {whose[0].abilities()}' if whose else 'not known'}")
+    return Check("other MPIs", None, "asked every mpiexec in PATH", " | ".join(said) or "none in PATH")
 
 
 def check_world() -> Check:
@@ -381,7 +370,7 @@ def check_spawn() -> Check:
     kind = library().kind
     if kind is not None and not kind.resizes:
         return Check("spawn", None, tried, f"not tried: under {kind.name} jobs are rigid")
-    done = run_probe([sys.executable, "-c", _SPAWN, _CHILD])
+    done = run_probe([sys.executable, "-c", _LOAD + _SPAWN, _CHILD])
     ok = not done.reason and done.words.isdecimal()
     came = f"a process joined after {done.words} ms" if ok else done.reason or done.words
     mend = (
@@ -453,13 +442,12 @@ def main(further: Iterable[Callable[[], Check]] = ()) -> int:
     Returns:
         0 if everything needed works, else 1.
     """
-    failed = done = 0
+    results: list[Check] = []
     for check in chain(CHECKS, further):
-        result = check()
-        failed += result.ok is False
-        done += 1
-        sys.stdout.write(as_text(result) + "\n")
+        results.append(check())
+        sys.stdout.write(as_text(results[-1]) + "\n")
         sys.stdout.flush()
-    words = "everything that is needed works" if not failed else f"{failed} of {done} checks failed"
+    failed = sum(result.ok is False for result in results)
+    words = "everything that is needed works" if not failed else f"{failed} of {len(results)} checks failed"
     sys.stdout.write(f"\n{words}\n")
     return 1 if failed else 0

@@ -58,17 +58,8 @@ def unchanged(folder: Path) -> bool | None:
     """
     import subprocess
 
-    command = [
-        "git",
-        "-C",
-        str(folder),
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ":/",
-        ":(exclude,top)docs",
-    ]
+    command = ["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"]
+    command += ["--", ":/", ":(exclude,top)docs"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

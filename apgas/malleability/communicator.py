@@ -355,28 +355,24 @@ class SocketCommunicator:
                 pass
 
 
-def from_environment(environ: Mapping[str, str] | None = None) -> SocketCommunicator | None:
+def from_environment(environ: Mapping[str, str] = os.environ) -> SocketCommunicator | None:
     """Return the communicator that the scheduler's variables describe; None if this is no job of a scheduler.
-
-    Args:
-        environ: The variables; None: those of the process.
 
     Raises:
         UsageError: A variable is missing or malformed; the text names it.
     """
-    variables = os.environ if environ is None else environ
     names = (wire.ENV_SCHEDULER, wire.ENV_JOB, wire.ENV_TOKEN)
-    given = [name for name in names if variables.get(name)]
+    given = [name for name in names if environ.get(name)]
     if not given:
         return None
     for name in names:
         if name not in given:
             raise UsageError(f"{name} is missing, although {given[0]} is set")
-    endpoint, job, token = (variables[name] for name in names)
+    endpoint, job, token = (environ[name] for name in names)
     if not (job.isascii() and job.isdigit()):
         raise UsageError(f"{wire.ENV_JOB} is {job!r}; it is to be the number of a job")
-    on_loss = variables.get(ENV_ON_LOSS) or "end"
-    return SocketCommunicator(endpoint, int(job), token, on_loss, core_ids=ENV_CORE_IDS in variables)
+    on_loss = environ.get(ENV_ON_LOSS) or "end"
+    return SocketCommunicator(endpoint, int(job), token, on_loss, core_ids=ENV_CORE_IDS in environ)
 
 
 def _changed(nodes: tuple[str, ...], done: wire.Outcome) -> tuple[str, ...]:

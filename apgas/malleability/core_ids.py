@@ -92,26 +92,25 @@ def read(everywhere: str, of: Mapping[str, str], *, bind: bool) -> CoreIds | Non
     return found if found.everywhere or found.of else None
 
 
-def binds(environ: Mapping[str, str] | None = None) -> bool:
+def binds(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether the job was asked to compute on its cores only."""
-    return (os.environ if environ is None else environ).get(ENV_BIND_CORES) == "1"
+    return environ.get(ENV_BIND_CORES) == "1"
 
 
-def from_environment(environ: Mapping[str, str] | None = None) -> CoreIds | None:
+def from_environment(environ: Mapping[str, str] = os.environ) -> CoreIds | None:
     """Return what the scheduler has set when it started the job; None if nothing.
 
     Raises:
         ValueError: The variable holds no lists.
     """
-    variables = os.environ if environ is None else environ
     everywhere, of = "", {}
-    for part in variables.get(ENV_CORE_IDS, "").split(";"):
+    for part in environ.get(ENV_CORE_IDS, "").split(";"):
         node, equals, text = part.partition("=")
         if equals:
             of[node] = text
         else:
             everywhere = part
-    return read(everywhere, of, bind=binds(variables))
+    return read(everywhere, of, bind=binds(environ))
 
 
 def text(everywhere: str, of: Mapping[str, str]) -> str:

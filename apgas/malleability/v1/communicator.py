@@ -162,20 +162,14 @@ class V1Communicator:
                     self._changed.wait_for(lambda: self._closed, timeout=pause_s)
 
 
-def from_environment(environ: Mapping[str, str] | None = None) -> V1Communicator | None:
+def from_environment(environ: Mapping[str, str] = os.environ) -> V1Communicator | None:
     """Return the communicator that the variables of a v1 scheduler describe; None if there is none.
-
-    Args:
-        environ: The variables; None: those of the process.
 
     Raises:
         UsageError: A variable is malformed; the text names it.
     """
-    variables = os.environ if environ is None else environ
-    scheduler = variables.get(ENV_SCHEDULER)
-    if not scheduler:
-        return None
-    return V1Communicator(scheduler, variables.get(ENV_LISTEN) or str(lines.DEFAULT_PORT))
+    scheduler = environ.get(ENV_SCHEDULER)
+    return V1Communicator(scheduler, environ.get(ENV_LISTEN) or str(lines.DEFAULT_PORT)) if scheduler else None
 
 
 # The pure machine in it: the scheduler's lines become orders, our messages become its lines --------------------------

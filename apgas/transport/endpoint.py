@@ -1,4 +1,4 @@
-"""Parts that transports share: the book of peers, the contract's io thread, and an end of all connections."""
+"""Parts that transports share: the contract's io thread, and an end of all connections."""
 
 from __future__ import annotations
 
@@ -14,64 +14,6 @@ from apgas.transport.loop import EventLoop
 from apgas.transport.wire import Frame
 
 _logger = logging.getLogger(__name__)
-
-# Peers ---------------------------------------------------------------------------------------------------------------
-
-
-class PeerBook:
-    """Which places a transport may send to: those that it learned, less those forgotten and lost.
-
-    Thread-safe. Ids are never reused, so entries only age.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._addresses: dict[int, Address] = {}
-        self._forgotten: set[int] = set()
-        self._lost: set[int] = set()
-
-    def learn(self, peers: Mapping[int, Address]) -> None:
-        """Add places; those forgotten or lost stay so."""
-        with self._lock:
-            self._addresses.update(peers)
-
-    def address_of(self, place: int) -> Address:
-        """Return where ``place`` listens.
-
-        Raises:
-            UnknownPeerError: Nothing may be sent to it.
-        """
-        with self._lock:
-            if place in self._forgotten:
-                raise UnknownPeerError(place, "was forgotten and is not known any more")
-            if place in self._lost:
-                raise UnknownPeerError(place, "was lost and is not known any more")
-            if place not in self._addresses:
-                raise UnknownPeerError(place)
-            return self._addresses[place]
-
-    def forget(self, place: int) -> None:
-        """Let the end of connections of ``place`` be no loss, and refuse frames to it."""
-        with self._lock:
-            self._forgotten.add(place)
-
-    def is_forgotten(self, place: int) -> bool:
-        """Return whether ``place`` was forgotten."""
-        with self._lock:
-            return place in self._forgotten
-
-    def is_lost(self, place: int) -> bool:
-        """Return whether ``place`` was lost."""
-        with self._lock:
-            return place in self._lost
-
-    def lose(self, place: int) -> bool:
-        """Note a loss; return whether it is news: the place was neither forgotten nor lost before."""
-        with self._lock:
-            if place in self._forgotten or place in self._lost:
-                return False
-            self._lost.add(place)
-            return True
 
 
 # The io thread's part of the contract --------------------------------------------------------------------------------
@@ -133,15 +75,15 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
         super().__init__(loop)
         self._place = -1
         self._receiver: Receiver | None = None
-        self._peers = PeerBook()
+        # Ids are never reused, so nothing is ever taken out of these three, and they need no lock.
+        self._addresses: dict[int, Address] = {}
+        self._forgotten: set[int] = set()
+        self._lost: set[int] = set()
         self._lock = threading.Lock()
         self._outgoing: dict[int, Outgoing] = {}
         self._incoming: dict[int, Incoming] = {}
         self._closing = False
         self._waiting: dict[int, list[Callable[[], None]]] = {}
-        # what only the book has to do with, bound here as the loop's methods
-        self.learn = self._peers.learn
-        self.is_lost = self._peers.is_lost
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Become ``place`` and begin to deliver to ``receiver``.
@@ -155,10 +97,18 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
             self._place, self._receiver = place, receiver
         self._loop.start()
 
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``; see ``Transport``."""
+        self._addresses.update(peers)
+
+    def is_lost(self, place: int) -> bool:
+        """Return whether the loss of ``place`` was reported; see ``Transport``."""
+        return place in self._lost
+
     def forget(self, place: int) -> None:
         """Flush, then close the connection to ``place``; see ``Transport``."""
         if place != self._place:
-            self._peers.forget(place)
+            self._forgotten.add(place)
             self._end_outgoing(place)
 
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
@@ -175,6 +125,20 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
     def _require_running(self) -> None:
         if self._closing or self._receiver is None:
             raise TransportClosedError("the transport is not running")
+
+    def _address_of(self, place: int) -> Address:
+        """Return where ``place`` listens.
+
+        Raises:
+            UnknownPeerError: Nothing may be sent to it.
+        """
+        if place in self._forgotten:
+            raise UnknownPeerError(place, "was forgotten and is not known any more")
+        if place in self._lost:
+            raise UnknownPeerError(place, "was lost and is not known any more")
+        if place not in self._addresses:
+            raise UnknownPeerError(place)
+        return self._addresses[place]
 
     @abstractmethod
     def _end_outgoing(self, place: int) -> None:
@@ -202,8 +166,9 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
 
     def _lose(self, place: int, reason: str) -> None:
         """End all connections of a place, and report its loss, if that is news."""
-        if not self._peers.lose(place):
+        if place in self._forgotten or place in self._lost:
             return
+        self._lost.add(place)
         self._end_outgoing(place)  # perhaps it only stopped sending: it still gets what was queued for it before
         incoming = self._incoming.pop(place, None)
         if incoming is not None:

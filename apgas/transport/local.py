@@ -105,7 +105,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
     def _link(self, place: int) -> LocalTransport | None:
         """Return the peer, connecting if need be, with ``_lock`` held; None if there is none: a loss follows."""
         self._require_running()
-        address = self._peers.address_of(place)
+        address = self._address_of(place)
         peer = self._outgoing.get(place)
         if peer is None:
             peer = self._network.connect(address, self._place, self)
@@ -119,7 +119,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
 
     def post_connected(self, place: int, peer: LocalTransport) -> None:
         """Learn that ``place`` has connected to us."""
-        if self._peers.is_lost(place):
+        if place in self._lost:
             peer.call_soon(partial(peer.post_broken, self._place))
             return
         self._incoming[place] = peer

@@ -114,7 +114,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         if place == self._place:
             return
         # refuses a lost place also while its connection is still being closed
-        self._peers.address_of(place)
+        self._address_of(place)
         if place not in self._outgoing:
             self._open(place)
 
@@ -192,7 +192,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
             self._require_running()
-            address = self._peers.address_of(place)
+            address = self._address_of(place)
             outgoing = self._outgoing.get(place)
             if outgoing is None:
                 outgoing = self._outgoing[place] = self._new_outgoing(place, address)
@@ -221,7 +221,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         return _Outgoing(channel, connector)
 
     def _accept(self, place: int, sock: socket.socket) -> bool:
-        if place == self._place or place in self._incoming or self._peers.is_lost(place):
+        if place == self._place or place in self._incoming or place in self._lost:
             _logger.warning("refused a second connection of place %d", place)
             return False
         decoder = partial(Decoder, place, self._scratch, self._config.limits)
@@ -231,7 +231,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
     def _on_broken(self, place: int, reason: str) -> None:
         """Our connection to ``place`` failed: deliver what it had sent already, then report."""
         incoming = self._incoming.get(place)
-        if incoming is not None and not self._peers.is_forgotten(place):
+        if incoming is not None and place not in self._forgotten:
             incoming.drain()
         self._drop_outgoing(place)
         self._lose(place, reason)

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-import struct
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -57,13 +56,7 @@ class MpiConfig(msgspec.Struct, frozen=True):
 
 
 class MpiTransport(OnLoop):
-    """A transport over TCP and MPI; keeps the contract of ``apgas.transport.base``.
-
-    Args:
-        line: A TCP transport that was not started yet.
-        beginning: What the process got from MPI.
-        config: Bounds.
-    """
+    """A transport over MPI and ``line``, a TCP transport that was not started yet; keeps the contract of ``base``."""
 
     def __init__(self, line: TcpTransport, beginning: Beginning, config: MpiConfig | None = None) -> None:
         super().__init__(line.loop)
@@ -413,17 +406,9 @@ _KEPT = 2
 
 
 class Announced:
-    """The large frames that are on their way here.
+    """The large frames that are on their way here; ``arrivals`` is what waits for its turn.
 
-    Args:
-        loop: The io thread.
-        engine: Carries out the receives.
-        byte: MPI's type of a byte.
-        deliver: Is given each frame in its turn.
-        lose: Called for a place whose frames cannot be received, with the reason.
-
-    Attributes:
-        arrivals: What waits for its turn.
+    ``deliver`` is given each frame in its turn; ``lose`` a place whose frames cannot be received, with the reason.
     """
 
     def __init__(
@@ -568,8 +553,8 @@ def _do(act: Callable[[], None]) -> None:
 # The line is TCP and keeps the order; MPI carries the buffers that are worth it. The first byte is the kind:
 #
 #     WHOLE       the frame is all there
-#     ANNOUNCED   number of the communicator, tag, then position and length of each buffer that comes by MPI; the others
-#                 are in the frame. All buffers of one frame have one tag, and come in the order of their positions.
+#     ANNOUNCED   an ``Announcement`` of the buffers that come by MPI, and the head; the others are in the frame. All
+#                 buffers of one frame have one tag, and come in the order of their positions.
 #     BUILD       no frame: place 0 asks to build the communicator of an epoch
 #     BYE         no frame: the sender has sent everything by MPI that it has announced
 #     ASIDE       no frame: MPI is busy at the sender, so nothing should come by it until BACK
@@ -584,25 +569,26 @@ ASIDE: Final = b"\x04"
 BACK: Final = b"\x05"
 POKE: Final = b"\x06"
 
-_FIXED: Final = struct.Struct("!cQII")
-_PART: Final = struct.Struct("!IQ")
-
 B = TypeVar("B")
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Part(NamedTuple):
     """A buffer that comes by MPI: where it belongs in the frame, and its length in bytes."""
 
-    position: int
-    length_bytes: int
+    position: _Number
+    length_bytes: _Number
 
 
 class Announcement(NamedTuple):
     """The buffers that come by MPI: on which communicator, with which tag."""
 
-    number: int
-    tag: int
+    number: _Number
+    tag: _Number
     parts: tuple[Part, ...]
+
+
+_ANNOUNCEMENTS: Final = msgspec.msgpack.Decoder(tuple[Announcement, memoryview])
 
 
 def large_parts(views: Sequence[Buffer], from_bytes: int) -> list[Part]:
@@ -612,8 +598,7 @@ def large_parts(views: Sequence[Buffer], from_bytes: int) -> list[Part]:
 
 def announce(announcement: Announcement, head: bytes) -> bytes:
     """Return ``head`` with the announcement before it."""
-    number, tag, parts = announcement
-    return b"".join((_FIXED.pack(ANNOUNCED, number, tag, len(parts)), *(_PART.pack(*part) for part in parts), head))
+    return ANNOUNCED + msgspec.msgpack.encode((announcement, head))
 
 
 def parse_announcement(head: bytes | bytearray | memoryview) -> tuple[Announcement, memoryview]:
@@ -622,16 +607,10 @@ def parse_announcement(head: bytes | bytearray | memoryview) -> tuple[Announceme
     Raises:
         ProtocolError: ``announce`` has not made this.
     """
-    view = memoryview(head)
     try:
-        _, number, tag, count = _FIXED.unpack_from(view)
-        ends = _FIXED.size + count * _PART.size
-        parts = tuple(Part(*part) for part in _PART.iter_unpack(view[_FIXED.size : ends]))
-    except struct.error as error:
-        raise ProtocolError(f"an announcement is cut off: {error}") from None
-    if len(parts) != count:
-        raise ProtocolError(f"an announcement of {count} buffers names {len(parts)}")
-    return Announcement(number, tag, parts), view[ends:]
+        return _ANNOUNCEMENTS.decode(memoryview(head)[1:])
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"an announcement makes no sense: {error}") from None
 
 
 def assemble(small: Iterable[B], large: Iterable[tuple[Part, B]]) -> list[B]:

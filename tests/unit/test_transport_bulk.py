@@ -21,11 +21,16 @@ def test_an_announcement_survives_the_line(parts: tuple[Part, ...]) -> None:
     assert bytes(head) == b"the head"
 
 
-@pytest.mark.parametrize("cut", [0, 1, 16, 20, 40])
-def test_what_is_cut_off_is_refused(cut: int) -> None:
+def test_what_is_cut_off_is_refused() -> None:
     whole = mpi.announce(Announcement(1, 2, (Part(0, 5), Part(1, 6))), b"")
+    for cut in range(len(whole)):
+        with pytest.raises(ProtocolError):
+            mpi.parse_announcement(whole[:cut])
+
+
+def test_a_length_that_no_memory_has_is_refused() -> None:
     with pytest.raises(ProtocolError):
-        mpi.parse_announcement(whole[:cut])
+        mpi.parse_announcement(mpi.announce(Announcement(1, 2, (Part(0, 2**64 - 1),)), b""))
 
 
 def test_buffers_come_back_where_they_were() -> None:

@@ -47,14 +47,9 @@ class Channel:
     (``soon``) and follow closely on others are gathered, and written together at the end of the io thread's round or
     before their sender waits; one that stands alone is written at once.
 
-    Args:
-        place: Whom it leads to, for errors.
-        loop: The io thread.
-        high_water_bytes: ``throttle`` waits while more is queued.
-        patience_s: For how long it waits at most while nothing is taken.
-        on_broken: Called on the io thread with a reason when the connection turns out to be broken.
-        on_drained: Called on the io thread after ``finish``, once everything is written.
-        budget: Of the shared memory that a place of the same machine is lent; None: nothing is lent.
+    ``throttle`` waits while more than ``high_water_bytes`` are queued, for ``patience_s`` at most while nothing is
+    taken. The io thread calls ``on_broken`` with a reason when the connection turns out broken, and ``on_drained``
+    after ``finish``, once everything is written. A place of the same machine is lent shared memory from ``budget``.
     """
 
     def __init__(
@@ -378,14 +373,10 @@ _LAST_READS = 4096
 
 
 class Incoming:
-    """Reads frames of one place and hands them on.
+    """Reads frames of one place from a connected, authenticated, non-blocking socket. All of it runs on the io thread.
 
-    Args:
-        loop: The io thread; everything here runs on it.
-        sock: Connected, authenticated, non-blocking.
-        new_decoder: Makes the decoder for this place, given where buffers in shared memory are found, if they are.
-        on_frame: Called with every frame.
-        on_end: Called once, with the reason, when the connection has ended; not after ``close``.
+    ``new_decoder`` makes the decoder for this place, given where buffers in shared memory are found, if they are.
+    ``on_end`` is called once, with the reason, when the connection has ended; not after ``close``.
     """
 
     def __init__(

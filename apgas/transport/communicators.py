@@ -85,10 +85,6 @@ class Beginning(msgspec.Struct):
 class Communicators:
     """All communicators of this place.
 
-    Args:
-        beginning: What the place starts with.
-        name: Of the thread.
-
     Attributes:
         here: Its id, known from its start on.
         newest: The newest epoch whose communicator is there.

@@ -20,11 +20,7 @@ _logger = logging.getLogger(__name__)
 
 
 class OnLoop:
-    """The part of ``apgas.transport.base.Transport`` that is about the io thread, for transports with an event loop.
-
-    Args:
-        loop: The io thread.
-    """
+    """The part of ``apgas.transport.base.Transport`` that is about the io thread, for transports with an event loop."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop

@@ -79,12 +79,8 @@ class Transfer(msgspec.Struct, eq=False):
 class Engine:
     """Carries out transfers, each place has one.
 
-    Args:
-        test_some: MPI's.
-        progress: Lets MPI work on whatever is under way; see where it is chosen, for not every call of MPI does.
-        stuck: Called on the thread when transfers make no progress.
-        explain: What an error code of MPI means.
-        name: Of the thread.
+    ``progress`` lets MPI work on whatever is under way; see where it is chosen, for not every call of MPI does. The
+    thread calls ``stuck`` when transfers make no progress. ``explain`` says what an error code of MPI means.
     """
 
     def __init__(
@@ -272,12 +268,9 @@ _EVERY_S: Final = 0.8 * LINGER_S
 def poke_while(
     needed: Callable[[], bool], poke: Callable[[], None], later: Callable[[float, Callable[[], None]], object]
 ) -> None:
-    """Have other places call MPI for as long as this one waits for them within MPI; most waits end before the first.
+    """``poke`` other places to call MPI for as long as this one waits for them within MPI.
 
-    Args:
-        needed: Whether it still waits.
-        poke: Asks the places to call MPI.
-        later: Runs something after a delay in seconds.
+    Most waits end before the first time. ``later`` runs something after a delay in seconds.
     """
 
     def again() -> None:

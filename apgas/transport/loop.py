@@ -488,12 +488,9 @@ class Watchdog:
     """Notices that one piece of work keeps the io thread.
 
     It looks at the io thread every few milliseconds while that does work now and then; it sleeps otherwise, at no cost.
-
-    Args:
-        working: Returns the number of the present work (0: none), and how many there have been.
-        on_long: Called with that number when the work takes long. It may be over by then. If it cannot start a thread
-            (``RuntimeError``) it is called again.
-        name: Of the thread.
+    ``working`` returns the number of the present work (0: none), and how many there have been. ``on_long`` is called
+    with that number when the work takes long; it may be over by then. If it cannot start a thread (``RuntimeError``)
+    it is called again.
     """
 
     def __init__(self, working: Callable[[], tuple[int, int]], on_long: Callable[[int], None], name: str) -> None:
@@ -579,10 +576,8 @@ STALL_S: Final = 30e-6
 class Poller:
     """Asks for events. One thread at a time.
 
-    Args:
-        look: Waits for events for at most a number of seconds, None without a limit: ``epoll.poll``.
-        clock: In seconds, monotonic.
-        give_way: Gives the core away to threads that are ready to run, if there are any.
+    ``look`` waits for events for at most a number of seconds, None without a limit: ``epoll.poll``. ``give_way`` gives
+    the core away to threads that are ready to run, if there are any.
 
     Attributes:
         price: How many quick events in a row have to come before it stays awake.

@@ -220,9 +220,8 @@ class Lender:
 class Borrower:
     """The receiver's side of one connection: maps segments, hands out views, notes which are not needed any more.
 
-    Args:
-        on_returned: Called when there is something to return; on any thread, at any point of the program, because it
-            is called when memory is freed: it must take no lock.
+    ``on_returned`` is called when there is something to return; on any thread, at any point of the program, because it
+    is called when memory is freed: it must take no lock.
     """
 
     def __init__(self, on_returned: Callable[[], None]) -> None:

@@ -76,8 +76,8 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         self._budget = Budget(self._config.shared_bytes)
         self._closed = False
         self._drained = threading.Event()
-        self._acceptors = [self._new_acceptor(unix_socket.Listening(where) if isinstance(where, str) else where)]
-        self.address = self._acceptors[0].address
+        self._acceptors: list[Acceptor] = []
+        self.address = self._new_acceptor(where).address
 
     @property
     def loop(self) -> EventLoop:
@@ -93,7 +93,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         if not 0 <= place <= MAX_PLACE:
             raise UsageError(f"{place} is no place id: it must be from 0 to {MAX_PLACE}")
         super().start(place, receiver)
-        self._loop.call_soon(partial(self._open_acceptor, self._acceptors[0]))
+        self._loop.call_soon(self._acceptors[0].open)
 
     def listen_also(self, host: str) -> Address:
         """Listen on a further address of this machine, for places that do not reach the first one; returns it.
@@ -104,9 +104,8 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         """
         with self._lock:
             self._require_running()
-            acceptor = self._new_acceptor(unix_socket.Listening(host))
-            self._acceptors.append(acceptor)
-            self._loop.call_soon(partial(self._open_acceptor, acceptor))
+            acceptor = self._new_acceptor(host)
+            self._loop.call_soon(acceptor.open)
             return acceptor.address
 
     def connect(self, place: int) -> None:
@@ -181,13 +180,15 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
                 self._end_all()
             self._loop.stop()
 
-    def _new_acceptor(self, listening: unix_socket.Listening) -> Acceptor:
-        return Acceptor(self._loop, listening, self._config.handshake_deadline_s, self._config.max_callers)
+    def _new_acceptor(self, where: str | unix_socket.Listening) -> Acceptor:
+        listening = unix_socket.Listening(where) if isinstance(where, str) else where
+        acceptor = Acceptor(
+            self._loop, listening, self._config, lambda: Listener(self._token, self._place), self._accept
+        )
+        self._acceptors.append(acceptor)
+        return acceptor
 
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
-
-    def _open_acceptor(self, acceptor: Acceptor) -> None:
-        acceptor.open(lambda: Listener(self._token, self._place), self._accept)
 
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
@@ -282,33 +283,34 @@ class Acceptor:
 
     At most ``max_callers`` handshakes are under way. When one more comes, the oldest of them goes, and first
     one whose caller has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
-    exchanges, and comes again if it was sent away.
-
-    Args:
-        loop: The io thread.
-        listening: Where it listens.
-        deadline_s: For one handshake.
-        max_callers: How many handshakes may be under way.
+    exchanges, and comes again if it was sent away. ``accept`` gets a proven caller's place and socket, and returns
+    whether it is kept.
     """
 
-    def __init__(self, loop: EventLoop, listening: unix_socket.Listening, deadline_s: float, max_callers: int) -> None:
+    def __init__(
+        self,
+        loop: EventLoop,
+        listening: unix_socket.Listening,
+        config: TcpConfig,
+        new_listener: Callable[[], Listener],
+        accept: Callable[[int, socket.socket], bool],
+    ) -> None:
         self._loop = loop
-        self._deadline_s = deadline_s
-        self._max_callers = max_callers
-        self._handshakes: dict[int, _Handshake] = {}
+        self._config = config
+        self._new_listener = new_listener
+        self._accept = accept
+        self._handshakes: dict[_Handshake, None] = {}
         self.address: Final[Address] = listening.address
         self._sockets = listening.sockets
 
-    def open(self, new_listener: Callable[[], Listener], accept: Callable[[int, socket.socket], bool]) -> None:
-        """Begin to accept. ``accept`` gets a proven caller's place and socket; returns whether it is kept."""
-        self._new_listener = new_listener
-        self._accept = accept
+    def open(self) -> None:
+        """Begin to accept."""
         for sock in self._sockets:
             self._watch(sock)
 
     def close(self) -> None:
         """Stop to listen and end all handshakes under way."""
-        for one in list(self._handshakes.values()):
+        for one in list(self._handshakes):
             one.end("the acceptor closes")
         for sock in self._sockets:
             self._loop.unwatch(sock)
@@ -329,14 +331,14 @@ class Acceptor:
             self._loop.unwatch(listening)
             self._loop.call_later(_PAUSE_S, lambda: self._watch(listening))
             return
-        if len(self._handshakes) >= self._max_callers:
-            oldest = next(iter(self._handshakes.values()))
-            silent = (one for one in self._handshakes.values() if not one.listener.greeted)
-            next(silent, oldest).end("too many callers")
+        if len(self._handshakes) >= self._config.max_callers:
+            silent = (one for one in self._handshakes if not one.listener.greeted)
+            next(silent, next(iter(self._handshakes))).end("too many callers")
         sock.setblocking(False)
         if not unix_socket.is_unix(sock):
             set_tcp_options(sock)
-        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._accept, self._deadline_s)
+        deadline_s = self._config.handshake_deadline_s
+        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._accept, deadline_s)
 
 
 class _Handshake:
@@ -347,7 +349,7 @@ class _Handshake:
         loop: EventLoop,
         sock: socket.socket,
         listener: Listener,
-        handshakes: dict[int, _Handshake],
+        handshakes: dict[_Handshake, None],
         accept: Callable[[int, socket.socket], bool],
         deadline_s: float,
     ) -> None:
@@ -357,7 +359,7 @@ class _Handshake:
         self._handshakes = handshakes
         self._accept = accept
         self._deadline = loop.call_later(deadline_s, lambda: self.end("too slow"))
-        handshakes[id(self)] = self
+        handshakes[self] = None
         loop.watch(sock, READ, self._on_readable)
 
     def end(self, reason: str) -> None:
@@ -368,7 +370,7 @@ class _Handshake:
 
     def _leave(self) -> None:
         self._deadline.cancel()
-        self._handshakes.pop(id(self), None)
+        self._handshakes.pop(self, None)
         self._loop.unwatch(self._socket)
 
     def _on_readable(self, _events: int) -> None:
@@ -413,15 +415,8 @@ class Connector:
 
     A listener that hangs up before its welcome is asked again: it may have been short of room for callers. So is a
     machine to which no way leads at present. A refused connection or a wrong proof is final. Everything happens on the
-    io thread.
-
-    Args:
-        loop: The io thread.
-        address: Where the peer listens.
-        new_caller: Makes the handshake of one attempt.
-        deadline_s: For all attempts together.
-        on_open: Called with the socket once the peer has welcomed us.
-        on_failed: Called with a reason instead.
+    io thread. ``new_caller`` makes the handshake of one attempt, ``deadline_s`` is for all of them together; then
+    ``on_open`` gets the socket, or ``on_failed`` a reason.
     """
 
     def __init__(

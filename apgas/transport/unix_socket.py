@@ -25,14 +25,7 @@ def local_name(address: Address) -> bytes:
 
 
 class Listening:
-    """The sockets at which a place listens, for all who reach ``host`` and for places of this machine.
-
-    Args:
-        host: Numeric address.
-
-    Attributes:
-        address: The TCP address.
-        sockets: Non-blocking; nothing was accepted from them yet.
+    """The non-blocking sockets at which a place listens: for all who reach the numeric ``host``, and this machine's.
 
     Raises:
         OSError: It is not possible to listen there.

@@ -127,11 +127,9 @@ def _excess(head_bytes: int, buffers: int, total_bytes: int, limits: Limits) -> 
 class Decoder:
     """Turns a stream of bytes into frames.
 
-    Args:
-        src: The place that the peer proved to be; a frame of another one is an error. None: any.
-        scratch: Where small frames are received; decoders used by one thread may share it.
-        limits: What one frame may hold.
-        shared: Returns the buffers of a segment of shared memory; None: the connection has none.
+    A frame of another place than ``src``, if given, is an error: the peer has proved to be that one. Small frames are
+    received in ``scratch``, which decoders used by one thread may share. ``shared`` returns the buffers of a segment of
+    shared memory; None: the connection has none.
     """
 
     def __init__(

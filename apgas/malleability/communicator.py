@@ -102,14 +102,10 @@ class _RefusedError(ApgasError):
 
 
 class SocketCommunicator:
-    """Connects a job to its scheduler.
+    """Connects a job to the scheduler at ``endpoint``, ``host:port``, to which ``token`` proves that it is this job.
 
-    Args:
-        endpoint: ``host:port`` of the scheduler.
-        job: Id of this job.
-        token: The secret that proves it.
-        on_loss: ``end`` or ``reconnect:SECONDS``: what to do when the connection is lost.
-        core_ids: Whether to ask for the ids of cores.
+    ``on_loss``, ``end`` or ``reconnect:SECONDS``, is what to do when the connection is lost; ``core_ids``, whether to
+    ask for the ids of cores.
 
     Raises:
         UsageError: ``endpoint``, ``token`` or ``on_loss`` is malformed; the text names the variable that has it.
@@ -148,14 +144,11 @@ class SocketCommunicator:
         lines: BinaryIO | None = None
         failure = ""
         try:
-            connection, lines = self._connect()
+            lines = self._connect()
         except _NOT_CONNECTED as error:
             if not self._reconnect_s:
                 raise ApgasError(f"cannot reach the scheduler at {self._where()}: {error}") from None
             failure = str(error)
-        else:
-            with self._changed:
-                self._socket = connection
         for run, name in ((lambda: self._read(lines, failure), "orders"), (self._write, "reports")):
             thread = threading.Thread(target=run, name=f"apgas-scheduler-{name}", daemon=True)
             self._threads.append(thread)
@@ -189,8 +182,8 @@ class SocketCommunicator:
     def _where(self) -> str:
         return f"{self._address[0]}:{self._address[1]}"
 
-    def _connect(self) -> tuple[socket.socket, BinaryIO]:
-        """Open a connection and have it accepted."""
+    def _connect(self) -> BinaryIO | None:
+        """Open a connection, have it accepted, and return its lines; None if all was closed meanwhile."""
         connection = socket.create_connection(self._address, timeout=_CONNECT_S)
         try:
             keep_alive(connection)
@@ -207,7 +200,14 @@ class SocketCommunicator:
         except BaseException:
             connection.close()
             raise
-        return connection, lines
+        with self._changed:
+            if self._closed:
+                connection.close()
+                return None
+            self._restate()
+            self._socket = connection
+            self._changed.notify_all()
+        return lines
 
     def _drop(self) -> None:
         """Give the connection up, waking the thread that blocks on it. Needs ``_changed``."""
@@ -274,21 +274,12 @@ class SocketCommunicator:
                 if self._changed.wait_for(lambda: self._closed, timeout=min(pause_s, left_s)):
                     return None
             try:
-                connection, lines = self._connect()
+                return self._connect()
             except _RefusedError as error:
                 reason = str(error)
                 break
             except _NOT_CONNECTED as error:
                 reason = str(error) or type(error).__name__
-                continue
-            with self._changed:
-                if self._closed:
-                    connection.close()
-                    return None
-                self._restate()
-                self._socket = connection
-                self._changed.notify_all()
-            return lines
         with self._changed:
             if self._closed:
                 return None
@@ -343,14 +334,10 @@ class SocketCommunicator:
                 self._ready_nodes = None
                 self._disabled = True
                 self._asked.clear()
-            case wire.Outcome():
-                self._outcomes.append(message)
-                if message.outcome == "done" and self._ready_nodes is not None:
-                    self._ready_nodes = _changed(self._ready_nodes, message)
-            case wire.Lost():
+            case wire.Outcome() | wire.Lost():
                 self._outcomes.append(message)
                 if self._ready_nodes is not None:
-                    self._ready_nodes = _without(self._ready_nodes, message.nodes)
+                    self._ready_nodes = _after(message, self._ready_nodes)
             case _:
                 pass
 
@@ -375,16 +362,15 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> SocketCommunica
     return SocketCommunicator(endpoint, int(job), token, on_loss, core_ids=ENV_CORE_IDS in environ)
 
 
-def _changed(nodes: tuple[str, ...], done: wire.Outcome) -> tuple[str, ...]:
-    """The nodes after an order; several may have one name."""
-    if done.kind == "grow":
-        return (*nodes, *done.nodes)
-    return _without(nodes, done.nodes)
-
-
-def _without(nodes: tuple[str, ...], gone: tuple[str, ...]) -> tuple[str, ...]:
+def _after(change: wire.Outcome | wire.Lost, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes after an order or a loss; several may have one name."""
+    if isinstance(change, wire.Outcome):
+        if change.outcome != "done":
+            return nodes
+        if change.kind == "grow":
+            return (*nodes, *change.nodes)
     left = list(nodes)
-    for name in gone:
+    for name in change.nodes:
         if name in left:
             left.remove(name)
     return tuple(left)

@@ -51,12 +51,8 @@ RESTARTS: Final = 3
 class Launcher:
     """Starts the processes of one job, serves them, and waits for their ends. For the main thread.
 
-    Args:
-        job: The job.
-        is_here: Whether the name of a node means this machine.
-        reach: How others are reached; None: the job is for this machine.
-        lost_after_s: How long another host may be silent.
-        books: Folder for what the program goes on with when it is started again, to be removed at the end; or none.
+    ``is_here`` says whether the name of a node means this machine; without ``reach`` the job is for this one alone.
+    ``books`` is a folder for what the program goes on with when it is started again, to be removed at the end; or none.
     """
 
     def __init__(

@@ -92,16 +92,10 @@ FromAgent: TypeAlias = Started | NotStarted | Received | Ended | Output | Alive
 
 
 class _Channel:
-    """Frames over a pair of streams, which never wait: what the other end does not take is kept.
+    """Frames over a pair of streams, which it closes, and which never wait: what the other end does not take is kept.
 
-    Args:
-        selector: Waits for the streams.
-        reading: Where frames come from; this object closes it.
-        writing: Where frames go to; this object closes it.
-        hear: Gets each frame.
-        ended: Is called when no more will come.
-        beginning: What comes before the first frame, after whatever else.
-        longest: A longer frame is none of ours, and the last one.
+    ``beginning`` comes before the first frame, after whatever else. ``hear`` gets each frame; ``ended`` is called when
+    no more will come. One that is longer than ``longest`` is none of ours, and the last one.
     """
 
     def __init__(
@@ -258,9 +252,8 @@ _STEP: Final = (
 class Reach:
     """How a program is started on another host.
 
-    Args:
-        how: ``ssh``, ``srun`` (within an allocation of Slurm), a program that is called like ssh, or the words before
-            the program, ``{host}`` among them.
+    ``how`` is ``ssh``, ``srun`` (within an allocation of Slurm), a program that is called like ssh, or the words before
+    the program, ``{host}`` among them.
 
     Raises:
         UsageError: It is none of these.
@@ -284,17 +277,10 @@ class Reach:
 
 
 class Agent:
-    """An agent, as its launcher sees it.
+    """An agent, as its launcher sees it; the program that reaches it is one of ``processes``.
 
-    Args:
-        node: The name of its host.
-        reach: How it is started there.
-        processes: Where the program that reaches it is tied to this one.
-        selector: Waits for it.
-        report: Hears what becomes of the job's processes there.
-        lost: Is called once, with the reason, when there is no agent any more.
-        outlet: Returns where the processes' output is written, by the number of the stream.
-        lost_after_s: How long it may be silent.
+    ``report`` hears what becomes of the job's processes there. ``lost`` is called once, with the reason, when there is
+    no agent any more. ``outlet`` returns where the processes' output is written, by the number of the stream.
     """
 
     def __init__(

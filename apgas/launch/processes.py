@@ -95,10 +95,8 @@ class _Child(msgspec.Struct, eq=False):
 class Processes:
     """Starts processes and waits for their ends. For the main thread of a program that has no others.
 
-    Args:
-        selector: What the program waits with; the data of a key is called when it is ready.
-        report: Hears what becomes of the processes.
-        streams: Where they read (the first of the job only) and write; None: where this program does.
+    The program waits with ``selector``, and calls the data of a key when it is ready. ``streams`` are where processes
+    read (the first of the job only) and write; None: where this program does.
     """
 
     def __init__(

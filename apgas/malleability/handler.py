@@ -100,11 +100,7 @@ class Companion(MalleableHandler):
 
     @abstractmethod
     def evacuate(self, places: Sequence[Place]) -> None:
-        """Move tasks off places that are to leave; ``shrinkAborted`` or ``postShrink`` follows.
-
-        Args:
-            places: They.
-        """
+        """Move tasks off places that are to leave; ``shrinkAborted`` or ``postShrink`` follows."""
 
 
 class Leader(MalleableHandler):
@@ -118,11 +114,9 @@ class Leader(MalleableHandler):
         self.companions: list[Companion] = []
 
     def evacuate(self, leavers: Sequence[Place], last: Callable[[], object]) -> None:
-        """Have companions move tasks off ``leavers``, then do what is the leader's own part in it.
+        """Have companions move tasks off ``leavers``, then do ``last``, the leader's own part in it.
 
-        Args:
-            leavers: The places.
-            last: That part. If it fails nothing has come of it.
+        If that fails nothing has come of it.
 
         Raises:
             BaseException: What it or a companion raised; the leavers are back at work.

@@ -181,9 +181,6 @@ class _Known(msgspec.Struct, frozen=True):
 class Controller:
     """Decides how many nodes a job wants. Give it every measurement, and every answer.
 
-    Args:
-        sizing: The settings.
-
     Attributes:
         reversals: How often the direction has changed.
         why: The reason of the last decision, in words.
@@ -214,9 +211,7 @@ class Controller:
     def answered(self, granted: int, now: float) -> None:
         """Take the answer to what was asked for, or the news that the order for it has failed.
 
-        Args:
-            granted: The change of the number of nodes that is under way; 0: none is.
-            now: The time.
+        ``granted`` is the change of the number of nodes that is under way; 0: none is.
         """
         asked, self._asked, self._granted = self._asked or self._granted, None, None
         if asked is None:
@@ -286,11 +281,7 @@ class Controller:
     def next_s(self, now: float) -> float:
         """Return when a further measurement may matter, if all stays as it is: for those that foresee measurements.
 
-        Args:
-            now: The time.
-
-        Returns:
-            That time; infinite if the size is settled until something changes.
+        It is infinite if the size is settled until something changes.
         """
         if now < self._retry_s:
             return self._retry_s

@@ -348,9 +348,6 @@ class Order:
 class TestScheduler:
     """A communicator that holds orders back until the program is ready for them.
 
-    Args:
-        fresh: Names nodes that the job has not had yet.
-
     Attributes:
         orders: All that were given, or are to be given.
         spare_nodes: How many nodes there are to grant when the program asks for some.
@@ -558,12 +555,7 @@ _NO_PID: Final = 1 << 22
 
 
 class InProcessPlaces:
-    """The places of one job, each with threads of its own.
-
-    Args:
-        places_per_node: How many share a node.
-        resilient: Whether they survive the death of others.
-        setup: What each runs before it is a place, if there is something.
+    """The places of one job, each with threads of its own; each runs ``setup`` before it is one, if there is one.
 
     Attributes:
         drivers: Those that live, by id.

@@ -31,11 +31,7 @@ _READY_S = 60.0
 
 
 class V1Communicator:
-    """Connects a job to a v1 scheduler.
-
-    Args:
-        scheduler: ``host:port`` that takes reports.
-        listen: ``host:port`` or ``port`` of the job; the host is loopback unless given.
+    """Connects a job, which takes orders at ``listen``, ``host:port`` or a ``port`` of loopback, to a v1 scheduler.
 
     Raises:
         UsageError: An address is malformed; the text names the variable that has it.

@@ -79,14 +79,10 @@ class Times:
 
 
 class Gate:
-    """Between a v2 scheduler and one v1 job.
+    """Between a v2 scheduler and one v1 job, which takes orders at ``job``.
 
-    Args:
-        translator: What is known of the job.
-        communicator: The way to the scheduler.
-        job: Where the job takes orders; without a host: at the address that it gives when it is ready.
-        reports: Where it is to report, port 0 for a free one; or what listens there.
-        times: How long orders may take.
+    Without a host that is the address that the job gives when it is ready. ``reports`` is where it is to report, port 0
+    for a free one; or what listens there.
 
     Attributes:
         reports: Where the job is to report.
@@ -243,13 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--job-class", choices=("rigid", "malleable"), default="malleable", help="what the job is to be"
     )
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=DEADLINE_S,
-        metavar="SECONDS",
-        help="how long the scheduler waits for outcomes",
-    )
+    waits = "how long the scheduler waits for outcomes"
+    parser.add_argument("--deadline", type=float, default=DEADLINE_S, metavar="SECONDS", help=waits)
     parser.add_argument("command", nargs="+", help="the v1 job, behind --")
     options = parser.parse_args(arguments)
     try:

@@ -310,10 +310,8 @@ def read_line(caller: socket.socket, until_s: float, longest: int = MAX_LINE_BYT
 class LinePort:
     """Listens, and hands the first line of each connection on; threads do both.
 
-    Args:
-        listen: Where, port 0 for a free one; or what listens already.
-        take: Called with the line and the connection; returns whether it keeps the connection.
-        peers: Addresses that may call; None: all.
+    Port 0 stands for a free one. ``take`` is called with the line and the connection, and returns whether it keeps
+    the connection. ``peers`` are the addresses that may call; None: all.
 
     Raises:
         OSError: The port is not to be had.

@@ -10,8 +10,9 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_V1_SCHEDULER
@@ -184,8 +185,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> V1Communicator 
 UNANSWERED = "protocol v1 gives no answer; nodes that are granted come with an order"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """Write ``hosts`` on the connection that brought ``order`` (none: it failed), and close it."""
 
     order: int

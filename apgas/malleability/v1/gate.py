@@ -25,10 +25,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from apgas.errors import ApgasError
@@ -56,8 +56,7 @@ _PORTS_EACH: Final = 32
 """Places of the published system on one machine have ports one behind the other; so jobs get some each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(msgspec.Struct, frozen=True):
     """How long an order may take, so that its outcome is there before the scheduler gives it up.
 
     Attributes:
@@ -315,8 +314,7 @@ def _is_ip(text: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """What the job is given: where it reports and takes orders, its hosts by the names that v1 has for them, its class.
 
     ``node_file`` is written: a host on each line.
@@ -417,8 +415,7 @@ def _end_when_lost(gate: Gate, child: subprocess.Popen[bytes], over: threading.E
 # order is open, but before anything of that one.
 
 
-@dataclass(frozen=True, slots=True)
-class Dial:
+class Dial(msgspec.Struct, frozen=True):
     """Connect to the job, say ``line``, and read ``answers`` lines."""
 
     order: int

@@ -15,8 +15,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
+
+import msgspec
 
 from apgas.errors import UsageError
 from apgas.malleability import orders as wire
@@ -47,13 +48,11 @@ class BadLineError(ValueError):
     """A line that is none of v1; the text says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True):
     """The job takes orders."""
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
+class Took(msgspec.Struct, frozen=True):
     """A phase of an order took ``nanoseconds`` for ``count`` places; ``name`` is one of ``PHASES``."""
 
     name: str
@@ -61,15 +60,13 @@ class Took:
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """The job asks for ``count`` nodes more."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The job offers this host back."""
 
     host: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from apgas.transport.base import Address
@@ -36,46 +37,35 @@ class Listening:
         tcp = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
         tcp.setblocking(False)
         self.address: Final[Address] = tcp.getsockname()[:2]
-        local = listen(self.address, _BACKLOG)
+        local = listen(self.address)
         self.sockets: Final = [tcp] if local is None else [tcp, local]
 
 
-def listen(address: Address, backlog: int) -> socket.socket | None:
+def listen(address: Address) -> socket.socket | None:
     """Listen where places of this machine look for ``address``; None if that is not possible: they come by TCP then."""
-    sock = _new_socket()
-    if sock is None:
-        return None
-    try:
+    with suppress(OSError), ExitStack() as unless_kept:
+        sock = unless_kept.enter_context(_new_socket())
         sock.bind(local_name(address))
-        sock.listen(backlog)
-    except OSError:
-        sock.close()
-        return None
-    return sock
+        sock.listen(_BACKLOG)
+        unless_kept.pop_all()
+        return sock
+    return None
 
 
 def connect(address: Address) -> socket.socket | None:
     """Connect to a place of this machine and of this user; None if ``address`` is none."""
-    sock = _new_socket()
-    if sock is None:
-        return None
-    try:
+    # none is there, or it has no room for callers: TCP waits for that; without file descriptors, TCP tries again
+    with suppress(OSError), ExitStack() as unless_kept:
+        sock = unless_kept.enter_context(_new_socket())
         sock.connect(local_name(address))
         if _owner(sock) == os.geteuid():
+            unless_kept.pop_all()
             return sock
-    except OSError:  # none is there, or it has no room for callers: TCP waits for that
-        pass
-    sock.close()
     return None
 
 
-def _new_socket() -> socket.socket | None:
-    try:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError:  # out of file descriptors: so will TCP be, which tries again
-        return None
-    sock.setblocking(False)
-    return sock
+def _new_socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
 
 
 def is_unix(sock: socket.socket) -> bool:

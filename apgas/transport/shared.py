@@ -19,6 +19,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apgas.errors import ProtocolError
@@ -292,13 +293,8 @@ class Borrower:
 
 
 def offsets(lengths: Sequence[int]) -> list[int]:
-    """Return where in a segment buffers of these lengths begin, and where the last one ends."""
-    at = 0
-    starts = []
-    for length in lengths:
-        starts.append(at)
-        at += -(-length // _ALIGNED) * _ALIGNED
-    return [*starts, starts[-1] + lengths[-1]] if starts else [0]
+    """Return where in a segment buffers of these lengths begin, and where the next one would."""
+    return list(accumulate((-(-length // _ALIGNED) * _ALIGNED for length in lengths), initial=0))
 
 
 def _write(fd: int, buffer: Buffer, at: int) -> None:

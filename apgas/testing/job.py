@@ -309,10 +309,10 @@ class Order:
     count: int
     nodes: tuple[str, ...]
     at_progress: float | None
-    core_ids: str = ""
+    core_ids: str
+    _scheduler: TestScheduler = field(repr=False)
     deferred: bool = False
     outcome: wire.Outcome | None = None
-    _scheduler: TestScheduler | None = field(default=None, repr=False)
 
     def wait(self, timeout_s: float = 10.0) -> wire.Outcome:
         """Wait until it has ended.
@@ -326,7 +326,6 @@ class Order:
         Raises:
             AssertionError: It did not end in time.
         """
-        assert self._scheduler is not None
         return self._scheduler.wait_for(self, timeout_s)
 
     def withdraw(self) -> None:
@@ -334,7 +333,6 @@ class Order:
 
         One that the program has not heard of ends as ``refused``; the job's ``resizes`` do not have it.
         """
-        assert self._scheduler is not None
         self._scheduler.withdraw(self)
 
     def as_message(self) -> wire.Order:
@@ -379,7 +377,7 @@ class TestScheduler:
         if kind == "grow" and not nodes:
             nodes = self._fresh(count)
         with self._changed:
-            order = Order(len(self.orders) + 1, kind, count, nodes, at_progress, core_ids, _scheduler=self)
+            order = Order(len(self.orders) + 1, kind, count, nodes, at_progress, core_ids, self)
             self.orders.append(order)
             self._held.append(order)
             self._release()

@@ -179,7 +179,10 @@ class Transport(Protocol):
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush what is queued for at most ``timeout_s`` seconds, then end the io thread and all connections.
 
-        Losses are not reported from here on. Idempotent. Not on the io thread.
+        Losses are not reported from here on. Idempotent.
+
+        Raises:
+            UsageError: It was called on the io thread.
         """
 
     def in_io_thread(self) -> bool:

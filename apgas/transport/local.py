@@ -81,11 +81,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
         """All places of a local network live in one process: there is nothing to wait for."""
 
     def close(self, timeout_s: float = 1.0) -> None:  # noqa: ARG002 - nothing here takes time to flush
-        """End everything; see ``Transport``.
-
-        Raises:
-            UsageError: It was called on the io thread.
-        """
+        """End everything; see ``Transport``."""
         self._check_may_close()
         with self._lock:
             if self._closing:

@@ -213,11 +213,7 @@ class EventLoop:
             self._call(flush)
 
     def hand_off(self) -> None:
-        """Let another thread be the io thread if the caller is, in ``run_last`` work that is going to wait.
-
-        Raises:
-            RuntimeError: No thread can be started; the caller still is the io thread.
-        """
+        """Let another thread be the io thread if the caller is, as ``hand_off_from``, in work that is going to wait."""
         if self.in_thread():
             self.hand_off_from(self._leader.work)
 

@@ -210,11 +210,7 @@ class MpiTransport(OnLoop):
         self._line.on_gone(place, lambda: self._announced.arrivals.take(place, callback, always=True))
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``.
-
-        Raises:
-            UsageError: It was called on the io thread.
-        """
+        """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``."""
         self._check_may_close()
         with self._close_lock:
             if self._closed:

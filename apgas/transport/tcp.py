@@ -157,11 +157,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
             outgoing.channel.hold()
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``.
-
-        Raises:
-            UsageError: It was called on the io thread.
-        """
+        """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``."""
         self._check_may_close()
         if self._loop.abandoned:
             return

@@ -39,7 +39,7 @@ class Check:
         ok: True: works; False: does not; None: absent, and not needed.
         tried: what was done.
         came_back: what was seen.
-        mend: the command or step that mends it; empty if there is nothing to mend.
+        mend: the command or step that mends it where it does not work.
     """
 
     name: str
@@ -121,7 +121,7 @@ def check_python() -> Check:
     """Python is new enough."""
     have = sys.version.split()[0]
     ok = sys.version_info >= (3, 11)
-    return Check("Python", ok, sys.executable, f"{have} in {sys.prefix}", "" if ok else "install Python 3.11 or newer")
+    return Check("Python", ok, sys.executable, f"{have} in {sys.prefix}", "install Python 3.11 or newer")
 
 
 def check_numba() -> Check:
@@ -131,23 +131,18 @@ def check_numba() -> Check:
     if not done.reason and done.words == "42":
         return Check("numba", True, "compiled a function", f"numba {version_of('numba')} compiles")
     if "No module named 'numba'" in done.reason:
-        return Check(
-            "numba", None, "import numba", 'not installed: plain kernels (pip install "malleable-apgas[kernels]")'
-        )
+        came = 'not installed: plain kernels (pip install "malleable-apgas[kernels]")'
+        return Check("numba", None, "import numba", came)
     return Check("numba", False, "compiled a function", done.reason, 'pip install --upgrade "malleable-apgas[kernels]"')
 
 
 def check_open_files() -> Check:
     """Enough files may be open: each spawned process costs one for as long as the job lives."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reach = (
-        environment.WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(environment.WANTED_OPEN_FILES, hard)
-    )
-    ok = max(soft, reach) >= ENOUGH_OPEN_FILES
-    came = f"{soft}, raised to {max(soft, reach)} at start"
-    return Check(
-        "open files", ok, "limit of open files", came, "" if ok else f"ulimit -Hn {ENOUGH_OPEN_FILES} (as root)"
-    )
+    wanted = environment.WANTED_OPEN_FILES
+    raised = max(soft, wanted if hard == resource.RLIM_INFINITY else min(wanted, hard))
+    came, mend = f"{soft}, raised to {raised} at start", f"ulimit -Hn {ENOUGH_OPEN_FILES} (as root)"
+    return Check("open files", raised >= ENOUGH_OPEN_FILES, "limit of open files", came, mend)
 
 
 def check_shared_memory() -> Check:
@@ -195,10 +190,8 @@ def _check_room(name: str, folder: Path, enough_bytes: int, leftovers: tuple[str
         return Check(name, False, tried, error.strerror or str(error), f"make {folder} writable, or free some of it")
     old = sum(len(list(folder.glob(pattern))) for pattern in leftovers)
     came = f"{free >> 20} MiB free in {folder}" + (f", {old} files of running or dead MPI jobs" if old else "")
-    ok = free >= enough_bytes
     words = " ".join(f"{folder}/{pattern}" for pattern in leftovers)
-    mend = "" if ok else f"when no MPI job runs: rm -r {words}"
-    return Check(name, ok, tried, came, mend)
+    return Check(name, free >= enough_bytes, tried, came, f"when no MPI job runs: rm -r {words}")
 
 
 # MPI: which libraries are here, what each can do, and the traps between a library and an mpiexec ---------------------
@@ -293,8 +286,7 @@ def check_binding() -> Check:
     found = library()
     if not installed or found.problem:
         return Check("mpi4py's choice", None, tried, found.file or "no MPI from PyPI in this environment")
-    ok = found.kind is installed[0] and Path(found.file).is_relative_to(Path(sys.prefix).resolve())
-    if ok:
+    if found.kind is installed[0] and Path(found.file).is_relative_to(Path(sys.prefix).resolve()):
         return Check("mpi4py's choice", True, tried, found.file)
     chosen = [name for name in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI", "LD_LIBRARY_PATH") if name in os.environ]
     came = f"mpi4py loads {found.file} ({found.said}), not the {names} beside this Python"
@@ -360,7 +352,7 @@ def check_world() -> Check:
     sizes = done.words.split()
     ok = not done.reason and sizes == ["2", "2"]
     came = "a world of 2" if ok else done.reason or f"worlds of {' and '.join(sizes)}: mpiexec belongs to another MPI"
-    mend = "" if ok else f"source {_activate()}; if that is right: mpiexec -localhost 127.0.0.1"
+    mend = f"source {_activate()}; if that is right: mpiexec -localhost 127.0.0.1"
     return Check("world of 2", ok, "mpiexec -n 2 python", came, mend)
 
 
@@ -373,9 +365,7 @@ def check_spawn() -> Check:
     done = run_probe([sys.executable, "-c", _LOAD + _SPAWN, _CHILD])
     ok = not done.reason and done.words.isdecimal()
     came = f"a process joined after {done.words} ms" if ok else done.reason or done.words
-    mend = (
-        "" if ok else "malleable doctor's lines above come first; then: HYDRA_LAUNCHER=fork, or ssh without a password"
-    )
+    mend = "malleable doctor's lines above come first; then: HYDRA_LAUNCHER=fork, or ssh without a password"
     return Check("spawn", ok, tried, came, mend)
 
 
@@ -387,8 +377,7 @@ def check_emulated_nodes() -> Check:
     names = sorted(done.words.split())
     ok = not done.reason and names == ["nodeA", "nodeB"]
     came = "nodeA and nodeB" if ok else done.reason or f"got {names}"
-    mend = "" if ok else "malleable doctor's lines above come first"
-    return Check("emulated nodes", ok, tried, came, mend)
+    return Check("emulated nodes", ok, tried, came, "malleable doctor's lines above come first")
 
 
 def identified(mpiexec: str) -> tuple[environment.Mpi, str] | None:

@@ -525,12 +525,9 @@ class Translator:
     def ordered(self, order: wire.Order) -> Dial | list[wire.Message]:
         """Take an order: dial the job, or answer at once. There must be no open one."""
         if isinstance(order, wire.Workers):
-            reason = "protocol v1 has no such order"
-            return [wire.Outcome(order=order.order, kind="workers", outcome="refused", reason=reason)]
-        kind: Literal["grow", "shrink"] = "grow" if isinstance(order, wire.Grow) else "shrink"
-        refusal = self._refusal(order)
-        if refusal:
-            return [wire.Outcome(order=order.order, kind=kind, outcome="refused", reason=refusal)]
+            return [wire.Outcome(order.order, "workers", "refused", "protocol v1 has no such order")]
+        if refusal := self._refusal(order):
+            return [wire.Outcome(order.order, "grow" if isinstance(order, wire.Grow) else "shrink", "refused", refusal)]
         self._open = order
         self._phases, self._whole_s, self._named = {}, None, []
         if isinstance(order, wire.Grow):
@@ -613,20 +610,12 @@ class Translator:
         order, self._open = self._open, None
         assert order is not None
         grow = isinstance(order, wire.Grow)
+        kind: Literal["grow", "shrink"] = "grow" if grow else "shrink"
         phases = dict(self._phases)
         if outcome == "done":
             self._nodes = [*self._nodes, *nodes] if grow else [node for node in self._nodes if node not in nodes]
             phases["spawn" if grow else "release"] = max(0.0, seconds - phases.get("pre", 0.0))
-        done = wire.Outcome(
-            order=order.order,
-            kind="grow" if grow else "shrink",
-            outcome=outcome,
-            reason=reason,
-            nodes=nodes if outcome == "done" else (),
-            seconds=max(0.0, seconds),
-            phases=phases,
-        )
-        return [done]
+        return [wire.Outcome(order.order, kind, outcome, reason, nodes, max(0.0, seconds), phases)]
 
 
 _ADDRESS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")

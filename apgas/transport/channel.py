@@ -375,7 +375,6 @@ _LAST_READS = 4096
 class Incoming:
     """Reads frames of one place from a connected, authenticated, non-blocking socket. All of it runs on the io thread.
 
-    ``new_decoder`` makes the decoder for this place, given where buffers in shared memory are found, if they are.
     ``on_end`` is called once, with the reason, when the connection has ended; not after ``close``.
     """
 
@@ -383,14 +382,17 @@ class Incoming:
         self,
         loop: EventLoop,
         sock: socket.socket,
-        new_decoder: Callable[[Callable[[int, Sequence[int]], list[memoryview]] | None], Decoder],
+        decoder: Decoder,
         on_frame: Callable[[Frame], None],
         on_end: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._socket: socket.socket | None = sock
-        self._borrower = Borrower(self._on_returned) if unix_socket.is_unix(sock) else None
-        self._decoder = new_decoder(self._borrower.views if self._borrower is not None else None)
+        self._decoder = decoder
+        self._borrower: Borrower | None = None
+        if unix_socket.is_unix(sock):
+            self._borrower = Borrower(self._on_returned)
+            decoder.shared = self._borrower.views
         self._on_frame = on_frame
         self._on_end = on_end
         self._returning = threading.Lock()

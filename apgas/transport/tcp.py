@@ -221,7 +221,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         if place == self._place or place in self._incoming or place in self._lost:
             _logger.warning("refused a second connection of place %d", place)
             return False
-        decoder = partial(Decoder, place, self._scratch, self._config.limits)
+        decoder = Decoder(place, self._scratch, self._config.limits)
         self._incoming[place] = Incoming(self._loop, sock, decoder, self._deliver, partial(self._on_end, place))
         return True
 

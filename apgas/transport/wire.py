@@ -128,18 +128,16 @@ class Decoder:
     """Turns a stream of bytes into frames.
 
     A frame of another place than ``src``, if given, is an error: the peer has proved to be that one. Small frames are
-    received in ``scratch``, which decoders used by one thread may share. ``shared`` returns the buffers of a segment of
-    shared memory; None: the connection has none.
+    received in ``scratch``, which decoders used by one thread may share.
+
+    Attributes:
+        shared: Returns the buffers of a segment of shared memory; None: the connection has none.
     """
 
     def __init__(
-        self,
-        src: int | None = None,
-        scratch: bytearray | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        shared: Callable[[int, Sequence[int]], list[memoryview]] | None = None,
+        self, src: int | None = None, scratch: bytearray | None = None, limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        self._shared = shared
+        self.shared: Callable[[int, Sequence[int]], list[memoryview]] | None = None
         self._in_segment: list[memoryview] | None = None
         self._src = src
         self._limits = limits
@@ -199,33 +197,27 @@ class Decoder:
         at = 0
         while len(data) - at >= HEADER.size:
             magic, src, head_bytes, count, total_bytes = HEADER.unpack_from(data, at)
-            lengths: tuple[int, ...]
             self._check(magic, src, head_bytes, count, total_bytes)
             body = at + HEADER.size
-            if magic == MAGIC_SHARED:
-                if len(data) - body < 8 * count + 8:
-                    break
-                *lengths_there, segment = struct.unpack_from(f"!{count + 1}Q", data, body)
-                self._in_segment = self._look_up(segment, lengths_there, total_bytes)
-                body += 8 * count + 8
-                lengths = ()
-            elif not count:
-                end = body + head_bytes
-                if end <= len(data):
-                    frames.append(Frame(src, bytes(data[body:end]), []))
-                    at = end
-                    continue
-                lengths = ()
-            else:
-                if len(data) - body < 8 * count:
-                    break
-                lengths = struct.unpack_from(f"!{count}Q", data, body)
-                if sum(lengths) != total_bytes:
-                    raise ProtocolError(f"buffers of {sum(lengths)} bytes announced as {total_bytes}")
-                body += 8 * count
-                if body + head_bytes + total_bytes <= len(data):
-                    at = _cut(data, body, src, (head_bytes, *lengths), frames)
-                    continue
+            if not count and magic == MAGIC and (end := body + head_bytes) <= len(data):
+                frames.append(Frame(src, bytes(data[body:end]), []))
+                at = end
+                continue
+            in_segment = magic == MAGIC_SHARED
+            lengths_at, body = body, body + 8 * (count + in_segment)
+            if body > len(data):
+                break
+            lengths = struct.unpack_from(f"!{count}Q", data, lengths_at)
+            if sum(lengths) != total_bytes:
+                raise ProtocolError(f"buffers of {sum(lengths)} bytes announced as {total_bytes}")
+            if in_segment:
+                if self.shared is None:
+                    raise ProtocolError("a frame in shared memory, which this connection does not have")
+                (segment,) = struct.unpack_from("!Q", data, body - 8)
+                self._in_segment, lengths = self.shared(segment, lengths), ()
+            elif body + head_bytes + total_bytes <= len(data):
+                at = _cut(data, body, src, (head_bytes, *lengths), frames)
+                continue
             self._frame_src, self._lengths, self._sections = src, (head_bytes, *lengths), []
             at = self._fill_sections(data, body, frames)
         return at
@@ -240,13 +232,6 @@ class Decoder:
             raise ProtocolError(f"frame too large: {problem}")
         if not count and total_bytes:
             raise ProtocolError(f"{total_bytes} bytes announced in no buffer")
-
-    def _look_up(self, segment: int, lengths: Sequence[int], total_bytes: int) -> list[memoryview]:
-        if self._shared is None:
-            raise ProtocolError("a frame in shared memory, which this connection does not have")
-        if sum(lengths) != total_bytes:
-            raise ProtocolError(f"buffers of {sum(lengths)} bytes announced as {total_bytes}")
-        return self._shared(segment, lengths)
 
     def _fill_sections(self, data: memoryview, at: int, frames: list[Frame]) -> int:
         """Go on with the current frame from ``data[at:]``; return where the frame, or the data, ends."""

@@ -158,15 +158,12 @@ def test_a_frame_for_which_there_is_no_memory_ends_its_connection() -> None:
     ours.setblocking(False)
     ended: list[str] = []
 
-    def new_decoder(_: object) -> Decoder:
-        decoder = Decoder(7)
-        decoder.buffer_updated = fail  # type: ignore[method-assign, assignment]  # a stand-in
-        return decoder
-
     def fail(_received_bytes: int) -> list[Frame]:
         raise MemoryError
 
-    incoming = Incoming(loop, ours, new_decoder, lambda _: None, ended.append)
+    decoder = Decoder(7)
+    decoder.buffer_updated = fail  # type: ignore[method-assign, assignment]  # a stand-in
+    incoming = Incoming(loop, ours, decoder, lambda _: None, ended.append)
     theirs.send(b"something")
     incoming.drain()
     theirs.close()
@@ -187,7 +184,7 @@ def test_memory_is_returned_although_the_connection_is_full_at_the_moment(loop: 
     done = threading.Event()
 
     def give_back() -> None:
-        incoming = Incoming(loop, ours, lambda _: Decoder(7), lambda _: None, lambda _: None)
+        incoming = Incoming(loop, ours, Decoder(7), lambda _: None, lambda _: None)
         assert incoming._borrower is not None
         returns = iter([NUMBER.pack(3)])
         incoming._borrower.returns = lambda: next(returns, b"")  # type: ignore[method-assign]  # a stand-in

@@ -440,11 +440,9 @@ class _Server:
             now_s = time.monotonic()
             if now_s - self._channel.heard_s >= self._lost_after_s:
                 break
-            next_s = (
-                self._channel.beat(now_s, self._lost_after_s / _BEATS, _ALIVE_REPORT)
-                if self._processes
-                else now_s + 1.0
-            )
+            next_s = now_s + 1.0
+            if self._processes is not None:
+                next_s = self._channel.beat(now_s, self._lost_after_s / _BEATS, _ALIVE_REPORT)
             for key, _ in self._selector.select(max(0.0, next_s - now_s)):
                 key.data()
             if self._processes is not None:

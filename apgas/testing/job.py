@@ -93,10 +93,9 @@ class Job(Generic[T]):
         self._args = args
         self._deadline_s = deadline_s
         self._places_per_node = places_per_node
-        self._nodes = places // places_per_node
         self._resilient = resilient
         self._places = InProcessPlaces(places_per_node, resilient=resilient, setup=setup)
-        self._names = self._places.node_names(self._nodes)
+        self._names = self._places.node_names(places // places_per_node)
         self._scheduler = TestScheduler(self._places.node_names)
         self._over = threading.Event()
         self._value: T | None = None

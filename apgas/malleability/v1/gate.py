@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final, Literal
 
@@ -449,8 +450,8 @@ class Translator:
         self._late: wire.Shrink | None = None
         self._unreported: list[Literal["grow", "shrink"]] = []
         self._over = False
-        self._requests = 0
-        self._losses = 0
+        self._requests = count(1)
+        self._losses = count()
         self.ip: str | None = None
 
     @property
@@ -498,8 +499,7 @@ class Translator:
     def _asks(self, delta: int) -> list[wire.Message]:
         if self.ip is None or self._over:
             return []
-        self._requests += 1
-        return [wire.Evolving(request=self._requests, delta=delta)]
+        return [wire.Evolving(request=next(self._requests), delta=delta)]
 
     def _took(self, report: lines.Took) -> list[wire.Message]:
         kind, phase = lines.PHASES[report.name]
@@ -601,8 +601,7 @@ class Translator:
         if not nodes:
             return []
         self._nodes = [node for node in self._nodes if node not in nodes]
-        self._losses += 1
-        return [wire.Lost(loss=self._losses - 1, nodes=tuple(nodes), reason=reason)]
+        return [wire.Lost(loss=next(self._losses), nodes=tuple(nodes), reason=reason)]
 
     def _close(
         self, outcome: wire.OutcomeKind, reason: str, nodes: tuple[str, ...] = (), seconds: float = 0.0

@@ -120,10 +120,10 @@ class Job(Generic[T]):
         Returns:
             The order: wait for it, or withdraw it.
         """
-        names = tuple(on) or self._places.node_names(nodes)
+        names = tuple(on) or self._places.node_names(max(0, nodes))
         if fails:
             self._places.failures.update(dict.fromkeys(names, fails))
-        return self._order("grow", nodes, names, at_progress)
+        return self._scheduler.give("grow", nodes, names, at_progress)
 
     def shrink(self, nodes: int = 1, *, wish: Sequence[str] = (), at_progress: float | None = None) -> Order:
         """Order the program to shrink: from anywhere, before it runs or while it does.
@@ -137,7 +137,7 @@ class Job(Generic[T]):
         Returns:
             The order: wait for it, or withdraw it.
         """
-        return self._order("shrink", nodes, tuple(wish), at_progress)
+        return self._scheduler.give("shrink", nodes, tuple(wish), at_progress)
 
     def workers(self, count: int, *, at_progress: float | None = None, core_ids: str = "") -> Order:
         """Order the program to change the number of threads that compute in each place.
@@ -151,15 +151,7 @@ class Job(Generic[T]):
         Returns:
             The order: wait for it, or withdraw it.
         """
-        return self._order("workers", count, (), at_progress, core_ids)
-
-    def _order(
-        self, kind: RecordKind, count: int, names: tuple[str, ...], at_progress: float | None, core_ids: str = ""
-    ) -> Order:
-        if count < 1:
-            what = "is for at least 1 worker" if kind == "workers" else "changes the number of nodes by at least 1"
-            raise UsageError(f"an order {what}, not {count if kind == 'workers' else f'by {count}'}")
-        return self._scheduler.give(kind, count, names, at_progress, core_ids)
+        return self._scheduler.give("workers", count, (), at_progress, core_ids)
 
     @property
     def spare_nodes(self) -> int:
@@ -373,6 +365,9 @@ class TestScheduler:
         core_ids: str = "",
     ) -> Order:
         """Give an order as soon as the program has a handler, and has reported that progress."""
+        if count < 1:
+            what = "is for at least 1 worker" if kind == "workers" else "changes the number of nodes by at least 1"
+            raise UsageError(f"an order {what}, not {count if kind == 'workers' else f'by {count}'}")
         if kind == "grow" and not nodes:
             nodes = self._fresh(count)
         with self._changed:

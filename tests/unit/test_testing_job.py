@@ -290,6 +290,10 @@ def test_places_fill_their_nodes(apgas_job: MakeJob, count: int, per_node: int) 
 def test_an_order_changes_something(apgas_job: MakeJob) -> None:
     with pytest.raises(apgas.UsageError, match="by at least 1, not by 0"):
         apgas_job(here).shrink(0)
+    with pytest.raises(apgas.UsageError, match="by at least 1, not by -1"):
+        apgas_job(here).grow(-1)
+    with pytest.raises(apgas.UsageError, match="at least 1 worker, not 0"):
+        apgas_job(here).workers(0)
 
 
 set_up: list[str] = []

@@ -128,7 +128,6 @@ class SocketCommunicator:
         self._seen_orders: set[int] = set()
         self._socket: socket.socket | None = None
         self._closed = False
-        self._finished = False
         self._threads: list[threading.Thread] = []
 
     def start(self, listener: OrderListener) -> None:
@@ -157,7 +156,7 @@ class SocketCommunicator:
     def send(self, message: wire.Message) -> None:
         """Queue ``message``; never blocks. While disconnected only the newest progress is kept."""
         with self._changed:
-            if self._closed or self._finished:
+            if self._closed:
                 return
             if isinstance(message, wire.Progress) and self._pending and isinstance(self._pending[-1], wire.Progress):
                 self._pending.pop()
@@ -283,7 +282,7 @@ class SocketCommunicator:
         with self._changed:
             if self._closed:
                 return None
-            self._finished = True
+            self._closed = True
             self._changed.notify_all()
         assert self._listener is not None
         self._listener.scheduler_lost(f"connection to the scheduler at {self._where()} lost: {reason}")
@@ -305,10 +304,8 @@ class SocketCommunicator:
     def _write(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(
-                    lambda: self._closed or self._finished or bool(self._pending and self._socket is not None)
-                )
-                if self._closed or self._finished:
+                self._changed.wait_for(lambda: self._closed or bool(self._pending and self._socket is not None))
+                if self._closed:
                     return
                 connection, message = self._socket, self._pending[0]
             assert connection is not None

@@ -78,7 +78,6 @@ class MpiTransport(OnLoop):
         self._talked: set[int] = set()
         self._aside: Counter[int] = Counter()
         self._closing = False
-        self._closed = False
         # Asking after a request that has not ended makes MPI look at everything. MPICH 5.0.2 does not when it is asked
         # for messages on a communicator of one process: what was on its way to places of other worlds stayed here.
         self._unending = self._mpi.Grequest.Start()
@@ -213,9 +212,8 @@ class MpiTransport(OnLoop):
         """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``."""
         self._check_may_close()
         with self._close_lock:
-            if self._closed:
+            if self._closing:
                 return
-            self._closed = True
             self.communicators.settled(_BUILD_S)
             with self._changed:
                 self._closing = True

@@ -74,7 +74,6 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         self._close_lock = threading.Lock()
         self._scratch = bytearray(SCRATCH_BYTES)
         self._budget = Budget(self._config.shared_bytes)
-        self._closed = False
         self._drained = threading.Event()
         self._acceptors: list[Acceptor] = []
         self.address = self._new_acceptor(where).address
@@ -162,9 +161,8 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         if self._loop.abandoned:
             return
         with self._close_lock:
-            if self._closed:
+            if self._closing:
                 return
-            self._closed = True
             with self._lock:
                 self._closing = True
                 running = self._receiver is not None

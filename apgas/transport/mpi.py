@@ -6,7 +6,7 @@ no place: what goes to a place that is not in our newest communicator, or to or 
 travels on the line.
 
 A large frame is announced on the line, and its receiver posts the receives when it sees that. The queues of
-``announced.Arrivals`` keep it, and what follows from the same place, until all of it is there. Sends are synchronous:
+``Arrivals`` keep it, and what follows from the same place, until all of it is there. Sends are synchronous:
 when one has ended, the receiver has it. A side that ends a connection in good order ends its sends first and says BYE;
 if the connection of a place that was not forgotten ends without that, the receiver gives up what is incomplete.
 """

@@ -7,9 +7,13 @@ with jobs that a limit of their QOS holds back].
 
 Each job may be within the limit where several are not, so what the policy decides is judged, user by user, in the order
 of the queue; what is too much is shown smaller, or not at all, and the policy decides again. A promise to a job counts
-like a start, but for jobs of its user that end before it: so it is not broken by the limit later [D].
+like a start, but for jobs of its user that end before it: so it is not broken by the limit later [D]. Where running
+jobs are to shrink, each waiting job may be whom this is for, so it is judged as if it started now [D]: else they
+might shrink for a job that the limit lets no policy start, grow again, and shrink again, without end.
 
-A running malleable job does not grow while the limit holds other jobs of its user back [D]. It is not shrunk for them.
+A running malleable job does not grow while the limit holds other jobs of its user back, nor into what it leaves to one
+that waits [D]: what a policy does for that one, and for a smaller one or none, might have no end. It is not shrunk for
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -150,10 +154,11 @@ class Limited(Around):
         return replace(view.snapshot(), queue=tuple(queue), running=tuple(running))
 
     def _judged(
-        self, view: ClusterView, decisions: Iterable[Decision], rooms: Mapping[str, int], now: float
+        self, view: ClusterView, decisions: Sequence[Decision], rooms: Mapping[str, int], now: float
     ) -> dict[int, int]:
         """The most nodes of the jobs that got too many, or were promised too many; by id."""
         claims: dict[str, list[_Claim]] = {}
+        started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
         specs = {spec.job_id: (place, spec) for place, spec in enumerate(view.queue)}
         running = {job.spec.job_id: job for job in view.running}
         for decision in decisions:
@@ -174,15 +179,26 @@ class Limited(Around):
             else:
                 continue
             claims.setdefault(spec.user, []).append(claim)
+        if any(isinstance(decision, Shrink) for decision in decisions):
+            known = started | {claim.job_id for of_user in claims.values() for claim in of_user}
+            for place, spec in specs.values():
+                if spec.user in claims and spec.job_id not in known:
+                    end_s = now + view.walltime_s(spec, spec.min_nodes)
+                    claim = _Claim(place, spec.job_id, spec.max_nodes, end_s=end_s, may_be=True)
+                    claims[spec.user].append(claim)
+        waiting: dict[str, int] = {}
+        for _, spec in specs.values():
+            if spec.job_id not in started:
+                waiting[spec.user] = max(spec.max_nodes, waiting.get(spec.user, 0))
         found: dict[int, int] = {}
         for user, of_user in claims.items():
-            found.update(_excess(sorted(of_user), rooms.get(user, self.limit)))
+            found.update(_excess(sorted(of_user), rooms.get(user, self.limit), waiting.get(user, 0)))
         return found
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Claim:
-    """Nodes that a job is to get now, until ``end_s`` at the latest, or, if it has ``start_s``, then."""
+    """Nodes that a job is to get now, perhaps, until ``end_s`` at the latest, or, if it has ``start_s``, then."""
 
     place: int
     job_id: int
@@ -190,19 +206,24 @@ class _Claim:
     has: int = 0
     end_s: float = math.inf
     start_s: float | None = None
+    may_be: bool = False
 
 
-def _excess(claims: Sequence[_Claim], room: int) -> dict[int, int]:
-    """Which of one user's claims, in their order, are too much beside those before them, and what would not be."""
+def _excess(claims: Sequence[_Claim], room: int, waiting: int) -> dict[int, int]:
+    """Which of one user's claims, in their order, are too much beside those before them, and what would not be.
+
+    Grows leave the nodes that a ``waiting`` job of the user may have at most.
+    """
     promised: list[tuple[float, int]] = []
     found = {}
     for claim in claims:
         kept = sum([nodes for start_s, nodes in promised if claim.start_s is not None or claim.end_s > start_s])
+        kept = max(kept, waiting) if claim.has else kept
         if claim.nodes > room - kept:
             found[claim.job_id] = claim.has + max(0, room - kept)
         elif claim.start_s is not None:
             promised.append((claim.start_s, claim.nodes))
-        else:
+        elif not claim.may_be:
             room -= claim.nodes
     return found
 

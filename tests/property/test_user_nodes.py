@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from scheduler_bridge import policies
+from scheduler_bridge import Workload, policies, simulate
+from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import (
     Effect,
     Event,
@@ -20,7 +21,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     StartJob,
 )
-from scheduler_bridge.sim import Engine, random_scenario
+from scheduler_bridge.sim import Engine, ReplayOptions, random_scenario
 
 SEEDS = 25
 
@@ -80,3 +81,12 @@ def test_no_user_gets_more(policy: str, seeds: int) -> None:
         free = Engine(scenario.node_names, policies.get(policy), scenario.settings)
         held_back += result.records != free.run(scenario.jobs, scenario.disturbances).records
     assert held_back > seeds // 4
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("policy", ["avg", "keep-pref"])
+def test_jobs_do_not_shrink_and_grow_without_end(policy: str, seed: int) -> None:
+    """They did, for a job that the limit let no policy start, and for one that it let take more each time."""
+    workload = Workload.generate("lublin", seed=seed, jobs=500, nodes=64, load=0.95)
+    done = simulate(workload, policy, malleable=0.6, options=ReplayOptions(settings=Settings(user_nodes=40)))
+    assert done.metrics["shrinks"]

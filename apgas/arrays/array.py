@@ -11,7 +11,7 @@ from types import BuiltinFunctionType
 from typing import Any, Final, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from apgas.arrays import layout as layouts
 from apgas.arrays.block import Block, Held, Rows, read_only
@@ -189,32 +189,39 @@ class BlockArray:
 
     # reductions ------------------------------------------------------------------------------------------------------
 
-    def sum(self) -> Any:
-        """Add all elements up; how they are grouped, hence rounded, depends on the places."""
-        return np.sum(self._read(_apply, np.sum))
+    def sum(self, **options: object) -> Any:
+        """Add all elements up, as ``np.sum`` does; how they are grouped, hence rounded, depends on the places."""
+        return self._reduced(np.sum, options)
 
-    def max(self) -> Any:
-        """Find the largest element; NaN if there is one."""
-        return np.max(self._read(_apply, np.max))
+    def max(self, **options: object) -> Any:
+        """Find the largest element, as ``np.max`` does; NaN if there is one."""
+        return self._reduced(np.max, options)
 
-    def min(self) -> Any:
-        """Find the smallest element; NaN if there is one."""
-        return np.min(self._read(_apply, np.min))
+    def min(self, **options: object) -> Any:
+        """Find the smallest element, as ``np.min`` does; NaN if there is one."""
+        return self._reduced(np.min, options)
 
     def norm(self) -> float:
         """Compute the square root of the sum of all elements' squares."""
         return float(np.linalg.norm(self._read(_apply, np.linalg.norm)))
 
+    def _reduced(self, fn: Callable[..., Any], options: dict[str, object]) -> Any:
+        """``fn`` of all elements: numpy's function of that name calls the method with its options, which are None."""
+        if given := [name for name, value in options.items() if value is not None]:
+            raise UsageError(f"{fn.__name__} of {self} is of all elements, without {', '.join(given)}: gather() it")
+        return fn(self._read(_apply, fn))
+
     def _read(self, fn: Callable[..., T], *args: Any) -> list[T]:
         """``map_blocks`` with what changes nothing, so that it need not be done again after a loss."""
         return self._spread.carry_out(partial(_on_blocks, _Call.of(fn, (*args, self))), in_turn=True)
 
-    def __matmul__(self, vector: BlockArray | NDArray[Any]) -> BlockArray:
+    def __matmul__(self, vector: BlockArray | ArrayLike) -> BlockArray:
         """Multiply an array of two dimensions with a vector, of which every place gets all.
 
         Raises:
             UsageError: The shapes do not fit.
         """
+        vector = vector if isinstance(vector, BlockArray) else np.asarray(vector)
         if len(self.shape) != 2 or vector.shape != self.shape[1:]:
             raise UsageError(f"an array of shape {self.shape} cannot be multiplied with one of shape {vector.shape}")
         product = BlockArray(self.shape[:1], np.result_type(self.dtype, vector.dtype), self.block)

@@ -1128,6 +1128,19 @@ def test_numpy_gathers_an_array_that_it_is_given_but_computes_nothing_with_it(ap
     on_places(apgas_job, main)
 
 
+def test_numpys_own_reductions_reduce_where_the_blocks_are(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        array, expected = arrays.from_function(lambda i, j: i + j, (4, 2)), np.add.outer(range(4), range(2))
+        for name in ("sum", "max", "min"):
+            assert getattr(np, name)(array) == getattr(np, name)(expected) == getattr(array, name)()
+        with pytest.raises(apgas.UsageError, match=r"sum of BlockArray.* without axis: gather\(\) it"):
+            np.sum(array, axis=0)
+        assert (array @ [1, 2]).gather().tolist() == (expected @ [1, 2]).tolist()
+        refused(lambda: array @ 3, "cannot be multiplied with one of shape")
+
+    on_places(apgas_job, main)
+
+
 def test_numbers_may_be_those_of_numpy(apgas_job: MakeJob) -> None:
     def main() -> None:
         of_one, of_two = arrays.zeros(np.int64(5), block=np.int8(2)), arrays.zeros((np.int32(5), np.int64(2)))

@@ -30,7 +30,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord, record_of
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/16"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/17"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""

@@ -87,8 +87,7 @@ def test_work_that_is_going_to_wait_hands_over_at_once(loop: EventLoop) -> None:
     passed = threading.Event()
 
     def waits_for_the_io_thread() -> None:
-        assert loop.in_thread()
-        loop.hand_off()
+        loop.hand_off()  # on a busy machine the watchdog may have done it before
         assert not loop.in_thread()
         loop.hand_off()
         inner = threading.Event()

@@ -69,7 +69,7 @@ class Computation(Generic[R]):
         self._bound = bound
         self._ledger = Ledger()
         self._keeper: Keeper[R] = Keeper()
-        """The ledger, too, of a computation that survives losses."""
+        """Of a computation that survives losses: it does what ``_ledger`` does for others, too."""
         self._books = threading.Lock()
         self._changing = changing
         self._driver = required_driver()

@@ -57,7 +57,7 @@ class RangeBag(ABC, Generic[R, P]):
         return sum(-(-(last - first) // self.grain) for first, last in self.spans)
 
     def _take(self, grains: int) -> list[Span]:
-        """Remove and return so many grains, or all that there are."""
+        """Remove and return this number of grains, or all that there are."""
         taken: list[Span] = []
         while grains > 0 and self.spans:
             first, last = self.spans.pop()

@@ -118,7 +118,7 @@ class Ledger:
                 raise LedgerError(f"{sent} {what} were sent between places, but {received} were received")
 
     def missing(self, lost: Collection[int], done: Mapping[int, int]) -> str:
-        """Say what went down with the places ``lost``, which had ``done`` so many tasks when they last reported."""
+        """Say what went down with the places ``lost``, which had ``done`` tasks when they last reported."""
         parts = []
         for place in sorted(lost):
             count = self._present.get(place)

@@ -154,7 +154,7 @@ def experiment(
 
 
 def show_report(report: StudyReport, tables: int, out: Path | None, command: list[str], *, as_json: bool) -> None:
-    """Print a report, with so many of its tables, and write it to ``out``; ``command`` leads to the same."""
+    """Print a report, with this number of its ``tables``, and write it to ``out``; ``command`` leads to the same."""
     if as_json:
         print_json(_plain(report))
     else:
@@ -252,7 +252,7 @@ def _sweep(folder: str) -> Callable[[StudyOptions], StudyReport]:
 def on_places(
     simulate: Callable[[Reporter], StudyReport], option: str, places: int | None, out: Path | None
 ) -> StudyReport:
-    """Run a sweep on so many places, if ``option`` gave their number, and show how far it is; it keeps rows in ``out``.
+    """Run a sweep on ``places``, if ``option`` gave their number, and show how far it is; it keeps rows in ``out``.
 
     One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
     it has started, and a scheduler may send more.

@@ -465,7 +465,7 @@ async def submit_durably(daemon: Daemon, request: JobRequest) -> int:
 
 
 def _watch(loop: asyncio.AbstractEventLoop, thread: int, stopped: threading.Event) -> None:
-    """Report, each time, where an event loop stands that does not come to its next step: it answers nobody then."""
+    """Report, each time, where an event loop stands that does not come to its next step: it answers no request then."""
     stepped = threading.Event()
     while not stopped.wait(_STUCK_S / 2):
         stepped.clear()
@@ -476,14 +476,16 @@ def _watch(loop: asyncio.AbstractEventLoop, thread: int, stopped: threading.Even
         # in steps, so that the time counts little for which the whole process was stopped
         if any(stepped.wait(_STUCK_S / 10) for _ in range(10)):
             continue
-        stack = traceback.extract_stack(sys._current_frames()[thread])[-3:]  # noqa: SLF001 - as documented for this use
+        frame = sys._current_frames().get(thread)  # noqa: SLF001 - as documented for this use
+        stack = traceback.extract_stack(frame)[-3:] if frame is not None else []
         where = ", ".join(f"{at.filename}:{at.lineno} ({at.name})" for at in stack)
         _logger.error(
             "nothing has been decided or answered for %g s: it is at %s. If that is a policy without an end, "
             "kill -9 %d ends the scheduler; jobs go on, also under the next one (serve --load, with the policy mended)",
             _STUCK_S, where, os.getpid(),
         )  # fmt: skip
-        stepped.wait()
+        while not (stepped.wait(_STUCK_S) or stopped.is_set()):
+            pass
 
 
 # For programs without asyncio: a daemon in a thread of its own -------------------------------------------------------

@@ -219,7 +219,7 @@ class Rebalancing:
 
     @staticmethod
     def _saved_s(plan: Plan, taker: Holder, nodes: int) -> float:
-        """By how much earlier it would end on so many nodes, by its ``rho``: where walltimes are not scaled, too."""
+        """By how much earlier it would end on ``nodes``, by its ``rho``: where walltimes are not scaled, too."""
         spec, job = taker.spec, taker.job
         if job is None:
             left_s = plan.view.walltime_s(spec, taker.nodes)

@@ -383,7 +383,7 @@ def compare(
     replicas: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Replay the real runs with these shares of malleable jobs, in percent, and seeds, each in so many replicas."""
+    """Replay the real runs with these shares of malleable jobs, in percent, and seeds, each ``replicas`` times."""
     shares, seeds = tuple(shares), frozenset(seeds)
     compat: list[Cell] = []
     correct: list[Cell] = []

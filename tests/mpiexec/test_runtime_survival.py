@@ -20,12 +20,12 @@ FLAG = "-disable-auto-cleanup"
 
 
 def test_a_job_loses_a_first_and_a_spawned_place_and_grows_again(leftovers: Leftovers) -> None:
-    for _ in range(3):
-        done = mpirun(3, [SURVIVOR, "shrink"], env=RESILIENT, options=[FLAG])
+    # MPICH's mpiexec may end the job as it grows after losses, on a busy machine: 8 of 303 runs, three at a time
+    retries = 2
+    while (done := mpirun(3, [SURVIVOR, "shrink"], env=RESILIENT, options=[FLAG])).rc in (9, 141) and retries:
         leftovers.check(done.mark)
-        # MPICH's mpiexec may end the job as it grows after losses, on a busy machine: 8 of 303 runs, three at a time
-        if done.rc not in (9, 141):
-            break
+        retries -= 1
+    leftovers.check(done.mark)
     assert done.rc == 0, done.err
     said = done.out.splitlines()
     assert said[0].startswith("grow done")

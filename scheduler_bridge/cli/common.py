@@ -156,9 +156,16 @@ _PLAIN_WIDTH = 500
 _LINE_EVERY_S = 10.0
 _NOT_ASCII = re.compile(r"[^\n -~]+")
 
+
+def _folder(given: str) -> Path:
+    if not given:  # a path of it would be the current folder
+        raise typer.BadParameter("it is empty; name a folder, or leave the option away")
+    return Path(given)
+
+
 StateOption = Annotated[
     Path | None,
-    described("--state", "State folder of the scheduler.", "DIR", envvar=ENV_STATE, show_default=False),
+    described("--state", "State folder of the scheduler.", "DIR", envvar=ENV_STATE, show_default=False, parser=_folder),
 ]
 ReachOption = Annotated[
     Path | None,
@@ -168,6 +175,7 @@ ReachOption = Annotated[
         "DIR|DOOR",
         envvar=ENV_STATE,
         show_default=False,
+        parser=_folder,
     ),
 ]
 LauncherOption = Annotated[

@@ -158,6 +158,8 @@ def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = (), *
 
 # TOML, with errors that name the line ---------------------------------------------------------------------------------
 
+_MOST_BYTES: Final = 2**20
+"""Of a file of options or of a job."""
 _SYNTAX_AT: Final = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -166,10 +168,14 @@ def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]
     import tomllib
 
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:  # it may be a device, which has no end
+            data = file.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise CliError(f"{path}: {reason}", hint=instead) from None
+    if len(data) > _MOST_BYTES:
+        raise CliError(f"{path}: more than {_MOST_BYTES:,} bytes", f"{what} is short", instead)
     try:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also those of a number that is too long, and of too many brackets

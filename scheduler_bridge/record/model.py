@@ -6,7 +6,7 @@ All times are seconds since the origin of the record (``RunRecord.started_at`` s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ RECORD_VERSION = 1
 JobState: TypeAlias = Literal["waiting", "running", "completed", "failed", "cancelled", "timeout", "lost", "refused"]
 ResizeOutcome: TypeAlias = Literal["pending", "done", "refused", "aborted", "not_due"]
 ResizeKind: TypeAlias = Literal["grow", "shrink"]
+_Nodes: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -76,9 +77,9 @@ class JobRecord(msgspec.Struct):
     name: str
     user: str
     job_class: str
-    nodes: int
-    min_nodes: int
-    max_nodes: int
+    nodes: _Nodes
+    min_nodes: _Nodes
+    max_nodes: _Nodes
     walltime_s: float
     submit_s: float
     command: tuple[str, ...] = ()

@@ -49,3 +49,13 @@ def test_a_door_is_a_unix_socket(
     assert capsys.readouterr().err.splitlines() == says
     assert run(["serve", "--nodes", "1", "--state", str(tmp_path / "state"), "--door", door]) == 2
     assert capsys.readouterr().err.splitlines() == says
+
+
+@pytest.mark.parametrize("command", [["queue"], ["serve", "--nodes", "1"]])
+def test_an_empty_name_is_not_the_current_folder(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*command, "--state", ""]) == 2
+    assert "it is empty" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -79,6 +79,8 @@ def test_errors_name_the_line(folder: Path, old: str, new: str, what: str) -> No
 def test_a_file_that_cannot_be_read_is_named(folder: Path) -> None:
     with pytest.raises(CliError, match=r"nothing\.toml: No such file"):
         JobFile.read(Path("nothing.toml"))
+    with pytest.raises(CliError, match="/dev/zero: more than 1,048,576 bytes"):
+        JobFile.read(Path("/dev/zero"))
 
 
 def test_an_array_is_named_in_the_file(folder: Path) -> None:

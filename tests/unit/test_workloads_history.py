@@ -68,7 +68,7 @@ def test_a_history_replays_as_it_was(policy: str, tmp_path: Path) -> None:
     ("what", "by", "said"),
     [
         (b'"rho":0.0', b'"rho":-1', "job 1: rho is -1.0, must be from 0 to 1"),
-        (b'"nodes":2', b'"nodes":0', "division by zero"),
+        (b'"nodes":2', b'"nodes":0', r"Expected `int` >= 1 - at `\$.jobs\[0\].nodes`"),
         (b'"nodes":2', b'"nodes":"two"', r"Expected `int`, got `str` - at `\$.jobs\[0\].nodes`"),
         (b'"advance":[]', b'"advance":[', "malformed"),
     ],

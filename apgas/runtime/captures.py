@@ -49,7 +49,8 @@ def why_not(value: Any, error: Exception, *, of_call: bool) -> str:
     """Say what of a value, or of a call, cannot be sent, and what to do."""
     if of_call:
         whole, args, kwargs = value
-        what = f"cannot send a call of {name_of(whole)}"
+        internal = str(getattr(whole, "__module__", "")).startswith("apgas.")  # an operation on arrays, for example
+        what = "cannot send a call" if internal else f"cannot send a call of {name_of(whole)}"
         parts = [Part(name_of(whole), "", whole)]
         parts += [Part(f"args[{number}]", "", each) for number, each in enumerate(args)]
         parts += [Part(f"kwargs[{name!r}]", "", each) for name, each in kwargs.items()]

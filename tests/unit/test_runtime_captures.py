@@ -46,6 +46,12 @@ def test_the_captured_variable_is_named() -> None:
     assert "apgas.GlobalRef" in text
 
 
+def test_functions_of_the_library_itself_are_not_named() -> None:
+    lock = threading.Lock()
+    text = refused(captures.why_not, lambda: lock)
+    assert text.startswith("cannot send a call: lock (captured by test_functions_of_the_library_itself_are_not_named.")
+
+
 def test_the_attribute_of_a_captured_object_is_named() -> None:
     held = {"x": [Holder()]}
     assert "held['x'][0].lock (captured by" in refused(lambda: held)

@@ -278,7 +278,7 @@ class _Worker:
                 _say_done(news)
             if waits:
                 # the rows will most often come soon, and no other thread has to wake this one then
-                call_within(None, nullcontext, required_driver().transport.lead, self.turns.ready, LEAD_S)
+                call_within(None, nullcontext, required_driver().transport.loop.lead, self.turns.ready, LEAD_S)
                 with self._lock:
                     step = self.turns.step()
                     self._busy = step is not None
@@ -626,7 +626,7 @@ class Operations:
             if place != own:
                 start = Start(operation.number, operation.before[place], plan.number, given, wanted, oldest)
                 self._send(operation, place, start, scope, light=light)
-        driver.transport.flush()  # others begin while we do
+        driver.transport.loop.flush_now()  # others begin while we do
         if own in plan.parts:
             start = Start(operation.number, operation.before[own], -1, own_given, wanted, oldest, plan.parts[own])
             _begin(start, stay=wanted)
@@ -742,7 +742,7 @@ class Operations:
                 operation.ended.set_result(None)
             else:
                 operation.ended.set_exception(error)
-        self._driver.transport.nudge()
+        self._driver.transport.loop.nudge()
         operation.on_end(None if operation.spoiled else error)
 
 

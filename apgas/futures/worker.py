@@ -189,7 +189,7 @@ class Worker:
             self._seconds += time.perf_counter() - began_s
             due, self._due = self._due, bool(self._queue)
         if self._due and not due:
-            self._driver.transport.call_later(LATEST_S, lambda: self._driver.chores.submit(self._flush))
+            self._driver.transport.loop.call_later(LATEST_S, lambda: self._driver.chores.submit(self._flush))
         return True
 
     def _flush(self) -> None:

@@ -327,7 +327,7 @@ class FinishScope:
             self._expired = True
             self.cancel()
 
-        timer = self._driver.transport.call_later(timeout_s, expire)
+        timer = self._driver.transport.loop.call_later(timeout_s, expire)
         try:
             with waiting_until(time.monotonic() + timeout_s):
                 yield

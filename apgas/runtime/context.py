@@ -78,7 +78,7 @@ def wait_context() -> AbstractContextManager[None]:
     waiting = this_thread.waiting
     if waiting is nullcontext:
         driver = this_thread.driver
-        if driver is not None and driver.transport.in_io_thread():
+        if driver is not None and driver.transport.loop.in_thread():
             raise UsageError(
                 "this waits on the thread that receives what it would wait for: an immediate or a callback of a future "
                 "must not, but may start an activity that does (apgas.uncounted)"

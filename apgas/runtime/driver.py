@@ -106,7 +106,7 @@ class Driver:
         """Begin to exchange frames with the other members."""
         others = {i.place: (i.host, i.port) for i in self.core.membership.members.values() if i.place != self.core.here}
         self.transport.learn(others)
-        self.transport.on_broken(self._loop_broke)
+        self.transport.loop.on_broken = self._loop_broke
         self.transport.start(self.core.here, self)
         # place 0 and the others notice each other's death even if nothing is ever sent; one that is gone is reported
         to = [0] if self.core.here != 0 else others if self.core.survives else []  # one may die before it has connected
@@ -254,7 +254,7 @@ class Driver:
         """Wait for something that messages bring about."""
         if not future.done():
             self.end_forked_child()
-            call_within(None, nullcontext, self.transport.lead, future.done, LEAD_S)
+            call_within(None, nullcontext, self.transport.loop.lead, future.done, LEAD_S)
             if self.interrupted is not None and threading.current_thread() is threading.main_thread():
                 interrupted, self.interrupted = self.interrupted, None
                 raise interrupted
@@ -287,7 +287,7 @@ class Driver:
         """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
         payload, definition = self._calls.pack(dst.id, call)
         if dst.id == self.core.here:
-            self.transport.call_soon(lambda: self._run_immediate(dst.id, payload))
+            self.transport.loop.call_soon(lambda: self._run_immediate(dst.id, payload))
             return
         with self.lock:
             effects = self.core.immediate(dst.id, payload)
@@ -356,7 +356,7 @@ class Driver:
         for future in waiting:
             with suppress(InvalidStateError):  # it has just ended otherwise
                 future.set_exception(error)
-        self.transport.nudge()
+        self.transport.loop.nudge()
 
     def _check_not_given_up(self) -> None:
         """Keep anything from being waited for after ``give_up``, with the lock held."""
@@ -429,14 +429,14 @@ class Driver:
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
                     self._futures.pop(call).set_exception(self.death(place, 1))
-                    self.transport.nudge()
+                    self.transport.loop.nudge()
                 case e.FinishFired():
                     with suppress(InvalidStateError):  # its wait was given up
                         self._fired[effect.finish].set_result(effect)
-                    self.transport.nudge()
+                    self.transport.loop.nudge()
                 case e.PassOn(finish, lives):
                     wait_s = HOLD_S if lives else max(0.0, self._passed_on_s + GATHER_S - time.monotonic())
-                    self.transport.call_later(wait_s, partial(self._pass_on, finish))
+                    self.transport.loop.call_later(wait_s, partial(self._pass_on, finish))
                 case e.LeaverDrained(order, place):
                     self.on_leaver_drained(order, place)
                 case e.PlaceLost(place, reason):
@@ -497,7 +497,7 @@ class Driver:
             if self.transport.is_lost(info.place):
                 # when its loss was reported it was none of ours, and is not reported again
                 why = "it was lost before it was a member"
-                self.transport.call_soon(partial(self.on_lost, info.place, why))
+                self.transport.loop.call_soon(partial(self.on_lost, info.place, why))
             elif self.core.survives:
                 # one that dies before it has said a word is noticed, too
                 with suppress(UnknownPeerError, TransportClosedError):  # it is being reported, or the program is over
@@ -506,7 +506,7 @@ class Driver:
     def _await_cut_off(self, place: int) -> None:
         """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""
         self.transport.on_gone(place, partial(self._cut_off, place))
-        self.transport.call_later(CUT_OFF_S, partial(self._cut_off, place))
+        self.transport.loop.call_later(CUT_OFF_S, partial(self._cut_off, place))
         for hear in self.on_place_died:
             hear(self.place(place))
 
@@ -524,8 +524,8 @@ class Driver:
     def _begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
         """Take an activity that another place sent."""
         load = self._calls.arrived(src, payload)
-        if len(payload[0]) <= _SMALL_BYTES and self.transport.in_io_thread():
-            self.transport.run_last(partial(self._run_inline, src, spawn, load))
+        if len(payload[0]) <= _SMALL_BYTES and self.transport.loop.in_thread():
+            self.transport.loop.run_last(partial(self._run_inline, src, spawn, load))
         else:
             self.executor.submit(partial(self._run, src, spawn, load))
 
@@ -538,14 +538,14 @@ class Driver:
             return
         if self._inline.expects(call[0]) and not self.transport.crowded(src):
             self._inline.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
-            self._run(src, spawn, lambda: call, self._hand_off, soon=self.transport.busy)
+            self._run(src, spawn, lambda: call, self._hand_off, soon=self.transport.loop.busy)
         else:
             self.executor.submit(partial(self._run, src, spawn, lambda: call))
 
     @contextmanager
     def _hand_off(self) -> Iterator[None]:
         """Around a wait in an activity that the io thread runs."""
-        self.transport.hand_off()
+        self.transport.loop.hand_off()
         yield
 
     def _run(
@@ -609,7 +609,7 @@ class Driver:
             future.set_exception(raised)
         else:
             future.set_result(value)
-        self.transport.nudge()
+        self.transport.loop.nudge()
         self.change(lambda: core.ended(scope.finish, error))
 
     def end_forked_child(self) -> None:

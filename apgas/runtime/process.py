@@ -239,7 +239,7 @@ def build(start: Start) -> Driver:
     ThreadState.driver = driver  # of all threads that have no place of their own
     logs.tag_output(start.place)
     logs.install()
-    before_waits(_transport.flush)
+    before_waits(_transport.loop.flush_now)
     who = f"place {start.place} ({environment.node_name()}, pid {os.getpid()})"
     if environment.launched_by(os.environ).kind == "launch":
         watchdog.tell_launcher(f"cmd=place id={start.place} pid={os.getpid()}\n")

@@ -629,7 +629,7 @@ class Interrupts:
         self._signalled_s = time.monotonic()
         self.signalled = signal.Signals(number)
         kind = Terminated if self.signalled is signal.SIGTERM else KeyboardInterrupt
-        if self._driver.transport.may_lead():
+        if self._driver.transport.loop.may_lead():
             # it reads an answer itself, or is about to; what it does meanwhile must not be torn apart
             self._driver.interrupted = kind
             return

@@ -47,7 +47,8 @@ from apgas.runtime.driver import Driver
 from apgas.runtime.process import Identity
 from apgas.runtime.spawning import Spawner
 from apgas.runtime.validation import checked
-from apgas.transport.base import TimerHandle, Transport, TransportClosedError, UnknownPeerError
+from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
+from apgas.transport.loop import Timer
 
 if TYPE_CHECKING:
     from apgas.malleability.communicator import Communicator
@@ -101,7 +102,7 @@ class Resizing:
         self._core_ids_offered: CoreIds | None = None
         self._offers_core_ids = False
         self._knows_core_ids = False
-        self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
+        self._scheduled: dict[int, tuple[ScheduledOrder, Timer]] = {}
         self._scheduled_numbers = itertools.count(_FIRST)
         self._requests: dict[int, Future[int]] = {}
         self._request_numbers = itertools.count()
@@ -328,7 +329,7 @@ class Resizing:
             self._origin_s = time.monotonic() - self._zero_s
             for item in due:
                 number = next(self._scheduled_numbers)
-                timer = self.driver.transport.call_later(item.at_s, partial(self._due, number))
+                timer = self.driver.transport.loop.call_later(item.at_s, partial(self._due, number))
                 self._scheduled[number] = item, timer
 
     def order_now(self, delta: int, hosts: tuple[str, ...] = ()) -> None:
@@ -423,7 +424,7 @@ class Resizing:
                 for place in leavers:
                     self.driver.transport.on_gone(place, partial(self._event, self._machine.gone, place))
             case r.SetTimer(token, delay_s):
-                self.driver.transport.call_later(delay_s, partial(self._event, self._machine.timeout, token))
+                self.driver.transport.loop.call_later(delay_s, partial(self._event, self._machine.timeout, token))
             case r.TellDeferred(order):
                 if not is_own(order):
                     self._send(o.Deferred(order, "waiting for a suitable phase of the program"))

@@ -623,7 +623,7 @@ class InProcessPlaces:
         with driver.lock:
             driver.core.over = True
         driver.over.set()
-        if not driver.transport.in_io_thread():
+        if not driver.transport.loop.in_thread():
             thread.join(timeout_s)
         driver.give_up(ApgasError(f"place {place} was killed"))
 

@@ -9,9 +9,9 @@ A transport moves *frames* (a head and out-of-band buffers) between places:
 - **Authenticated.** Nothing of a peer is delivered before the peer has proved that it holds the job's token.
 - **Losses are reported once.** When a connection of an authenticated peer ends, in either direction, and the place was
   not forgotten, the receiver is notified after the frames that had already arrived.
-- **One io thread.** Receiver, timers and callbacks all run there, one at a time. ``send`` never waits, so it may be
-  called under a lock that the receiver needs; who sends much calls ``throttle`` before, which waits for a slow peer.
-  ``run_last`` has the io thread do work that might wait: another thread takes its place then.
+- **One io thread,** the ``loop``. Receiver, timers and callbacks all run there, one at a time. ``send`` never waits, so
+  it may be called under a lock that the receiver needs; who sends much calls ``throttle`` before, which waits for a
+  slow peer.
 - **Small frames in a row travel together** if their sender allows it (``soon``); a lone one is not delayed.
 - **Values, not references.** Once ``send`` has returned, the caller may change its buffers.
 - **Idle is free.** Without traffic and timers the io thread sleeps in the kernel without a timeout.
@@ -20,9 +20,12 @@ A transport moves *frames* (a head and out-of-band buffers) between places:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from apgas.errors import ApgasError
+
+if TYPE_CHECKING:
+    from apgas.transport.loop import EventLoop
 
 Address: TypeAlias = tuple[str, int]
 """Numeric host address and port."""
@@ -59,19 +62,16 @@ class Receiver(Protocol):
         """Learn that the connection to or from ``place`` ended although we had not forgotten it. Once per place."""
 
 
-class TimerHandle(Protocol):
-    """A callback that is due later."""
-
-    def cancel(self) -> None:
-        """Do not run the callback, unless it has run already. Idempotent; any thread."""
-
-
 class Transport(Protocol):
     """Moves frames between places; see the module's text for what it promises."""
 
     @property
     def address(self) -> Address:
         """Where this transport listens; known from the start, before ``start``."""
+
+    @property
+    def loop(self) -> EventLoop:
+        """The io thread, which runs from ``start`` on."""
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Begin to deliver: our id is ``place`` from now on, and the io thread runs."""
@@ -93,8 +93,8 @@ class Transport(Protocol):
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; ``dst`` may be our own id. Any thread.
 
-        ``soon``: a small frame may be kept until the io thread's round ends or ``flush`` is called, so that several
-        travel together. The order of frames is kept in any case.
+        ``soon``: a small frame may be kept until the io thread's round ends or its ``flush_now`` is called, so that
+        several travel together. The order of frames is kept in any case.
 
         Raises:
             UnknownPeerError: The place is not known, forgotten, or lost.
@@ -131,51 +131,6 @@ class Transport(Protocol):
         So ``on_gone`` shows the other side that the process has ended, not only that it has closed its transport.
         """
 
-    def flush(self) -> None:
-        """Write the frames that were sent ``soon``; to be called before waiting for what they bring about."""
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run ``callback`` on the io thread, in the order of the calls. Any thread."""
-
-    def run_last(self, work: Callable[[], None]) -> None:
-        """(io thread) Run ``work`` on the io thread when what has arrived is delivered, in the order of the calls.
-
-        It may wait if it calls ``hand_off`` before. If it takes long, another thread becomes the io thread.
-        """
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is more ``run_last`` work."""
-
-    def hand_off(self) -> None:
-        """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait.
-
-        Raises:
-            RuntimeError: No thread can be started; the caller still is the io thread.
-        """
-
-    def on_broken(self, callback: Callable[[BaseException], None]) -> None:
-        """Have ``callback`` run if an error of the transport itself ends the io thread: nothing is delivered then.
-
-        Frames can still be sent, as far as the connections take them at once. Before ``start``.
-        """
-
-    def lead(self, done: Callable[[], bool], seconds: float) -> None:
-        """Be the io thread, where that is possible, until ``done()`` or for ``seconds``: read what one waits for.
-
-        Callbacks, and the receiver, run on this thread meanwhile. It may return at any time before. Who makes ``done``
-        true on another thread calls ``nudge``.
-        """
-
-    def may_lead(self) -> bool:
-        """Return whether the caller, a handler of signals, has interrupted ``lead``: it must not raise there."""
-
-    def nudge(self) -> None:
-        """Let a thread that leads look at its ``done``. Any thread."""
-
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
-        """Run ``callback`` on the io thread in ``delay_s`` seconds; equal times run in the order of the calls."""
-
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush what is queued for at most ``timeout_s`` seconds, then end the io thread and all connections.
 
@@ -184,6 +139,3 @@ class Transport(Protocol):
         Raises:
             UsageError: It was called on the io thread.
         """
-
-    def in_io_thread(self) -> bool:
-        """Return whether the caller runs on the io thread."""

@@ -1,4 +1,4 @@
-"""Parts that transports share: the contract's io thread, and an end of all connections."""
+"""What transports share that have a connection for each ordered pair of places."""
 
 from __future__ import annotations
 
@@ -16,51 +16,11 @@ from apgas.transport.wire import Frame
 _logger = logging.getLogger(__name__)
 
 
-# The io thread's part of the contract --------------------------------------------------------------------------------
-
-
-class OnLoop:
-    """The part of ``apgas.transport.base.Transport`` that is about the io thread, for transports with an event loop."""
-
-    def __init__(self, loop: EventLoop) -> None:
-        self._loop = loop
-        # The loop's own methods, bound here: forwarders would cost a call each on the path of every message.
-        self.flush = loop.flush_now
-        self.call_soon = loop.call_soon
-        self.call_later = loop.call_later
-        self.run_last = loop.run_last
-        self.hand_off = loop.hand_off
-        self.lead = loop.lead
-        self.may_lead = loop.may_lead
-        self.nudge = loop.nudge
-        self.in_io_thread = loop.in_thread
-
-    @property
-    def wakeups(self) -> int:
-        """How often the io thread has woken up so far."""
-        return self._loop.wakeups
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is more ``run_last`` work."""
-        return self._loop.busy
-
-    def on_broken(self, callback: Callable[[BaseException], None]) -> None:
-        """Run ``callback`` if the io thread ends by an error; see ``Transport``."""
-        self._loop.on_broken = callback
-
-    def _check_may_close(self) -> None:
-        if self._loop.in_thread():
-            raise UsageError("the io thread cannot close its own transport")
-
-
-# Connections ---------------------------------------------------------------------------------------------------------
-
 Outgoing = TypeVar("Outgoing")
 Incoming = TypeVar("Incoming")
 
 
-class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
+class Endpoint(Generic[Outgoing, Incoming]):
     """A transport with a connection for each ordered pair of places: whom it may send to, and what comes of peers.
 
     ``_outgoing`` has the connections that we have opened, by place, under ``_lock``; ``_incoming`` those of others,
@@ -68,7 +28,7 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
     """
 
     def __init__(self, loop: EventLoop) -> None:
-        super().__init__(loop)
+        self.loop = loop
         self._place = -1
         self._receiver: Receiver | None = None
         # Ids are never reused, so nothing is ever taken out of these three, and they need no lock.
@@ -91,7 +51,7 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
             if self._receiver is not None or self._closing:
                 raise UsageError("a transport is started once, and before it is closed")
             self._place, self._receiver = place, receiver
-        self._loop.start()
+        self.loop.start()
 
     def learn(self, peers: Mapping[int, Address]) -> None:
         """Allow frames to ``peers``; see ``Transport``."""
@@ -116,7 +76,16 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
             else:
                 callback()
 
-        self._loop.call_soon(look)
+        self.loop.call_soon(look)
+
+    def check_may_close(self) -> None:
+        """See that the caller is not the io thread, which cannot end itself.
+
+        Raises:
+            UsageError: It is.
+        """
+        if self.loop.in_thread():
+            raise UsageError("the io thread cannot close its own transport")
 
     def _require_running(self) -> None:
         if self._closing or self._receiver is None:
@@ -177,4 +146,4 @@ class Endpoint(OnLoop, Generic[Outgoing, Incoming]):
     def _gone(self, place: int) -> None:
         """Run the callbacks that wait for the end of the connection from ``place``."""
         for callback in self._waiting.pop(place, ()):
-            self._loop.call_soon(callback)
+            self.loop.call_soon(callback)

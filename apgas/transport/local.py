@@ -32,7 +32,7 @@ class LocalNetwork:
         with self._lock:
             listener = self._transports.get(address)
             if listener is not None:
-                listener.call_soon(partial(listener.post_connected, place, caller))
+                listener.loop.call_soon(partial(listener.post_connected, place, caller))
             return listener
 
     def leave(self, address: Address) -> None:
@@ -66,9 +66,9 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
         with self._lock:
             self._require_running()
             if dst == self._place:
-                self._loop.call_soon(partial(self._deliver, frame))
+                self.loop.call_soon(partial(self._deliver, frame))
             elif (peer := self._link(dst)) is not None:
-                peer.call_soon(partial(peer.post_take, frame))
+                peer.loop.call_soon(partial(peer.post_take, frame))
 
     def throttle(self, dst: int) -> None:
         """Nothing waits in a process: frames are handed over at once."""
@@ -82,7 +82,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
 
     def close(self, timeout_s: float = 1.0) -> None:  # noqa: ARG002 - nothing here takes time to flush
         """End everything; see ``Transport``."""
-        self._check_may_close()
+        self.check_may_close()
         with self._lock:
             if self._closing:
                 return
@@ -90,13 +90,13 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
             outgoing, self._outgoing = self._outgoing, {}
         self._network.leave(self.address)
         for peer in outgoing.values():
-            peer.call_soon(partial(peer.post_end, self._place))
+            peer.loop.call_soon(partial(peer.post_end, self._place))
         if self._receiver is None:
             # Those that have connected to a transport that was never started are to be notified, too.
-            self._loop.start()
-        self._loop.stop()
+            self.loop.start()
+        self.loop.stop()
         for peer in self._incoming.values():
-            peer.call_soon(partial(peer.post_broken, self._place))
+            peer.loop.call_soon(partial(peer.post_broken, self._place))
 
     def _link(self, place: int) -> LocalTransport | None:
         """Return the peer, connecting if need be, with ``_lock`` held; None if there is none: a loss follows."""
@@ -106,7 +106,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
         if peer is None:
             peer = self._network.connect(address, self._place, self)
             if peer is None:
-                self._loop.call_soon(partial(self._lose, place, "cannot connect: no transport listens there"))
+                self.loop.call_soon(partial(self._lose, place, "cannot connect: no transport listens there"))
                 return None
             self._outgoing[place] = peer
         return peer
@@ -116,7 +116,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
     def post_connected(self, place: int, peer: LocalTransport) -> None:
         """Learn that ``place`` has connected to us."""
         if place in self._lost:
-            peer.call_soon(partial(peer.post_broken, self._place))
+            peer.loop.call_soon(partial(peer.post_broken, self._place))
             return
         self._incoming[place] = peer
 
@@ -140,7 +140,7 @@ class LocalTransport(Endpoint["LocalTransport", "LocalTransport"]):
         with self._lock:
             peer = self._outgoing.pop(place, None)
         if peer is not None:
-            peer.call_soon(partial(peer.post_end, self._place))
+            peer.loop.call_soon(partial(peer.post_end, self._place))
 
     def _end_incoming(self, incoming: LocalTransport) -> None:
-        incoming.call_soon(partial(incoming.post_broken, self._place))
+        incoming.loop.call_soon(partial(incoming.post_broken, self._place))

@@ -78,7 +78,8 @@ class EventLoop:
     Attributes:
         wakeups: How often it has woken up so far.
         abandoned: Whether this is a forked child, where it does nothing.
-        on_broken: Called on its last thread if an error of the loop itself has ended it.
+        on_broken: Called on its last thread if an error of the loop itself has ended it: nothing is delivered then, but
+            frames can still be sent, as far as the connections take them at once.
     """
 
     def __init__(self, name: str) -> None:
@@ -134,13 +135,14 @@ class EventLoop:
         return threading.get_ident() == self._ident
 
     def may_lead(self) -> bool:
-        """Return whether the caller is within ``lead``: what a signal has to say must not tear that apart."""
+        """Return whether the caller, a handler of signals, has interrupted ``lead``: it must not raise there."""
         return threading.get_ident() in self._candidates
 
     def lead(self, done: Callable[[], bool], seconds: float) -> None:
         """Be the io thread until ``done()``, for at most ``seconds``, or not at all if that would take time itself.
 
-        It returns early if there is ``run_last`` work, which could keep the caller from what it waits for.
+        Callbacks run on this thread meanwhile. Who makes ``done`` true on another thread calls ``nudge``. It returns
+        early if there is ``run_last`` work, which could keep the caller from what it waits for.
         """
         now_s = time.monotonic()
         self._streak = self._streak + 1 if now_s - self._waited_s < _SUCCESSION_S else 0
@@ -185,7 +187,10 @@ class EventLoop:
                 self._resume.release()
 
     def run_last(self, work: Callable[[], None]) -> None:
-        """(io thread) Run ``work`` at the end of this round; it may wait, after ``hand_off``, and take its time."""
+        """(io thread) Run ``work`` at the end of this round, in the order of the calls.
+
+        It may wait, after ``hand_off``. If it takes long, another thread becomes the io thread.
+        """
         self._last.append(work)
 
     @property
@@ -204,7 +209,7 @@ class EventLoop:
         self._flushes.append(flush)
 
     def flush_now(self) -> None:
-        """Do what ``flush_soon`` has left to do. Any thread."""
+        """Do what ``flush_soon`` has left to do; to be called before waiting for what that brings about. Any thread."""
         while self._flushes:
             try:
                 flush = self._flushes.popleft()
@@ -213,7 +218,11 @@ class EventLoop:
             self._call(flush)
 
     def hand_off(self) -> None:
-        """Let another thread be the io thread if the caller is, as ``hand_off_from``, in work that is going to wait."""
+        """Let another thread be the io thread if the caller is, in work that is going to wait.
+
+        Raises:
+            RuntimeError: No thread can be started; the caller still is the io thread.
+        """
         if self.in_thread():
             self.hand_off_from(self._leader.work)
 
@@ -244,7 +253,10 @@ class EventLoop:
             self._wake()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Run ``callback`` on the loop's thread in ``delay_s`` seconds. Any thread."""
+        """Run ``callback`` on the loop's thread in ``delay_s`` seconds; equal times in the order of the calls.
+
+        Any thread.
+        """
         timer = Timer(time.monotonic() + delay_s, callback)
         ticket = self._timers.ticket()
         if self.in_thread() and not self._leader.work:  # else another thread may become the io thread meanwhile

@@ -27,8 +27,8 @@ import msgspec
 from apgas.errors import ProtocolError, SlowPeerError
 from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
-from apgas.transport.endpoint import OnLoop
 from apgas.transport.engine import Engine, Transfer, poke_while
+from apgas.transport.loop import EventLoop
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
 
@@ -55,12 +55,12 @@ class MpiConfig(msgspec.Struct, frozen=True):
     patience_s: float = 90.0
 
 
-class MpiTransport(OnLoop):
+class MpiTransport:
     """A transport over MPI and ``line``, a TCP transport that was not started yet; keeps the contract of ``base``."""
 
     def __init__(self, line: TcpTransport, beginning: Beginning, config: MpiConfig | None = None) -> None:
-        super().__init__(line.loop)
         self._line = line
+        self.loop = line.loop
         self._mpi = beginning.mpi
         self._config = config or MpiConfig()
         self._here = -1
@@ -83,13 +83,13 @@ class MpiTransport(OnLoop):
         self._unending = self._mpi.Grequest.Start()
         calls = self._mpi.Request.Testsome, self._unending.Test
         self._engine = Engine(*calls, self._poke, self._mpi.Get_error_string, "apgas-mpi")
-        self._announced = Announced(self, self._engine, self._mpi.BYTE, self._deliver, self._lose)
+        self._announced = Announced(self.loop, self._engine, self._mpi.BYTE, self._deliver, self._lose)
         self.communicators = Communicators(beginning, "apgas-comm")
-        self.communicators.on_installed = lambda epoch: line.call_soon(partial(self._installed, epoch))
-        self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
+        self.communicators.on_installed = lambda epoch: self.loop.call_soon(partial(self._installed, epoch))
+        self.communicators.on_failed = lambda why: self.loop.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
-        # what only one part has to do with, bound here as the methods of the loop
+        # what only one part has to do with
         self.address = line.address
         self.learn = line.learn
         self.connect = line.connect
@@ -138,7 +138,7 @@ class MpiTransport(OnLoop):
         return over.set
 
     def _poke_while(self, needed: Callable[[], bool], places: Sequence[int]) -> None:
-        poke_while(needed, partial(self._notify, places, POKE), self.call_later)
+        poke_while(needed, partial(self._notify, places, POKE), self.loop.call_later)
 
     def _notify(self, places: Iterable[int], words: bytes) -> None:
         for place in places:
@@ -179,7 +179,7 @@ class MpiTransport(OnLoop):
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
         high_bytes, patience_s = self._config.high_water_bytes, self._config.patience_s
-        if self._outgoing_bytes[dst] > high_bytes and not self.in_io_thread():
+        if self._outgoing_bytes[dst] > high_bytes and not self.loop.in_thread():
             with self._changed:
                 taken = self._taken[dst]
                 while not self._changed.wait_for(
@@ -210,7 +210,7 @@ class MpiTransport(OnLoop):
 
     def close(self, timeout_s: float = 1.0) -> None:
         """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``."""
-        self._check_may_close()
+        self._line.check_may_close()
         with self._close_lock:
             if self._closing:
                 return
@@ -282,9 +282,9 @@ class MpiTransport(OnLoop):
             last_words = not transfers and dst in self._forgotten
             self._changed.notify_all()
         if last_words:
-            self._line.call_soon(partial(self._part_from, dst))
+            self.loop.call_soon(partial(self._part_from, dst))
         if error:
-            self._line.call_soon(partial(self._lose, dst, f"cannot send by MPI: {error}"))
+            self.loop.call_soon(partial(self._lose, dst, f"cannot send by MPI: {error}"))
 
     def _wait_sent(self, number: int, timeout_s: float) -> bool:
         """Wait until nothing is on its way on the communicator of epoch ``number``."""
@@ -349,7 +349,7 @@ class MpiTransport(OnLoop):
         if place not in self._byes:
             self._announced.drop(place)
         self._announced.arrivals.take(place, partial(self._report, place, reason), always=True)
-        self._line.call_later(_LOST_S, partial(self._abandon, place))
+        self.loop.call_later(_LOST_S, partial(self._abandon, place))
 
     def _deliver(self, src: int, head: bytes | memoryview, buffers: Sequence[bytearray | memoryview]) -> None:
         assert self._receiver is not None
@@ -388,8 +388,8 @@ class MpiTransport(OnLoop):
     def _ended(self, place: int) -> None:
         """The connection from a forgotten place has ended: perhaps in good order, but it could not say BYE any more."""
         if place not in self._byes and place in self._announced.arrivals.waiting:
-            self._line.call_later(_LOST_S, partial(self._announced.drop, place))
-        self._line.call_later(_LOST_S, partial(self._abandon, place))
+            self.loop.call_later(_LOST_S, partial(self._announced.drop, place))
+        self.loop.call_later(_LOST_S, partial(self._abandon, place))
 
 
 # Receives by MPI what was announced on the line, and keeps the order of what comes on both ways ----------------------
@@ -406,7 +406,7 @@ class Announced:
     """
 
     def __init__(
-        self, loop: OnLoop, engine: Engine, byte: Any, deliver: Deliver, lose: Callable[[int, str], None]
+        self, loop: EventLoop, engine: Engine, byte: Any, deliver: Deliver, lose: Callable[[int, str], None]
     ) -> None:
         self.arrivals = Arrivals()
         self._loop = loop
@@ -467,7 +467,7 @@ class Announced:
         self._engine.submit(transfer)
 
     def _received_soon(self, src: int, arrival: Arrival, error: str) -> None:
-        if self._loop.in_io_thread():
+        if self._loop.in_thread():
             self._received(src, arrival, error)
         else:
             self._loop.call_soon(partial(self._received, src, arrival, error))

@@ -78,11 +78,6 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         self._acceptors: list[Acceptor] = []
         self.address = self._new_acceptor(where).address
 
-    @property
-    def loop(self) -> EventLoop:
-        """The io thread."""
-        return self._loop
-
     def start(self, place: int, receiver: Receiver) -> None:
         """Become ``place`` and begin to deliver to ``receiver``.
 
@@ -92,7 +87,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         if not 0 <= place <= MAX_PLACE:
             raise UsageError(f"{place} is no place id: it must be from 0 to {MAX_PLACE}")
         super().start(place, receiver)
-        self._loop.call_soon(self._acceptors[0].open)
+        self.loop.call_soon(self._acceptors[0].open)
 
     def listen_also(self, host: str) -> Address:
         """Listen on a further address of this machine, for places that do not reach the first one; returns it.
@@ -104,7 +99,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         with self._lock:
             self._require_running()
             acceptor = self._new_acceptor(host)
-            self._loop.call_soon(acceptor.open)
+            self.loop.call_soon(acceptor.open)
             return acceptor.address
 
     def connect(self, place: int) -> None:
@@ -118,12 +113,12 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
-        if self._closing or self._receiver is None or self._loop.abandoned:
+        if self._closing or self._receiver is None or self.loop.abandoned:
             raise TransportClosedError("the transport is not running")
         if dst == self._place:
             views = checked(head, buffers, self._config.limits)
             frame = Frame(dst, bytes(head), [bytearray(view) for view in views])
-            self._loop.call_soon(partial(self._deliver, frame))
+            self.loop.call_soon(partial(self._deliver, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
         if buffers and outgoing.channel.lends:
@@ -157,8 +152,8 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``."""
-        self._check_may_close()
-        if self._loop.abandoned:
+        self.check_may_close()
+        if self.loop.abandoned:
             return
         with self._close_lock:
             if self._closing:
@@ -167,17 +162,17 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
                 self._closing = True
                 running = self._receiver is not None
             if running:
-                self._loop.call_soon(self._flush_all)
+                self.loop.call_soon(self._flush_all)
                 self._drained.wait(timeout_s)
-                self._loop.call_soon(self._end_all)
+                self.loop.call_soon(self._end_all)
             else:
                 self._end_all()
-            self._loop.stop()
+            self.loop.stop()
 
     def _new_acceptor(self, where: str | unix_socket.Listening) -> Acceptor:
         listening = unix_socket.Listening(where) if isinstance(where, str) else where
         acceptor = Acceptor(
-            self._loop, listening, self._config, lambda: Listener(self._token, self._place), self._accept
+            self.loop, listening, self._config, lambda: Listener(self._token, self._place), self._accept
         )
         self._acceptors.append(acceptor)
         return acceptor
@@ -191,14 +186,14 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
             outgoing = self._outgoing.get(place)
             if outgoing is None:
                 outgoing = self._outgoing[place] = self._new_outgoing(place, address)
-                self._loop.call_soon(outgoing.connector.start)
+                self.loop.call_soon(outgoing.connector.start)
             return outgoing
 
     def _new_outgoing(self, place: int, address: Address) -> _Outgoing:
         config = self._config
         channel = Channel(
             place,
-            self._loop,
+            self.loop,
             config.high_water_bytes,
             config.patience_s,
             on_broken=partial(self._on_broken, place),
@@ -206,7 +201,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
             budget=self._budget,
         )
         connector = Connector(
-            self._loop,
+            self.loop,
             address,
             lambda: Caller(self._token, self._place, place),
             config.connect_deadline_s,
@@ -220,7 +215,7 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
             _logger.warning("refused a second connection of place %d", place)
             return False
         decoder = Decoder(place, self._scratch, self._config.limits)
-        self._incoming[place] = Incoming(self._loop, sock, decoder, self._deliver, partial(self._on_end, place))
+        self._incoming[place] = Incoming(self.loop, sock, decoder, self._deliver, partial(self._on_end, place))
         return True
 
     def _on_broken(self, place: int, reason: str) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from apgas.errors import ApgasError, UsageError
 from apgas.transport.base import Address, Transport, TransportClosedError, UnknownPeerError
@@ -26,22 +26,22 @@ def callbacks_run_in_order_on_the_io_thread(new: TransportFactory) -> None:
     with group(new, 1) as made:
         transport = made.transports[0]
         seen: list[object] = []
-        assert not transport.in_io_thread(), "this is no io thread"
-        transport.call_soon(lambda: seen.append(transport.in_io_thread()))
-        transport.call_soon(lambda: seen.append(1 // 0))
+        assert not transport.loop.in_thread(), "this is no io thread"
+        transport.loop.call_soon(lambda: seen.append(transport.loop.in_thread()))
+        transport.loop.call_soon(lambda: seen.append(1 // 0))
         for number in range(100):
-            transport.call_soon(partial(seen.append, number))
+            transport.loop.call_soon(partial(seen.append, number))
         pass_through(transport)
         assert seen == [True, *range(100)], "callbacks of one thread out of order"
         seen.clear()
 
         def post() -> None:
-            transport.call_soon(lambda: transport.call_soon(lambda: seen.append("inner")))
+            transport.loop.call_soon(lambda: transport.loop.call_soon(lambda: seen.append("inner")))
             for number in range(100):
-                transport.call_soon(partial(seen.append, number))
+                transport.loop.call_soon(partial(seen.append, number))
             seen.append("post")
 
-        transport.call_soon(post)
+        transport.loop.call_soon(post)
         for _ in range(3):
             pass_through(transport)
         assert seen == ["post", *range(100), "inner"], "callbacks of the io thread out of order"
@@ -57,20 +57,20 @@ def timers_run_in_order(new: TransportFactory) -> None:
         done = threading.Event()
 
         def run(number: int) -> None:
-            ran.append((number, time.monotonic(), transport.in_io_thread()))
+            ran.append((number, time.monotonic(), transport.loop.in_thread()))
             if len(ran) == len(delays_s):
                 done.set()
 
         def set_timers() -> None:
-            cancelled = [transport.call_later(0.01, partial(run, -1)) for _ in range(200)]
+            cancelled = [transport.loop.call_later(0.01, partial(run, -1)) for _ in range(200)]
             for number, delay_s in enumerate(delays_s):
                 before_s = time.monotonic()
-                transport.call_later(delay_s, partial(run, number))
+                transport.loop.call_later(delay_s, partial(run, number))
                 asked_s.append((before_s + delay_s, time.monotonic() + delay_s))
             for timer in (*cancelled, cancelled[0]):
                 timer.cancel()
 
-        transport.call_soon(set_timers)
+        transport.loop.call_soon(set_timers)
         wait(done, "a timer")
         assert sorted(number for number, _, _ in ran) == list(range(len(delays_s))), "a cancelled timer ran"
         assert all(on_io_thread for _, _, on_io_thread in ran), "a timer ran on another thread"
@@ -82,7 +82,7 @@ def timers_run_in_order(new: TransportFactory) -> None:
             if asked_s[first][1] < asked_s[second][0]:
                 assert order.index(first) < order.index(second), "timers out of order"
         from_here = threading.Event()
-        transport.call_later(0.0, from_here.set)
+        transport.loop.call_later(0.0, from_here.set)
         wait(from_here, "a timer set on another thread")
 
 
@@ -91,15 +91,15 @@ def idle_costs_nothing(new: TransportFactory) -> None:
     with group(new, 2) as made:
         for src in (0, 1):
             made.transports[src].send(1 - src, b"")
-            made.transports[src].call_later(60, lambda: None).cancel()
+            made.transports[src].loop.call_later(60, lambda: None).cancel()
         for recorder in made.recorders:
             recorder.wait_frames(1)
         for transport in made.transports:
             pass_through(transport)
-        before = [transport.wakeups for transport in made.transports]
+        before = [transport.loop.wakeups for transport in made.transports]
         threading.Event().wait(_QUIET_S)
         # One each may still be on its way: the other side's answer to the last frame, say.
-        woken = [transport.wakeups - count for transport, count in zip(made.transports, before, strict=True)]
+        woken = [transport.loop.wakeups - count for transport, count in zip(made.transports, before, strict=True)]
         assert max(woken) <= 2, f"io threads woke {woken} times in {_QUIET_S} s without a reason"
 
 
@@ -127,13 +127,13 @@ def closed_means_closed(new: TransportFactory) -> None:
             expect(UsageError, transport.close)
             refused.set()
 
-        transport.call_soon(close_here)
+        transport.loop.call_soon(close_here)
         wait(refused, "close on the io thread was not refused")
         transport.close()
         transport.close()
         for dst in (0, 1):
             expect(TransportClosedError, partial(transport.send, dst, b""))
-        transport.call_soon(lambda: None)
+        transport.loop.call_soon(lambda: None)
         expect(UsageError, lambda: transport.start(5, Recorder()))
 
 
@@ -143,15 +143,7 @@ PATIENCE_S: Final = 20.0
 """Only a failing check waits that long."""
 
 
-class WatchedTransport(Transport, Protocol):
-    """A transport that counts how often its io thread wakes up."""
-
-    @property
-    def wakeups(self) -> int:
-        """How often the io thread has woken up so far."""
-
-
-TransportFactory: TypeAlias = Callable[[], WatchedTransport]
+TransportFactory: TypeAlias = Callable[[], Transport]
 
 
 class Received(NamedTuple):
@@ -214,7 +206,7 @@ class Recorder:
 class Group(NamedTuple):
     """Started transports that know one another: place i is ``transports[i]``."""
 
-    transports: list[WatchedTransport]
+    transports: list[Transport]
     recorders: list[Recorder]
     addresses: dict[int, Address]
 
@@ -244,7 +236,7 @@ def wait(event: threading.Event, what: str) -> None:
 def pass_through(transport: Transport) -> None:
     """Wait until the io thread has run everything that was posted to it before."""
     passed = threading.Event()
-    transport.call_soon(passed.set)
+    transport.loop.call_soon(passed.set)
     wait(passed, "a callback on the io thread")
 
 
@@ -266,7 +258,7 @@ def fifo_per_pair_under_concurrency(new: TransportFactory) -> None:
     """Several threads of every place send to every place, itself included: all arrives once, each thread's in order."""
     places, threads, count = 3, 3, 200
 
-    def talk(source: WatchedTransport, name: int) -> None:
+    def talk(source: Transport, name: int) -> None:
         for number in range(count):
             body = bytes(20_000) if number % 50 == 49 else b"x" * (number % 7)
             for dst in range(places):
@@ -332,7 +324,7 @@ def io_threads_never_wait_for_each_other(new: TransportFactory) -> None:
     """Two io threads that send each other more than the network holds do not block."""
     count, body = 40, bytes(2**20)
     recorders: list[Recorder] = []
-    transports: list[WatchedTransport] = []
+    transports: list[Transport] = []
 
     def answer(frame: Received) -> None:
         if frame.head == b"go":
@@ -370,7 +362,7 @@ def self_send_is_asynchronous(new: TransportFactory) -> None:
     """A frame to oneself is delivered later, also when it is sent on the io thread."""
     order: list[bytes] = []
     done = threading.Event()
-    transports: list[WatchedTransport] = []
+    transports: list[Transport] = []
 
     def react(frame: Received) -> None:
         order.append(b"begin " + frame.head)
@@ -466,7 +458,7 @@ def gone_is_reported_where_nothing_was(new: TransportFactory) -> None:
         there: list[bool] = []
         for place in (1, 1, 5):
             reported = threading.Event()
-            watcher.on_gone(place, lambda: there.append(watcher.in_io_thread()))
+            watcher.on_gone(place, lambda: there.append(watcher.loop.in_thread()))
             watcher.on_gone(place, reported.set)
             wait(reported, "on_gone without a connection")
         assert there == [True] * 3, "on_gone was called twice, or on another thread"

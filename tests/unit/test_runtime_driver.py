@@ -35,11 +35,9 @@ class FakeTransport:
         self.connected: list[int] = []
         self.forgotten: list[int] = []
         self.error: Exception | None = None
+        self.loop = self
 
     def start(self, place: int, receiver: object) -> None:
-        pass
-
-    def on_broken(self, callback: Callable[[BaseException], None]) -> None:
         pass
 
     def learn(self, peers: Mapping[int, tuple[str, int]]) -> None:
@@ -93,7 +91,7 @@ def test_a_place_that_hears_nothing_any_more_ends_the_job() -> None:
         def fail() -> float | None:
             raise OverflowError("on purpose")
 
-        required_driver().transport._loop._timers.seconds_left = fail  # type: ignore[attr-defined]  # a stand-in
+        required_driver().transport.loop._timers.seconds_left = fail  # type: ignore[attr-defined]  # a stand-in
 
     def main() -> None:
         apgas.at(apgas.place(1), deafen)

@@ -38,10 +38,11 @@ class Stub:
         self.membership = Membership([m.PlaceInfo(0, "", 0, "node", 0)], 0)
         self.pooled: list[Callable[[], None]] = []
         self.answers: list[bool] = []
+        self.loop = self
         self.driver = Driver(cast(PlaceCore, self), cast(Transport, self))
         self.driver.executor = cast(Executor, self)
 
-    def in_io_thread(self) -> bool:
+    def in_thread(self) -> bool:
         return True
 
     def run_last(self, work: Callable[[], None]) -> None:

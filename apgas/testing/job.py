@@ -34,7 +34,8 @@ from apgas.runtime.program import Program, all_gone, end_places, known, run_main
 from apgas.runtime.resizing import Resizing
 from apgas.runtime.spawning import Spawned
 from apgas.runtime.validation import checked
-from apgas.transport.local import LocalNetwork, LocalTransport
+from apgas.transport.auth import new_token
+from apgas.transport.tcp import TcpTransport
 
 T = TypeVar("T")
 
@@ -546,6 +547,11 @@ _NO_PID: Final = 1 << 22
 """Linux numbers no process so high: a signal to a simulated place's process cannot hit a real one."""
 
 
+class _Transport(TcpTransport):
+    def hold(self, place: int) -> None:
+        """All places live in this process: nobody waits for its end."""
+
+
 class InProcessPlaces:
     """The places of one job, each with threads of its own; each runs ``setup`` before it is one, if there is one.
 
@@ -562,7 +568,7 @@ class InProcessPlaces:
         self._places_per_node = places_per_node
         self._setup = setup
         self._machine = checked(ResilientPlaceCore if resilient else PlaceCore)
-        self._network = LocalNetwork()
+        self._token = new_token()
         self._node_numbers = itertools.count()
         self._mains: dict[int, threading.Thread] = {}
         self._lock = threading.Lock()
@@ -576,7 +582,7 @@ class InProcessPlaces:
         if self._setup is not None:
             for _ in nodes:
                 self._setup()
-        transports = [self._network.transport() for _ in nodes]
+        transports = [_Transport(self._token) for _ in nodes]
         members = tuple(map(_info, range(len(nodes)), nodes, transports))
         drivers = [self._build(Identity(place, members, 0), own) for place, own in enumerate(transports)]
         return drivers[0]
@@ -600,8 +606,13 @@ class InProcessPlaces:
                     serialization.loads(serialization.dumps(self._setup))()
                 except BaseException as error:
                     raise ApgasError(f"{node}: setup raised {type(error).__name__}: {error}") from error
-        transports = [self._network.transport() for _ in nodes]
-        identity = assign_ids([_info(0, node, transport) for node, transport in zip(nodes, transports, strict=True)])
+        transports = [_Transport(self._token) for _ in nodes]
+        try:
+            identity = assign_ids([_info(0, *each) for each in zip(nodes, transports, strict=True)])
+        except BaseException:
+            for transport in transports:
+                transport.close()
+            raise
         added = identity.members[-len(nodes) :]
         for info, transport in zip(added, transports, strict=True):
             self._build(Identity(info.place, identity.members, identity.epoch), transport)
@@ -632,7 +643,7 @@ class InProcessPlaces:
         for thread in self._mains.values():
             thread.join(timeout_s)
 
-    def _build(self, identity: Identity, transport: LocalTransport) -> Driver:
+    def _build(self, identity: Identity, transport: TcpTransport) -> Driver:
         driver = Driver(self._machine(identity.place, identity.members, identity.epoch), transport)
         with self._lock:
             self.drivers[identity.place] = driver
@@ -653,6 +664,6 @@ class InProcessPlaces:
         process.close(driver)
 
 
-def _info(place: int, node: str, transport: LocalTransport) -> PlaceInfo:
+def _info(place: int, node: str, transport: TcpTransport) -> PlaceInfo:
     host, port = transport.address
     return PlaceInfo(place, host, port, node, _NO_PID + port)

@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -18,9 +18,8 @@ import msgspec
 from apgas.errors import AuthenticationError, UsageError
 from apgas.transport import unix_socket
 from apgas.transport.auth import Caller, Listener, check_token
-from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
+from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.channel import Channel, Incoming
-from apgas.transport.endpoint import Endpoint
 from apgas.transport.loop import READ, WRITE, EventLoop, Timer
 from apgas.transport.shared import MOST_BYTES, Budget
 from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
@@ -49,7 +48,7 @@ class _Outgoing(NamedTuple):
         self.channel.close()
 
 
-class TcpTransport(Endpoint[_Outgoing, Incoming]):
+class TcpTransport:
     """A transport over TCP; keeps the contract of ``apgas.transport.base``.
 
     It listens from construction on, and accepts from ``start`` on.
@@ -68,7 +67,20 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
     def __init__(
         self, token: bytes, where: str | unix_socket.Listening = "127.0.0.1", config: TcpConfig | None = None
     ) -> None:
-        super().__init__(EventLoop("apgas-io"))
+        self.loop = EventLoop("apgas-io")
+        self._place = -1
+        self._receiver: Receiver | None = None
+        # Ids are never reused, so nothing is ever taken out of these three, and they need no lock.
+        self._addresses: dict[int, Address] = {}
+        self._forgotten: set[int] = set()
+        self._lost: set[int] = set()
+        self._lock = threading.Lock()
+        self._outgoing: dict[int, _Outgoing] = {}
+        """The connections that we have opened, by place, under ``_lock``."""
+        self._incoming: dict[int, Incoming] = {}
+        """Those of others, which change on the io thread."""
+        self._closing = False
+        self._waiting: dict[int, list[Callable[[], None]]] = {}
         self._token = check_token(token)
         self._config = config or TcpConfig()
         self._close_lock = threading.Lock()
@@ -86,8 +98,16 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         """
         if not 0 <= place <= MAX_PLACE:
             raise UsageError(f"{place} is no place id: it must be from 0 to {MAX_PLACE}")
-        super().start(place, receiver)
+        with self._lock:
+            if self._receiver is not None or self._closing:
+                raise UsageError("a transport is started once, and before it is closed")
+            self._place, self._receiver = place, receiver
+        self.loop.start()
         self.loop.call_soon(self._acceptors[0].open)
+
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``; see ``Transport``."""
+        self._addresses.update(peers)
 
     def listen_also(self, host: str) -> Address:
         """Listen on a further address of this machine, for places that do not reach the first one; returns it.
@@ -127,6 +147,27 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
                 return
         outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits), soon=soon)
 
+    def is_lost(self, place: int) -> bool:
+        """Return whether the loss of ``place`` was reported; see ``Transport``."""
+        return place in self._lost
+
+    def forget(self, place: int) -> None:
+        """Flush, then close the connection to ``place``; see ``Transport``."""
+        if place != self._place:
+            self._forgotten.add(place)
+            self._end_outgoing(place)
+
+    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
+        """Run ``callback`` once the connection from ``place`` has ended; see ``Transport``."""
+
+        def look() -> None:
+            if place in self._incoming:
+                self._waiting.setdefault(place, []).append(callback)
+            else:
+                callback()
+
+        self.loop.call_soon(look)
+
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
         outgoing = self._outgoing.get(dst)
@@ -149,6 +190,15 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         outgoing = self._outgoing.get(place)
         if outgoing is not None:
             outgoing.channel.hold()
+
+    def check_may_close(self) -> None:
+        """See that the caller is not the io thread, which cannot end itself.
+
+        Raises:
+            UsageError: It is.
+        """
+        if self.loop.in_thread():
+            raise UsageError("the io thread cannot close its own transport")
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``."""
@@ -176,6 +226,24 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         )
         self._acceptors.append(acceptor)
         return acceptor
+
+    def _require_running(self) -> None:
+        if self._closing or self._receiver is None:
+            raise TransportClosedError("the transport is not running")
+
+    def _address_of(self, place: int) -> Address:
+        """Return where ``place`` listens.
+
+        Raises:
+            UnknownPeerError: Nothing may be sent to it.
+        """
+        if place in self._forgotten:
+            raise UnknownPeerError(place, "was forgotten and is not known any more")
+        if place in self._lost:
+            raise UnknownPeerError(place, "was lost and is not known any more")
+        if place not in self._addresses:
+            raise UnknownPeerError(place)
+        return self._addresses[place]
 
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
 
@@ -218,6 +286,39 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
         self._incoming[place] = Incoming(self.loop, sock, decoder, self._deliver, partial(self._on_end, place))
         return True
 
+    def _deliver(self, frame: Frame) -> None:
+        """Deliver a frame; an error of the receiver is logged."""
+        try:
+            if self._receiver is not None:
+                self._receiver.on_frame(frame.src, frame.head, frame.buffers)
+        except Exception:
+            _logger.exception("the receiver failed on a frame of place %d", frame.src)
+
+    def _on_end(self, place: int, reason: str) -> None:
+        """The connection from ``place`` has ended."""
+        del self._incoming[place]
+        self._lose(place, reason)
+        self._gone(place)
+
+    def _lose(self, place: int, reason: str) -> None:
+        """End all connections of a place, and report its loss, if that is news."""
+        if place in self._forgotten or place in self._lost:
+            return
+        self._lost.add(place)
+        self._end_outgoing(place)  # perhaps it only stopped sending: it still gets what was queued for it before
+        incoming = self._incoming.pop(place, None)
+        if incoming is not None:
+            incoming.close()
+        if not self._closing and self._receiver is not None:
+            self._receiver.on_lost(place, reason)
+        if incoming is not None:
+            self._gone(place)
+
+    def _gone(self, place: int) -> None:
+        """Run the callbacks that wait for the end of the connection from ``place``."""
+        for callback in self._waiting.pop(place, ()):
+            self.loop.call_soon(callback)
+
     def _on_broken(self, place: int, reason: str) -> None:
         """Our connection to ``place`` failed: deliver what it had sent already, then report."""
         incoming = self._incoming.get(place)
@@ -231,9 +332,6 @@ class TcpTransport(Endpoint[_Outgoing, Incoming]):
             outgoing = self._outgoing.get(place)
         if outgoing is not None:
             outgoing.channel.finish()
-
-    def _end_incoming(self, incoming: Incoming) -> None:
-        incoming.close()
 
     def _drop_outgoing(self, place: int) -> None:
         with self._lock:

@@ -5,23 +5,15 @@ from pathlib import Path
 
 import pytest
 from support import Leftovers, python_run
-from support.transport_conformance import CHECKS, Check, TransportFactory
+from support.transport_conformance import CHECKS, Check
 
 from apgas.transport.auth import new_token
-from apgas.transport.local import LocalNetwork
 from apgas.transport.tcp import TcpTransport
 
 
-@pytest.fixture(params=["tcp", "local"])
-def new_transport(request: pytest.FixtureRequest) -> TransportFactory:
-    if request.param == "tcp":
-        return partial(TcpTransport, new_token())
-    return LocalNetwork().transport
-
-
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_transport_keeps_the_contract(check: Check, new_transport: TransportFactory) -> None:
-    check(new_transport)
+def test_the_tcp_transport_keeps_the_contract(check: Check) -> None:
+    check(partial(TcpTransport, new_token()))
 
 
 @pytest.mark.parametrize("bulk_bytes", [1, 10_000])

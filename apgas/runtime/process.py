@@ -38,7 +38,6 @@ from apgas.transport.tcp import TcpTransport
 from apgas.transport.unix_socket import Listening
 
 if TYPE_CHECKING:
-    from apgas.transport.communicators import Beginning
     from apgas.transport.mpi import MpiTransport
 
 # Joining: a first world, or a job that runs already ------------------------------------------------------------------
@@ -56,11 +55,11 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Start(Identity, frozen=True):
-    """A place that is about to begin, with the job's secret, where it listens, and what the mpi plane begins with."""
+    """A place that is about to begin, with the job's secret, where it listens, and the bridge of a newcomer."""
 
     token: bytes
     listening: Listening
-    beginning: Beginning | None = None
+    bridge: Any = None
 
 
 class JoinAnswer(msgspec.Struct, frozen=True):
@@ -131,8 +130,8 @@ def start_world() -> Start:
     _end_with_mpiexec()
     members = all_listening(everyone)
     assert listening is not None
-    beginning = _beginning(None) if environment.transport() == "mpi" else None
-    return Start(rank, members, 0, tokens[0], listening, beginning)
+    _check_plane()
+    return Start(rank, members, 0, tokens[0], listening)
 
 
 def start_alone() -> Start:
@@ -150,14 +149,14 @@ def start_alone() -> Start:
     return Start(0, members, 0, new_token(), listening)
 
 
-def _beginning(bridge: Any) -> Beginning:
-    """What the mpi plane begins with; ``bridge`` is a newcomer's to place 0.
+def _check_plane() -> None:
+    """See that the mpi plane, if that was chosen, works with this MPI.
 
     Raises:
-        UsageError: It cannot work with this MPI.
+        UsageError: It does not.
     """
-    from apgas.transport.communicators import Beginning
-
+    if environment.transport() != "mpi":
+        return
     mpi = environment.load()
     version = mpi.Get_library_version()
     kind = environment.named_in(version)
@@ -167,7 +166,6 @@ def _beginning(bridge: Any) -> Beginning:
             f"the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is {name}: "
             f"leave {environment.ENV_TRANSPORT} out, or set it to tcp"
         )
-    return Beginning(mpi, bridge)
 
 
 def _end_with_mpiexec() -> None:
@@ -198,14 +196,14 @@ def join_job(newcomer: joining.Newcomer) -> Start | None:
     if not newcomer.answer or newcomer.listening is None:
         return None
     answer: JoinAnswer = pickle.loads(newcomer.answer)
-    beginning = _beginning(newcomer.bridge) if newcomer.bridge is not None else None
+    _check_plane()
     if newcomer.program_state:
         main_module.take_over(newcomer.program_state)
     if answer.logs is not None:
         logs.apply(answer.logs)
     os.environ[logs.ENV_TAG] = str(int(answer.tagged))
     place = answer.places[newcomer.rank]
-    return Start(place, answer.members, answer.epoch, newcomer.token, newcomer.listening, beginning)
+    return Start(place, answer.members, answer.epoch, newcomer.token, newcomer.listening, newcomer.bridge)
 
 
 # Serving -------------------------------------------------------------------------------------------------------------
@@ -264,12 +262,12 @@ def forget() -> None:
 def _plane(start: Start, line: TcpTransport) -> Transport:
     """The transport that the job was started with; all places of a first world call this together."""
     global mpi_plane  # noqa: PLW0603 - one place a process
-    if start.beginning is None:
+    if environment.transport() != "mpi":
         return line
     from apgas.transport.mpi import MpiTransport
 
-    mpi_plane = MpiTransport(line, start.beginning)
-    if start.beginning.bridge is None:
+    mpi_plane = MpiTransport(line, environment.load(), start.bridge)
+    if start.bridge is None:
         mpi_plane.begin(start.epoch, [info.place for info in start.members])
     return mpi_plane
 

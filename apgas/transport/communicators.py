@@ -70,20 +70,8 @@ class _ForProgram(msgspec.Struct):
     fetched: bool = False
 
 
-class Beginning(msgspec.Struct):
-    """What a place starts with.
-
-    Attributes:
-        mpi: The module mpi4py.MPI.
-        bridge: A newcomer's: the communicator of its world and place 0.
-    """
-
-    mpi: Any
-    bridge: Intracomm | None = None
-
-
 class Communicators:
-    """All communicators of this place.
+    """All communicators of this place; a newcomer has a ``bridge``: the communicator of its world and place 0.
 
     Attributes:
         here: Its id, known from its start on.
@@ -94,10 +82,10 @@ class Communicators:
         wait_sent: Waits for the end of all sends of an epoch, some seconds at most; returns whether they have ended.
     """
 
-    def __init__(self, beginning: Beginning, name: str) -> None:
+    def __init__(self, mpi: Any, bridge: Intracomm | None, name: str) -> None:
         self.here = -1
-        self._mpi = beginning.mpi
-        self._bridge = beginning.bridge
+        self._mpi = mpi
+        self._bridge = bridge
         self._bridges: dict[tuple[int, ...], Intracomm] = {}
         self.newest: Epoch | None = None
         self._previous: Epoch | None = None

@@ -26,7 +26,7 @@ import msgspec
 
 from apgas.errors import ProtocolError, SlowPeerError
 from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
-from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
+from apgas.transport.communicators import Build, Communicators, Epoch
 from apgas.transport.engine import Engine, Transfer, poke_while
 from apgas.transport.loop import EventLoop
 from apgas.transport.tcp import TcpTransport
@@ -56,12 +56,15 @@ class MpiConfig(msgspec.Struct, frozen=True):
 
 
 class MpiTransport:
-    """A transport over MPI and ``line``, a TCP transport that was not started yet; keeps the contract of ``base``."""
+    """A transport over MPI and ``line``, a TCP transport that was not started yet; keeps the contract of ``base``.
 
-    def __init__(self, line: TcpTransport, beginning: Beginning, config: MpiConfig | None = None) -> None:
+    ``mpi`` is the module mpi4py.MPI, and ``bridge`` a newcomer's; see ``Communicators``.
+    """
+
+    def __init__(self, line: TcpTransport, mpi: Any, bridge: Any = None, config: MpiConfig | None = None) -> None:
         self._line = line
         self.loop = line.loop
-        self._mpi = beginning.mpi
+        self._mpi = mpi
         self._config = config or MpiConfig()
         self._here = -1
         self._receiver: Receiver | None = None
@@ -84,7 +87,7 @@ class MpiTransport:
         calls = self._mpi.Request.Testsome, self._unending.Test
         self._engine = Engine(*calls, self._poke, self._mpi.Get_error_string, "apgas-mpi")
         self._announced = Announced(self.loop, self._engine, self._mpi.BYTE, self._deliver, self._lose)
-        self.communicators = Communicators(beginning, "apgas-comm")
+        self.communicators = Communicators(mpi, bridge, "apgas-comm")
         self.communicators.on_installed = lambda epoch: self.loop.call_soon(partial(self._installed, epoch))
         self.communicators.on_failed = lambda why: self.loop.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building

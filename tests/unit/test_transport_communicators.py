@@ -10,7 +10,7 @@ import pytest
 from support import PATIENCE_S
 
 from apgas.errors import UsageError
-from apgas.transport.communicators import Beginning, Build, Communicators
+from apgas.transport.communicators import Build, Communicators
 
 
 class FakeComm:
@@ -51,7 +51,7 @@ class Rig:
         self.freed: list[str] = []
         mpi = SimpleNamespace(COMM_WORLD=FakeComm("W", self.freed, fails), COMM_SELF=FakeComm("S", self.freed))
         bridge: Any = FakeComm("B", self.freed) if newcomer else None
-        self.all = Communicators(Beginning(mpi, bridge), "comm")
+        self.all = Communicators(mpi, bridge, "comm")
         self.all.here = here
         self.failures: list[str] = []
         self.all.on_failed = self.failures.append

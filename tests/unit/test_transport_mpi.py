@@ -14,7 +14,7 @@ from support.transport_conformance import Recorder, pass_through
 from apgas.errors import SlowPeerError
 from apgas.transport.auth import new_token
 from apgas.transport.base import UnknownPeerError
-from apgas.transport.communicators import Beginning, Epoch
+from apgas.transport.communicators import Epoch
 from apgas.transport.engine import LINGER_S
 from apgas.transport.mpi import MpiConfig, MpiTransport
 from apgas.transport.tcp import TcpTransport
@@ -119,7 +119,7 @@ class Pair:
         self.mpi = FakeMpi()
         self.comm = FakeComm(self.mpi)
         token = new_token()
-        self.transports = [MpiTransport(TcpTransport(token), Beginning(self.mpi), config) for _ in range(2)]
+        self.transports = [MpiTransport(TcpTransport(token), self.mpi, config=config) for _ in range(2)]
         self.recorders = [Recorder(), Recorder()]
         for place, transport in enumerate(self.transports):
             self.adopt(place, 0)

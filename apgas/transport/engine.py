@@ -17,9 +17,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Request, Status
 
 _logger = logging.getLogger(__name__)
 
@@ -31,26 +34,6 @@ LINGER_S: Final = 1.0
 LINGER_NAP_S: Final = 0.01
 STUCK_S: Final = 0.5
 """A transfer that makes no progress for so long may need a poke, and again after so long."""
-
-
-class Request(Protocol):
-    """As much of an mpi4py request as is used here."""
-
-    def Test(self) -> bool: ...  # noqa: D102 - the names of MPI
-    def Cancel(self) -> None: ...  # noqa: D102 - MPI's own
-    def Free(self) -> None: ...  # noqa: D102 - MPI's own
-    def __bool__(self) -> bool: ...
-
-
-class Status(Protocol):
-    """As much of an mpi4py status as is used here."""
-
-    @property
-    def error(self) -> int: ...  # noqa: D102 - MPI's own
-
-
-TestSome = Callable[[list[Request], list[Status]], Sequence[int] | None]
-"""MPI.Request.Testsome: the indices of the requests that are done; fills in a status for each of them."""
 
 
 class Transfer(msgspec.Struct, eq=False):
@@ -79,13 +62,14 @@ class Transfer(msgspec.Struct, eq=False):
 class Engine:
     """Carries out transfers, each place has one.
 
-    ``progress`` lets MPI work on whatever is under way; see where it is chosen, for not every call of MPI does. The
-    thread calls ``stuck`` when transfers make no progress. ``explain`` says what an error code of MPI means.
+    ``test_some`` is Testsome of MPI's requests. ``progress`` lets MPI work on whatever is under way; see where it is
+    chosen, for not every call of MPI does. The thread calls ``stuck`` when transfers make no progress. ``explain`` says
+    what an error code of MPI means.
     """
 
     def __init__(
         self,
-        test_some: TestSome,
+        test_some: Callable[[list[Request], list[Status]], Sequence[int] | None],
         progress: Callable[[], object],
         stuck: Callable[[], None],
         explain: Callable[[int], str],

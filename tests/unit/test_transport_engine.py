@@ -4,12 +4,13 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from support import PATIENCE_S
 
 from apgas.transport import engine
-from apgas.transport.engine import Engine, Request, Status, Transfer
+from apgas.transport.engine import Engine, Transfer
 
 
 class FakeRequest:
@@ -53,7 +54,7 @@ class FakeMpi:
         self.looking = threading.Lock()
         self.has_status = True
 
-    def test_some(self, requests: list[Request], statuses: list[Status]) -> Sequence[int] | None:
+    def test_some(self, requests: list[Any], statuses: list[Any]) -> Sequence[int] | None:
         self.looks += 1
         self.looked.release()
         ended: list[int] = []
@@ -83,7 +84,7 @@ class Rig:
         self.ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self.engine.start()
 
-    def transfer(self, name: str, requests: Sequence[FakeRequest], *, receiving: bool = False) -> Transfer:
+    def transfer(self, name: str, requests: Sequence[Any], *, receiving: bool = False) -> Transfer:
         transfer = Transfer(lambda: list(requests), lambda error: self.ended.put((name, error)), receiving=receiving)
         self.engine.submit(transfer)
         return transfer
@@ -194,7 +195,7 @@ def test_what_ended_with_a_failure_is_a_success_only_if_its_status_says_so(
 
 
 def test_a_failure_that_names_no_request_is_looked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_requests: list[Request], _statuses: list[Status]) -> Sequence[int] | None:
+    def fail(_requests: list[Any], _statuses: list[Any]) -> Sequence[int] | None:
         raise RuntimeError("no such communicator")
 
     monkeypatch.setattr(rig.engine, "_test_some", fail)
@@ -210,7 +211,7 @@ def test_what_began_in_part_is_given_up_and_kept(rig: Rig) -> None:
     """MPI may write to the memory of a request that it has, whatever became of the others."""
     begun = FakeRequest()
 
-    def post() -> Iterator[Request]:
+    def post() -> Iterator[Any]:
         yield begun
         raise RuntimeError("no memory")
 
@@ -222,7 +223,7 @@ def test_what_began_in_part_is_given_up_and_kept(rig: Rig) -> None:
 
 
 def test_what_cannot_begin_ends_at_once(rig: Rig) -> None:
-    def fail() -> list[Request]:
+    def fail() -> list[Any]:
         raise RuntimeError("no such communicator")
 
     rig.engine.submit(Transfer(fail, lambda error: rig.ended.put(("x", error)), receiving=False))

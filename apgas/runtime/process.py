@@ -46,17 +46,15 @@ dependents = environment.Dependents()
 """Processes of this machine that end with this one."""
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """What a place knows when it starts: its id, all members in the order of their ids, the epoch."""
+class Start(msgspec.Struct, frozen=True):
+    """A place that is about to begin: its id, all members in the order of their ids, the epoch, and the job's secret.
+
+    With where it listens, and the bridge of a newcomer.
+    """
 
     place: int
     members: tuple[PlaceInfo, ...]
     epoch: int
-
-
-class Start(Identity, frozen=True):
-    """A place that is about to begin, with the job's secret, where it listens, and the bridge of a newcomer."""
-
     token: bytes
     listening: Listening
     bridge: Any = None

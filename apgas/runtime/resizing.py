@@ -44,7 +44,6 @@ from apgas.runtime import context, logs, serialization
 from apgas.runtime.calibration import Calibration
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
-from apgas.runtime.process import Identity
 from apgas.runtime.spawning import Spawner
 from apgas.runtime.validation import checked
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
@@ -622,14 +621,14 @@ class Resizing:
         if not wanted:
             dismiss(added, self.driver.transport)
 
-    def _assign_ids(self, newcomers: list[PlaceInfo]) -> Identity:
+    def _assign_ids(self, newcomers: list[PlaceInfo]) -> tuple[tuple[PlaceInfo, ...], int]:
         """Number the newcomers; if they come too late to be members, their ids are not used again either."""
         with self.driver.lock:
             membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))
             epoch = self._epoch_of_newcomers = membership.epoch + 1
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
-            return Identity(ids[0], (*membership.members.values(), *added), epoch)
+            return (*membership.members.values(), *added), epoch
 
 
 def dismiss(newcomers: Sequence[PlaceInfo], transport: Transport) -> None:

@@ -27,11 +27,13 @@ from apgas.runtime import environment, forkserver, joining, launched, logs, main
 from apgas.runtime.children import Child, accept, dismiss, report, start
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
-from apgas.runtime.process import Identity, JoinAnswer, all_listening
+from apgas.runtime.process import JoinAnswer, all_listening
 from apgas.transport.base import Address
 
-AssignIds: TypeAlias = Callable[[list[PlaceInfo]], Identity]
-"""Numbers newcomers, and names all members."""
+AssignIds: TypeAlias = Callable[[list[PlaceInfo]], tuple[tuple[PlaceInfo, ...], int]]
+"""Numbers newcomers; returns all members, them at the end, and the epoch in which they are members."""
+AnswerTo: TypeAlias = Callable[[tuple[int, ...]], bytes]
+"""What places that have been started together are answered; they read it when they have loaded the rest."""
 Spawned: TypeAlias = tuple[tuple[PlaceInfo, ...], float]
 """Newcomers, and when their processes were up, on the monotonic clock."""
 Bridge: TypeAlias = Callable[[tuple[int, ...], Any], None]
@@ -95,13 +97,13 @@ class _Worlds:
             del self._unheard[0]
         return [report for _, group in self._heard for report in group]
 
-    def accept(self, identity: Identity, added: tuple[PlaceInfo, ...], bridge: Bridge | None) -> None:
+    def accept(self, answer_to: AnswerTo, added: tuple[PlaceInfo, ...], bridge: Bridge | None) -> None:
         """Send all their ids: ``added``, in the order of their reports."""
         ids = iter([info.place for info in added])
         while self._heard:
             world, group = self._heard.pop(0)
             places = tuple(islice(ids, len(group)))
-            _answer(world, _answer_to(places, identity), partial(bridge, places) if bridge is not None else None)
+            _answer(world, answer_to(places), partial(bridge, places) if bridge is not None else None)
 
     def dismiss(self) -> None:
         """Let those end that have no answer yet."""
@@ -140,11 +142,6 @@ def _chosen() -> dict[str, str]:
         environment.ENV_TRANSPORT: environment.transport(),
         resilience.ENV_RESILIENT: str(int(resilience.wanted())),
     }
-
-
-def _answer_to(places: tuple[int, ...], identity: Identity) -> bytes:
-    """What ``places``, which have been started together, are answered; they read it when they have loaded the rest."""
-    return pickle.dumps(JoinAnswer(places, identity.members, identity.epoch, logs.settings, logs.wanted()))
 
 
 def _answer(world: Any, answer: bytes, bridge: Callable[[Any], None] | None = None) -> None:
@@ -198,12 +195,16 @@ class _Spawner:
 
     def _numbered(
         self, reports: Iterable[joining.PlaceReport | str], assign_ids: AssignIds
-    ) -> tuple[Identity, tuple[PlaceInfo, ...]]:
-        """Number those that have reported, with the members as they reach them; returns the newcomers, too."""
+    ) -> tuple[AnswerTo, tuple[PlaceInfo, ...]]:
+        """Number those that have reported; returns what to answer, with the members as they reach them, and them."""
         newcomers = list(all_listening(reports))
-        identity = assign_ids(newcomers)
-        members = tuple(map(self._reached, identity.members))
-        return replace(identity, members=members), members[-len(newcomers) :]
+        numbered, epoch = assign_ids(newcomers)
+        members = tuple(map(self._reached, numbered))
+
+        def answer_to(places: tuple[int, ...]) -> bytes:
+            return pickle.dumps(JoinAnswer(places, members, epoch, logs.settings, logs.wanted()))
+
+        return answer_to, members[-len(newcomers) :]
 
     def _prepare(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Look whether places can be spawned on ``nodes``, and let those reach the members; returns them by name.
@@ -302,8 +303,8 @@ class MpiSpawner(_Spawner):
                 for name in dict.fromkeys(nodes):
                     worlds.start(name, nodes.count(name), greeting)
                 up_s = time.monotonic()
-                identity, added = self._numbered(worlds.reports(), assign_ids)
-                worlds.accept(identity, added, bridge)
+                answer_to, added = self._numbered(worlds.reports(), assign_ids)
+                worlds.accept(answer_to, added, bridge)
             except BaseException:
                 worlds.dismiss()
                 raise
@@ -336,9 +337,9 @@ class LaunchSpawner(_Spawner):
                 up_s = time.monotonic()
                 for number in started:
                     line.tell(number, greeting)
-                identity, added = self._numbered((line.hear(number) for number in started), assign_ids)
+                answer_to, added = self._numbered((line.hear(number) for number in started), assign_ids)
                 for info in added:
-                    line.tell(unanswered.pop(0), _answer_to((info.place,), identity))
+                    line.tell(unanswered.pop(0), answer_to((info.place,)))
             except EOFError:
                 raise ApgasError("a place ended as it started") from None
             finally:
@@ -367,9 +368,9 @@ class ChildSpawner(_Spawner):
             for _, stream in begun:
                 pickle.dump(greeting, stream)
                 stream.flush()
-            identity, added = self._numbered((report(*child) for child in begun), assign_ids)
+            answer_to, added = self._numbered((report(*child) for child in begun), assign_ids)
             for info, (_, stream) in zip(added, begun, strict=True):
-                pickle.dump(_answer_to((info.place,), identity), stream)
+                pickle.dump(answer_to((info.place,)), stream)
                 stream.flush()
         except BaseException as error:
             dismiss(begun)

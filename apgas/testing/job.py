@@ -29,10 +29,9 @@ from apgas.malleability.communicator import OrderListener
 from apgas.malleability.orders import Lost
 from apgas.runtime import context, process, serialization
 from apgas.runtime.driver import Driver, current_driver, working_for
-from apgas.runtime.process import Identity
 from apgas.runtime.program import Program, all_gone, end_places, known, run_main
 from apgas.runtime.resizing import Resizing
-from apgas.runtime.spawning import Spawned
+from apgas.runtime.spawning import AssignIds, Spawned
 from apgas.runtime.validation import checked
 from apgas.transport.auth import new_token
 from apgas.transport.tcp import TcpTransport
@@ -584,10 +583,10 @@ class InProcessPlaces:
                 self._setup()
         transports = [_Transport(self._token) for _ in nodes]
         members = tuple(map(_info, range(len(nodes)), nodes, transports))
-        drivers = [self._build(Identity(place, members, 0), own) for place, own in enumerate(transports)]
+        drivers = [self._build(place, members, 0, own) for place, own in enumerate(transports)]
         return drivers[0]
 
-    def spawn(self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity]) -> Spawned:
+    def spawn(self, nodes: tuple[str, ...], assign_ids: AssignIds) -> Spawned:
         """Start newcomers; see ``apgas.runtime.spawning.Spawner``.
 
         Raises:
@@ -608,14 +607,14 @@ class InProcessPlaces:
                     raise ApgasError(f"{node}: setup raised {type(error).__name__}: {error}") from error
         transports = [_Transport(self._token) for _ in nodes]
         try:
-            identity = assign_ids([_info(0, *each) for each in zip(nodes, transports, strict=True)])
+            members, epoch = assign_ids([_info(0, *each) for each in zip(nodes, transports, strict=True)])
         except BaseException:
             for transport in transports:
                 transport.close()
             raise
-        added = identity.members[-len(nodes) :]
+        added = members[-len(nodes) :]
         for info, transport in zip(added, transports, strict=True):
-            self._build(Identity(info.place, identity.members, identity.epoch), transport)
+            self._build(info.place, members, epoch, transport)
         return added, up_s
 
     def kill(self, place: int, timeout_s: float) -> None:
@@ -643,17 +642,15 @@ class InProcessPlaces:
         for thread in self._mains.values():
             thread.join(timeout_s)
 
-    def _build(self, identity: Identity, transport: TcpTransport) -> Driver:
-        driver = Driver(self._machine(identity.place, identity.members, identity.epoch), transport)
+    def _build(self, place: int, members: tuple[PlaceInfo, ...], epoch: int, transport: TcpTransport) -> Driver:
+        driver = Driver(self._machine(place, members, epoch), transport)
         with self._lock:
-            self.drivers[identity.place] = driver
+            self.drivers[place] = driver
         with working_for(driver):
             driver.start()
-            if identity.place != 0:
-                thread = threading.Thread(
-                    target=self._serve, args=(driver,), name=f"apgas-place-{identity.place}", daemon=True
-                )
-                self._mains[identity.place] = thread
+            if place != 0:
+                thread = threading.Thread(target=self._serve, args=(driver,), name=f"apgas-place-{place}", daemon=True)
+                self._mains[place] = thread
                 thread.start()
         return driver
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 from support import PATIENCE_S
@@ -11,9 +10,7 @@ from support.orders import SHORT, Handler, fail, last, program, reasons, wait_fo
 
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
-from apgas.core.messages import PlaceInfo
-from apgas.runtime.process import Identity
-from apgas.runtime.spawning import Spawned
+from apgas.runtime.spawning import AssignIds, Spawned
 from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -72,7 +69,7 @@ def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypa
     opened, came = threading.Event(), threading.Event()
     spawn = InProcessPlaces.spawn
 
-    def late(self: InProcessPlaces, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity]) -> Spawned:
+    def late(self: InProcessPlaces, nodes: tuple[str, ...], admit: AssignIds) -> Spawned:
         if nodes == ("late",):
             assert opened.wait(PATIENCE_S)
         added = spawn(self, nodes, admit)

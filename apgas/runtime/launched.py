@@ -100,16 +100,6 @@ class Line:
         first = int(answer["first"])
         return range(first, first + len(nodes))
 
-    def leave(self) -> None:
-        """Say farewell: the end of this process is meant. Another thread may be reading, so no answer is waited for."""
-        with suppress(OSError):  # the launcher has ended
-            self._write("cmd=finalize\n")
-
-    def abort(self, code: int) -> None:
-        """End the job."""
-        with suppress(OSError):  # the launcher has ended
-            self._write(f"cmd=abort exitcode={code}\n")
-
     def _ask(self, request: str) -> dict[str, str]:
         self._write(f"{request}\n")
         return self._read()

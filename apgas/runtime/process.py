@@ -395,7 +395,8 @@ def finalize() -> None:
         if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
             mpi.Finalize()
         if launched.begun is not None:
-            launched.begun.leave()
+            # the end is meant; another thread may be reading, so no answer is waited for
+            watchdog.tell_launcher("cmd=finalize\n")
     finally:
         watchdog.dismiss_second()
 
@@ -457,7 +458,7 @@ def abort(code: int) -> NoReturn:
     watchdog.dismiss_second()
     mpi = sys.modules.get("mpi4py.MPI")
     if launched.begun is not None:
-        launched.begun.abort(code)
+        watchdog.tell_launcher(f"cmd=abort exitcode={code}\n")
     elif mpi is not None and not _alone:
         mpi.COMM_WORLD.Abort(code)
     os._exit(code)

@@ -86,7 +86,7 @@ _launcher = -1
 
 
 def tell_launcher(words: str) -> None:
-    """Say something to ``apgas.launch`` that has no answer, between MPI's requests."""
+    """Say something to ``apgas.launch`` that has no answer, between the requests of MPI or of other threads."""
     global _launcher  # noqa: PLW0603 - one place a process
     if _launcher < 0:
         _launcher = int(os.environ[ENV_PMI])

@@ -34,8 +34,6 @@ from apgas.runtime.forkserver import (
 )
 
 READ_BYTES: Final = 1 << 16
-OF_ANOTHER_LAUNCHER: Final = ("PMI_", "PMIX_", "HYDRA_", "HYDI_", "MPI_LOCAL", "OMPI_COMM_WORLD_")
-"""How variables begin that are not for the processes of this one."""
 PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BEGINNING_S: Final = 3.0
 """How long a process may take until it handles Ctrl-C as it wants to: places leave it to place 0."""
@@ -390,7 +388,7 @@ def hear_signals(*numbers: signal.Signals) -> int:
 
 def _environment(process: Process, stream: socket.socket) -> dict[str, str]:
     """What a process finds in its environment, with ``stream`` as its end of the stream."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_ANOTHER_LAUNCHER)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(environment.OF_A_LAUNCHER)}
     ours = {
         "PMI_FD": str(stream.fileno()),
         "PMI_RANK": str(process.rank),

@@ -44,18 +44,10 @@ ENV_LAUNCH: Final = "APGAS_LAUNCH"
 ENV_LAUNCH_HOSTS: Final = "APGAS_LAUNCH_HOSTS"
 """Whether it may start processes on other hosts."""
 
-_OF_A_PROCESS = (
-    "PMI_",
-    "PMIX_",
-    "HYDRA_",
-    "HYDI_",
-    "MPI_LOCAL",
-    "OMPI_COMM_WORLD_",
-    "OMPI_UNIVERSE_",
-    "PRTE_",
-    "SLURM_",
-)
-"""How variables begin that launchers set for each process."""
+OF_A_LAUNCHER: Final = ("PMI_", "PMIX_", "HYDRA_", "HYDI_", "MPI_LOCAL", "OMPI_COMM_WORLD_")
+"""How variables begin that launchers of MPI set for each process, and that are not for processes of another one."""
+_OF_A_PROCESS: Final = (*OF_A_LAUNCHER, "OMPI_UNIVERSE_", "PRTE_", "SLURM_")
+"""Likewise, with what comes from further above."""
 
 _STAND_IN: Final = os.path.join(os.path.dirname(__file__), "own_session", "mpiexec")
 _INTERFACES = "/sys/class/net"

@@ -43,29 +43,23 @@ _BUILD_S: Final = 10.0
 """How long a place that leaves waits for communicators that others build with it."""
 _ASIDE_S: Final = 1.0
 """How long a spawn waits for what is on its way by MPI."""
+_BULK_BYTES: Final = 256 * 1024
 _LOST_S: Final = 5.0
 """How long sends to a lost place are kept, and receives from a forgotten one: it may have ended one direction only."""
-
-
-class MpiConfig(msgspec.Struct, frozen=True):
-    """Bounds of an MPI transport. ``bulk_bytes``: from this length on a buffer travels by MPI."""
-
-    bulk_bytes: int = 256 * 1024
-    high_water_bytes: int = 64 * 2**20
-    patience_s: float = 90.0
 
 
 class MpiTransport:
     """A transport over MPI and ``line``, a TCP transport that was not started yet; keeps the contract of ``base``.
 
-    ``mpi`` is the module mpi4py.MPI, and ``bridge`` a newcomer's; see ``Communicators``.
+    ``mpi`` is the module mpi4py.MPI, and ``bridge`` a newcomer's; see ``Communicators``. Buffers of at least
+    ``bulk_bytes`` travel by MPI; the other bounds are those of ``line``.
     """
 
-    def __init__(self, line: TcpTransport, mpi: Any, bridge: Any = None, config: MpiConfig | None = None) -> None:
+    def __init__(self, line: TcpTransport, mpi: Any, bridge: Any = None, bulk_bytes: int = _BULK_BYTES) -> None:
         self._line = line
         self.loop = line.loop
         self._mpi = mpi
-        self._config = config or MpiConfig()
+        self._bulk_bytes = bulk_bytes
         self._here = -1
         self._receiver: Receiver | None = None
         self._byes: set[int] = set()
@@ -170,18 +164,18 @@ class MpiTransport:
             raise UnknownPeerError(dst, "was forgotten and is not known any more")
         if buffers and dst != self._here:
             views = checked(head, buffers)
-            parts = large_parts(views, self._config.bulk_bytes)
+            parts = large_parts(views, self._bulk_bytes)
             if parts and self._send_beside(dst, head, views, parts):
                 return
         self._line.send(dst, WHOLE + head, buffers, soon=soon)
 
     def crowded(self, dst: int) -> bool:
         """Return whether ``throttle`` would wait; see ``Transport``."""
-        return self._outgoing_bytes[dst] > self._config.high_water_bytes or self._line.crowded(dst)
+        return self._outgoing_bytes[dst] > self._line.config.high_water_bytes or self._line.crowded(dst)
 
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
-        high_bytes, patience_s = self._config.high_water_bytes, self._config.patience_s
+        high_bytes, patience_s = self._line.config.high_water_bytes, self._line.config.patience_s
         if self._outgoing_bytes[dst] > high_bytes and not self.loop.in_thread():
             with self._changed:
                 taken = self._taken[dst]

@@ -22,7 +22,7 @@ from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
 from apgas.transport.channel import Channel, Incoming
 from apgas.transport.loop import READ, WRITE, EventLoop, Timer
 from apgas.transport.shared import MOST_BYTES, Budget
-from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
+from apgas.transport.wire import MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, checked, encode
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +35,6 @@ class TcpConfig(msgspec.Struct, frozen=True):
     max_callers: int = 64
     high_water_bytes: int = 64 * 2**20
     patience_s: float = 90.0
-    limits: Limits = DEFAULT_LIMITS
     shared_bytes: int = MOST_BYTES
 
 
@@ -82,10 +81,10 @@ class TcpTransport:
         self._closing = False
         self._waiting: dict[int, list[Callable[[], None]]] = {}
         self._token = check_token(token)
-        self._config = config or TcpConfig()
+        self.config = config or TcpConfig()
         self._close_lock = threading.Lock()
         self._scratch = bytearray(SCRATCH_BYTES)
-        self._budget = Budget(self._config.shared_bytes)
+        self._budget = Budget(self.config.shared_bytes)
         self._drained = threading.Event()
         self._acceptors: list[Acceptor] = []
         self.address = self._new_acceptor(where).address
@@ -136,16 +135,16 @@ class TcpTransport:
         if self._closing or self._receiver is None or self.loop.abandoned:
             raise TransportClosedError("the transport is not running")
         if dst == self._place:
-            views = checked(head, buffers, self._config.limits)
+            views = checked(head, buffers)
             frame = Frame(dst, bytes(head), [bytearray(view) for view in views])
             self.loop.call_soon(partial(self._deliver, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
         if buffers and outgoing.channel.lends:
-            views = checked(head, buffers, self._config.limits)
+            views = checked(head, buffers)
             if outgoing.channel.submit_shared(self._place, head, views):
                 return
-        outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits), soon=soon)
+        outgoing.channel.submit(encode(self._place, head, buffers), soon=soon)
 
     def is_lost(self, place: int) -> bool:
         """Return whether the loss of ``place`` was reported; see ``Transport``."""
@@ -221,9 +220,7 @@ class TcpTransport:
 
     def _new_acceptor(self, where: str | unix_socket.Listening) -> Acceptor:
         listening = unix_socket.Listening(where) if isinstance(where, str) else where
-        acceptor = Acceptor(
-            self.loop, listening, self._config, lambda: Listener(self._token, self._place), self._accept
-        )
+        acceptor = Acceptor(self.loop, listening, self.config, lambda: Listener(self._token, self._place), self._accept)
         self._acceptors.append(acceptor)
         return acceptor
 
@@ -258,7 +255,7 @@ class TcpTransport:
             return outgoing
 
     def _new_outgoing(self, place: int, address: Address) -> _Outgoing:
-        config = self._config
+        config = self.config
         channel = Channel(
             place,
             self.loop,
@@ -282,7 +279,7 @@ class TcpTransport:
         if place == self._place or place in self._incoming or place in self._lost:
             _logger.warning("refused a second connection of place %d", place)
             return False
-        decoder = Decoder(place, self._scratch, self._config.limits)
+        decoder = Decoder(place, self._scratch)
         self._incoming[place] = Incoming(self.loop, sock, decoder, self._deliver, partial(self._on_end, place))
         return True
 

@@ -16,8 +16,8 @@ from apgas.transport.auth import new_token
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.communicators import Epoch
 from apgas.transport.engine import LINGER_S
-from apgas.transport.mpi import MpiConfig, MpiTransport
-from apgas.transport.tcp import TcpTransport
+from apgas.transport.mpi import MpiTransport
+from apgas.transport.tcp import TcpConfig, TcpTransport
 
 LARGE = bytes(range(256)) * 40
 
@@ -115,11 +115,12 @@ class FakeComm:
 class Pair:
     """Places 0 and 1, each with the communicator of epoch 0."""
 
-    def __init__(self, config: MpiConfig) -> None:
+    def __init__(self, **config: Any) -> None:
         self.mpi = FakeMpi()
         self.comm = FakeComm(self.mpi)
         token = new_token()
-        self.transports = [MpiTransport(TcpTransport(token), self.mpi, config=config) for _ in range(2)]
+        lines = [TcpTransport(token, config=TcpConfig(**config)) for _ in range(2)]
+        self.transports = [MpiTransport(line, self.mpi, bulk_bytes=1000) for line in lines]
         self.recorders = [Recorder(), Recorder()]
         for place, transport in enumerate(self.transports):
             self.adopt(place, 0)
@@ -146,7 +147,7 @@ def new_pair() -> Iterator[Callable[..., Pair]]:
     pairs: list[Pair] = []
 
     def new(**config: Any) -> Pair:
-        pairs.append(Pair(MpiConfig(**{"bulk_bytes": 1000} | config)))
+        pairs.append(Pair(**config))
         return pairs[-1]
 
     yield new

@@ -12,7 +12,7 @@ from pathlib import Path
 from apgas.runtime import environment
 from apgas.transport.auth import new_token
 from apgas.transport.communicators import Epoch
-from apgas.transport.mpi import MpiConfig, MpiTransport
+from apgas.transport.mpi import MpiTransport
 from apgas.transport.tcp import TcpTransport
 
 environment.prepare()
@@ -27,7 +27,7 @@ OURS, OF_THE_PROGRAM = MPI.COMM_SELF.Dup(), MPI.COMM_SELF.Dup()
 
 
 def new() -> MpiTransport:
-    transport = MpiTransport(TcpTransport(TOKEN), MPI, config=MpiConfig(bulk_bytes=int(sys.argv[1])))
+    transport = MpiTransport(TcpTransport(TOKEN), MPI, bulk_bytes=int(sys.argv[1]))
     transport.communicators.adopt(Epoch(0, OURS, dict.fromkeys(range(16), 0)), OF_THE_PROGRAM)
     return transport
 

@@ -283,11 +283,15 @@ class EventLoop:
             del self._handlers[fd]
             self._epoll.unregister(fd)
 
-    def stop(self) -> None:
-        """End the thread after the callbacks that are due, wait for it, and free its resources. Idempotent."""
+    def stop(self, last: Callable[[], None] = lambda: None) -> None:
+        """End the thread after the callbacks that are due, do ``last`` in its place, and free its resources.
+
+        Idempotent, and also where an error has ended the thread.
+        """
         if self._started:
             self.call_soon(self._end)
             self._ended.wait()
+        last()
         self._watchdog.stop()
         self.on_broken = _ignore  # the watchdog may keep the loop alive for some ticks, but must not keep a place
         with self._wake_lock:

@@ -213,10 +213,7 @@ class TcpTransport:
             if running:
                 self.loop.call_soon(self._flush_all)
                 self._drained.wait(timeout_s)
-                self.loop.call_soon(self._end_all)
-            else:
-                self._end_all()
-            self.loop.stop()
+            self.loop.stop(self._end_all)
 
     def _new_acceptor(self, where: str | unix_socket.Listening) -> Acceptor:
         listening = unix_socket.Listening(where) if isinstance(where, str) else where

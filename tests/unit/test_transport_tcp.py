@@ -330,6 +330,23 @@ def test_close_leaves_no_files_and_no_thread() -> None:
     assert threading.active_count() == threads
 
 
+def test_close_leaves_no_files_where_the_io_thread_has_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> float | None:
+        raise OverflowError("on purpose")
+
+    before, broken = open_files(), threading.Event()
+    with pair() as made:
+        assert_undisturbed(made)
+        loop = made.transports[0].loop
+        loop.on_broken = lambda _: broken.set()
+        monkeypatch.setattr(loop._timers, "seconds_left", fail)
+        loop.call_later(0.0, lambda: None)
+        assert broken.wait(PATIENCE_S)
+        made.transports[0].close(0.0)
+        assert made.recorders[1].wait_lost() == [0]
+    assert open_files() <= before
+
+
 def test_a_forked_child_keeps_nothing_open() -> None:
     with pair() as made:
         assert_undisturbed(made)

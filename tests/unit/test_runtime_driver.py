@@ -91,7 +91,7 @@ def test_a_place_that_hears_nothing_any_more_ends_the_job() -> None:
         def fail() -> float | None:
             raise OverflowError("on purpose")
 
-        required_driver().transport.loop._timers.seconds_left = fail  # type: ignore[attr-defined]  # a stand-in
+        required_driver().transport.loop._timers.seconds_left = fail  # type: ignore[method-assign]  # a stand-in
 
     def main() -> None:
         apgas.at(apgas.place(1), deafen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -179,7 +179,7 @@ class Harvest(msgspec.Struct, Generic[R]):
         self.rows = b"".join(rows)
 
 
-def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object, survives: bool) -> dict[int, T]:
+def everywhere(places: Sequence[int], fn: Callable[..., T], *args: object, survives: bool) -> dict[int, T]:
     """Run ``fn(*args)`` on all ``places`` at once and return the values by place.
 
     With ``survives`` those of places that die meanwhile are missing; else their loss is an error.
@@ -191,7 +191,7 @@ def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object, s
     with suppress_losses(survives), apgas.finish():
         for place in places:
             try:
-                futures[place.id] = apgas.async_at(place, fn, *args)
+                futures[place] = apgas.async_at(place, fn, *args)
             except apgas.DeadPlaceError:
                 if not survives:
                     raise

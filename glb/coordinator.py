@@ -40,14 +40,14 @@ _log = logging.getLogger("glb")
 class Computation(Generic[R]):
     """One computation. Resizes and the beginning and end exclude each other by the caller's lock, ``changing``.
 
-    ``bound`` are the cores on which the job is to compute only, if it was asked to; ``former`` the books of an earlier
-    life of the program, from which the computation goes on.
+    ``members`` are the ids of its places, in their order; ``bound`` the cores on which the job is to compute only, if
+    it was asked to; ``former`` the books of an earlier life of the program, from which the computation goes on.
     """
 
     def __init__(
         self,
         setup: Setup[R],
-        members: list[apgas.Place],
+        members: list[int],
         show: Callable[[int, int, int], None] | None,
         bound: apgas.CoreIds | None,
         changing: threading.Condition,
@@ -92,7 +92,7 @@ class Computation(Generic[R]):
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
             self._homes |= self._ask(places, runner.join, self.setup, self.members, registered, self._bound)
-        self.members = [place for place in self.members if place.id in self._homes]
+        self.members = [place for place in self.members if place in self._homes]
         self._joined(self.members)
         self.share_cores()
 
@@ -113,15 +113,15 @@ class Computation(Generic[R]):
         if self.setup.config.static:
             self._tell([place for place in self.members if place not in served], messages.begin)
 
-    def _parts(self, bag: Bag[R]) -> list[tuple[apgas.Place, Bag[R]]]:
+    def _parts(self, bag: Bag[R]) -> list[tuple[int, Bag[R]]]:
         """Return who gets which of the first bags."""
         if not self.setup.config.static:
             return [(self.members[0], bag)]
-        takers = [place for place in self.members for _ in range(self.workers[place.id])]
+        takers = [place for place in self.members for _ in range(self.workers[place])]
         parts = _partition(bag, len(takers))
         return [(takers[index * len(takers) // len(parts)], part) for index, part in enumerate(parts)]
 
-    def _deal(self, parts: Sequence[tuple[apgas.Place, Bag[R]]]) -> None:
+    def _deal(self, parts: Sequence[tuple[int, Bag[R]]]) -> None:
         self._initial.sent += len(parts)
         self._initial.tasks_sent += sum(tasks_in(bag) for _, bag in parts)
         if self.setup.survives:
@@ -143,7 +143,7 @@ class Computation(Generic[R]):
         else:
             for report in self._ask(self.members, messages.hand_in, self.setup.number).values():
                 self._fold(report)
-            if not set(apgas.places()).issuperset(self.members):
+            if not self._living().issuperset(self.members):
                 return None
             self._keeper.close()
             for place, tasks in self._keeper.tasks.items():
@@ -156,8 +156,8 @@ class Computation(Generic[R]):
 
     def _collect(self) -> Statistics:
         """Take the results of all places, and what they have counted together."""
-        ids = array("q", [place.id for place in self.members])
-        harvest: Harvest[R] = messages.collect(self.setup.number, ids[1:], time.monotonic() - self.started)
+        below = array("q", self.members[1:])
+        harvest: Harvest[R] = messages.collect(self.setup.number, below, time.monotonic() - self.started)
         self.result.merge(harvest.result)
         self._rows = harvest.rows
         counted = added_up(harvest.rows)
@@ -181,11 +181,11 @@ class Computation(Generic[R]):
 
     def _show(self, show: Callable[[int, int, int], None], tasks: int) -> None:
         members = self.members
-        show(tasks, len(members), sum(self.workers[place.id] for place in members))
+        show(tasks, len(members), sum(self.workers[place] for place in members))
 
     def notice_losses(self) -> None:
         """If a member has died, stop, unless that is survived: no result can be right any more. Never blocks."""
-        if not self.setup.survives and not self.aborted.is_set() and not set(apgas.places()).issuperset(self.members):
+        if not self.setup.survives and not self.aborted.is_set() and not self._living().issuperset(self.members):
             self.abort()
 
     def forget(self) -> None:
@@ -194,9 +194,11 @@ class Computation(Generic[R]):
         with suppress(ValueError):  # it has no backups, or did not begin
             self._driver.on_place_died.remove(self._died)
         # those that have handed in have forgotten it already
+        self._tell(sorted(self._living().difference(places_in(self._rows))), messages.forget)
+
+    def _living(self) -> set[int]:
         with self._driver.lock:
-            others = set(self._driver.core.membership.staying_ids).difference(places_in(self._rows))
-        self._tell(sorted(others), messages.forget)
+            return set(self._driver.core.membership.staying_ids)
 
     # losses that the computation survives ---------------------------------------------------------------------------
 
@@ -244,7 +246,7 @@ class Computation(Generic[R]):
 
     def _recover(self) -> list[Gift]:
         again: list[Gift] = []
-        for place in sorted(set(self._keeper.places) - {place.id for place in apgas.places()}):
+        for place in sorted(set(self._keeper.places) - self._living()):
             if gifts := self._keeper.recover([place]):
                 tasks = sum(gift.bag.tasks for gift in gifts)
                 _log.info("without place %d: %d bags with %d tasks are done again", place, len(gifts), tasks)
@@ -255,11 +257,10 @@ class Computation(Generic[R]):
     def start_again(self, gifts: Sequence[Gift]) -> None:
         """Deal what is to be done again, in the body of another finish."""
         with self._books:  # newcomers are members before they have joined
-            joined = set(self._keeper.places)
-        takers = [place for place in apgas.places() if place.id in joined]
+            takers = sorted(self._living().intersection(self._keeper.places))
         for gift, place in zip(gifts, cycle(takers), strict=False):
             with self._books:
-                again = self._keeper.deal_again(gift, place.id)
+                again = self._keeper.deal_again(gift, place)
             self._send(again)
 
     def _died(self, _: apgas.Place) -> None:
@@ -291,7 +292,7 @@ class Computation(Generic[R]):
 
     def _leave_out_the_dead(self) -> None:
         """Announce the members to each other, if some have died; under the lock."""
-        living = set(apgas.places())
+        living = self._living()
         if not living.issuperset(self.members):
             self.members = [place for place in self.members if place in living]
             self._announce(self.members)
@@ -307,36 +308,36 @@ class Computation(Generic[R]):
             self._driver.wait(self.rounds[0])
             del self.rounds[0]
 
-    def _deal_frozen(self, parts: Sequence[tuple[apgas.Place, Frozen]]) -> None:
+    def _deal_frozen(self, parts: Sequence[tuple[int, Frozen]]) -> None:
         """Deal the first bags: all at once, for between two of them the books would lack one."""
         with self._books:
-            gifts = [self._keeper.deal(place.id, bag) for place, bag in parts]
+            gifts = [self._keeper.deal(place, bag) for place, bag in parts]
             self._dealt = True
         for gift in gifts:
             self._send(gift)
 
     def _send(self, gift: Gift) -> None:
         try:
-            apgas.async_at(apgas.place(gift.to), messages.receive_gift, self.setup.number, gift)
+            apgas.async_at(gift.to, messages.receive_gift, self.setup.number, gift)
         except apgas.PlaceGoneError:
             self.redirect(gift.ident, 0)
 
-    def _ask(self, places: list[apgas.Place], fn: Callable[..., T], *args: object) -> dict[int, T]:
+    def _ask(self, places: Sequence[int], fn: Callable[..., T], *args: object) -> dict[int, T]:
         """Run ``fn(*args)`` on ``places`` and return the values; without those that die, if that is survived."""
         return everywhere(places, fn, *args, survives=self.setup.survives)
 
-    def _tell(self, places: Iterable[apgas.Place | int], message: Callable[[int], None]) -> None:
+    def _tell(self, places: Iterable[int], message: Callable[[int], None]) -> None:
         """Send each of ``places`` a message, uncounted; never blocks."""
         for place in places:
             apgas.immediate(place, message, self.setup.number)
 
-    def _joined(self, places: Iterable[apgas.Place]) -> None:
-        for place in places:
-            if not self.setup.survives:
-                self._ledger.joined([place.id])
-            else:
-                with self._books:
-                    self._keeper.join(place.id)
+    def _joined(self, places: Iterable[int]) -> None:
+        if not self.setup.survives:
+            self._ledger.joined(places)
+            return
+        with self._books:
+            for place in places:
+                self._keeper.join(place)
 
     def _fold(self, report: PlaceResult[R]) -> None:
         statistics = report.counted(time.monotonic() - self.started, self.setup.workers)
@@ -355,22 +356,22 @@ class Computation(Generic[R]):
 
     # resizes --------------------------------------------------------------------------------------------------------
 
-    def choose(self, count: int) -> list[apgas.Place]:
+    def choose(self, count: int) -> list[int]:
         """Choose ``count`` members to leave, whole nodes, those that the scheduler wishes for first."""
         nodes = apgas.nodes()
         loads = self._latest = self._loads(self.members)
         candidates = {node[0].id: node for node in nodes[1:] if all(place.id in loads for place in node)}
         wished = {place.id for place in apgas.shrink_wish()}
-        home = self.members[0].node
+        home = apgas.place(0).node
         chosen = choose_leavers(
             count // max(map(len, nodes)),
             [total_load([loads[place.id] for place in node]) for node in candidates.values()],
             wished.intersection(candidates),
             {first for first, node in candidates.items() if node[0].node == home},
         )
-        return sorted(place for first in chosen for place in candidates[first])
+        return sorted(place.id for first in chosen for place in candidates[first])
 
-    def release(self, leavers: Sequence[apgas.Place]) -> None:
+    def release(self, leavers: Sequence[int]) -> None:
         """Move all work and results off ``leavers``; on an error they go on.
 
         Raises:
@@ -379,13 +380,13 @@ class Computation(Generic[R]):
         survivors = [place for place in self.members if place not in leavers]
         before, self.members = self.members, survivors
         try:
-            loads = self._latest if self._latest.keys() == {place.id for place in before} else self._loads(before)
+            loads = self._latest if self._latest.keys() == set(before) else self._loads(before)
             self._latest = {}
-            leavers = [place for place in leavers if place.id in loads]
-            self.members = survivors = [place for place in survivors if place.id in loads]
-            turns = deal([loads[place.id] for place in leavers], [loads[place.id] for place in survivors])
+            leavers = [place for place in leavers if place in loads]
+            self.members = survivors = [place for place in survivors if place in loads]
+            turns = deal([loads[place] for place in leavers], [loads[place] for place in survivors])
             counts = self._announce(survivors)
-            evacuated = self._ask(list(leavers), messages.evacuate, self.setup.number, survivors, turns)
+            evacuated = self._ask(leavers, messages.evacuate, self.setup.number, survivors, turns)
             reports = list(evacuated.values())
             self._compare(counts | {report.place: report.statistics for report in reports})
         except BaseException:
@@ -398,7 +399,7 @@ class Computation(Generic[R]):
         if self.aborted.is_set():
             self._tell(leavers, messages.aborted)  # they do not hear of it as members any more
 
-    def admit(self, newcomers: Sequence[apgas.Place]) -> None:
+    def admit(self, newcomers: Iterable[int]) -> None:
         """Let newcomers take part, unless they do so already."""
         new = [place for place in newcomers if place not in self.members]
         if not new or self.aborted.is_set():
@@ -410,15 +411,15 @@ class Computation(Generic[R]):
         if self.aborted.is_set():
             self._tell(new, messages.aborted)
 
-    def readmit(self, places: Sequence[apgas.Place]) -> None:
+    def readmit(self, places: Iterable[int]) -> None:
         """Take back places that were evacuated, because they stay after all."""
         back = [place for place in places if place not in self.members]
         if not back or self.aborted.is_set():
             return
         members = sorted([*self.members, *back])
         joined = self._ask(back, messages.takes_part, self.setup.number)
-        known = [place for place in back if joined.get(place.id)]
-        strangers = [place for place in back if place.id in joined and place not in known]
+        known = [place for place in back if joined.get(place)]
+        strangers = [place for place in back if place in joined and place not in known]
         old = [place for place in members if place not in back or place in known]
         self._join(strangers, old)
         self._ask(known, messages.readmit, self.setup.number, members)
@@ -427,13 +428,13 @@ class Computation(Generic[R]):
         self.share_cores()
         self._tell(known, messages.begin)
 
-    def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
+    def _join(self, new: list[int], old: list[int]) -> None:
         self.members = sorted([*old, *new])
         usual = self.workers.usual
         homes = self._ask(new, runner.join_late, self.setup, self.members, old, usual, self._bound)
         self._homes |= homes
         if len(homes) < len(new):
-            new = [place for place in new if place.id in homes]
+            new = [place for place in new if place in homes]
             self.members = sorted([*old, *new])
             self._announce(new)
         self._joined(new)
@@ -448,8 +449,9 @@ class Computation(Generic[R]):
         if places is None:
             self.workers = Workers(count)
         else:
-            chosen = [place for place in chosen if place in places]
-            self.workers |= dict.fromkeys([place.id for place in chosen], count)
+            ids = {place.id for place in places}
+            chosen = [place for place in chosen if place in ids]
+            self.workers |= dict.fromkeys(chosen, count)
         self._ask(chosen, messages.set_workers, self.setup.number, count, self._bound)
         self.share_cores()
 
@@ -460,7 +462,7 @@ class Computation(Generic[R]):
             GlbError: A place may not use them; nothing has changed.
         """
         if bound is not None:
-            for place in self.members:
+            for place in map(apgas.place, self.members):
                 affinity.check(place, bound.on(place.node), self._homes[place.id].cores)
         if bound != self._bound:
             self._bound = bound
@@ -473,30 +475,30 @@ class Computation(Generic[R]):
 
     def share_cores(self) -> None:
         """Notify places whose share of their machine's cores has changed."""
-        homes = {place.id: self._home(place) for place in self.members}
+        homes = {place: self._home(place) for place in self.members}
         shares: dict[int, tuple[int, ...]] = dict.fromkeys(homes, ())
         if self.setup.config.affinity:
             shares = affinity.shares(homes, self.workers)
         for place in self.members:
-            if self._used.get(place.id, ()) == shares[place.id]:
+            if self._used.get(place, ()) == shares[place]:
                 continue
-            if place.id == 0:  # at once: a message to itself may come after its first tasks
+            if place == 0:  # at once: a message to itself may come after its first tasks
                 messages.use_cores(self.setup.number, shares[0])
             else:
-                apgas.immediate(place, messages.use_cores, self.setup.number, shares[place.id])
+                apgas.immediate(place, messages.use_cores, self.setup.number, shares[place])
         self._used |= shares
 
-    def _home(self, place: apgas.Place) -> affinity.Home:
+    def _home(self, place: int) -> affinity.Home:
         """Where a place runs, with the cores that it may use."""
-        home = self._homes[place.id]
-        bound = self._bound.on(place.node) if self._bound is not None else ()
+        home = self._homes[place]
+        bound = self._bound.on(apgas.place(place).node) if self._bound is not None else ()
         return msgspec.structs.replace(home, cores=bound) if bound else home
 
-    def _announce(self, places: list[apgas.Place]) -> dict[int, Statistics]:
+    def _announce(self, places: Sequence[int]) -> dict[int, Statistics]:
         """Announce the members to ``places`` and return what they have counted so far."""
         return self._ask(places, messages.set_members, self.setup.number, self.members)
 
-    def _loads(self, places: list[apgas.Place]) -> dict[int, Load]:
+    def _loads(self, places: Sequence[int]) -> dict[int, Load]:
         """Return what ``places``, all members, have to do, and take a wave of what they have counted."""
         answers = self._ask(places, messages.load, self.setup.number)
         self._compare({place: statistics for place, (_, statistics) in answers.items()})

@@ -238,7 +238,7 @@ def _losses(error: BaseException) -> list[apgas.DeadPlaceError]:
     return [error] if isinstance(error, apgas.DeadPlaceError) else []
 
 
-def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreIds | None) -> int:
+def _default_workers(members: list[int], bag: Bag[R], bound: apgas.CoreIds | None) -> int:
     """Return the cores of place 0's machine, or those that it is bound to, divided by the places on it.
 
     For a bag that would not use them it is 1.
@@ -247,7 +247,7 @@ def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreI
         return 1
     homes = everywhere(members, affinity.home, survives=True)
     machines = [home.machine for home in homes.values()]
-    return max(1, affinity.cores_here(bound) // machines.count(homes[members[0].id].machine))
+    return max(1, affinity.cores_here(bound) // machines.count(homes[0].machine))
 
 
 # The balancer's malleable handler: what happens to a computation when the job grows or shrinks -----------------------
@@ -277,7 +277,7 @@ class Elastic(Companion):
         self.current: Computation[Any] | None = None
         self.user: apgas.MalleableHandler | None = None
         self.bound: apgas.CoreIds | None = None
-        self._leaving: set[apgas.Place] = set()
+        self._leaving: set[int] = set()
         self.held: list[tuple[float, int]] = []
         self.busy = threading.Lock()
         self.registered = False
@@ -311,9 +311,9 @@ class Elastic(Companion):
         nodes = apgas.nodes()
         self.held.append((time.monotonic(), len(nodes) + arriving // max(map(len, nodes))))
 
-    def members(self) -> list[apgas.Place]:
+    def members(self) -> list[int]:
         """Return the places that a computation which begins now may use."""
-        return [place for place in apgas.places() if place not in self._leaving]
+        return [place.id for place in apgas.places() if place.id not in self._leaving]
 
     @contextmanager
     def _running(self, known: int) -> Iterator[Computation[Any] | None]:
@@ -327,19 +327,19 @@ class Elastic(Companion):
                 self.changing.wait(LOOK_EVERY_S)
             yield None if _given_up(known) else self.current
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+    def preShrink(self, nb_places: int) -> Sequence[int]:
         """Evacuate the places with the least work, or those that the program's handler chooses."""
         known = len(apgas.resizes())
         with self._running(known) as computation:
             if computation is None:
                 return []
         named = self.user.preShrink(nb_places) if self.user is not None else ()
-        chosen = [place if isinstance(place, apgas.Place) else apgas.place(place) for place in named]
+        chosen = [apgas.Place.number(place) for place in named]
         with self._running(known) as computation:
             if computation is None:
                 return []
             leavers = chosen or computation.choose(nb_places)
-            if any(place.id == 0 or place not in computation.members for place in leavers):
+            if any(place == 0 or place not in computation.members for place in leavers):
                 raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
             computation.release(leavers)
             if _given_up(known):
@@ -350,15 +350,16 @@ class Elastic(Companion):
 
     def evacuate(self, places: Sequence[apgas.Place]) -> None:
         """Move the work off places that another handler has chosen; computations that begin now do without them."""
+        ids = [place.id for place in places]
         with self.changing:
-            if self.current is not None and (leavers := [place for place in places if place in self.current.members]):
+            if self.current is not None and (leavers := [place for place in ids if place in self.current.members]):
                 self.current.release(leavers)
-            self._leaving.update(places)
+            self._leaving.update(ids)
 
     def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         """The leavers are gone; everything was moved before."""
         with self.changing:
-            self._leaving.difference_update(removed_places)
+            self._leaving.difference_update(place.id for place in removed_places)
         if self.user is not None:
             self.user.postShrink(nb_places, removed_places)
 
@@ -377,7 +378,7 @@ class Elastic(Companion):
         """Let the newcomers join the running computation; the next one uses them anyway."""
         with self.changing:
             if self.current is not None:
-                self.current.admit(new_places)
+                self.current.admit([place.id for place in new_places])
         if self.user is not None:
             self.user.postGrow(nb_places, continued_places, new_places)
 
@@ -397,10 +398,11 @@ class Elastic(Companion):
 
     def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         """Take evacuated places back."""
+        ids = [place.id for place in places]
         with self.changing:
-            self._leaving.difference_update(places)
+            self._leaving.difference_update(ids)
             if self.current is not None:
-                self.current.readmit(places)
+                self.current.readmit(ids)
         if self.user is not None:
             self.user.shrinkAborted(places)
 

@@ -88,10 +88,10 @@ def attend(number: int) -> None:
 # uncounted, on the thread that receives ------------------------------------------------------------------------------
 
 
-def requested(number: int, thief: apgas.Place, nonce: int | None) -> None:
+def requested(number: int, thief: int, nonce: int | None) -> None:
     """A thief asks."""
     if (runner := _runners.get().get(number)) is not None:
-        runner.requested(thief, nonce)
+        runner.take(lambda core: core.requested(thief, nonce))
 
 
 def refused(number: int, nonce: int) -> None:
@@ -115,7 +115,7 @@ def use_cores(number: int, cores: tuple[int, ...]) -> None:
 def count_up(number: int) -> None:
     """Place 0 asks how busy this place was."""
     if (runner := _runners.get().get(number)) is not None:
-        apgas.immediate(apgas.place(0), counted, number, runner.count_up())
+        apgas.immediate(0, counted, number, runner.count_up())
 
 
 def counted(number: int, counts: PlaceCounts) -> None:
@@ -146,7 +146,7 @@ def failed(number: int, reason: str) -> None:
 # called and waited for by place 0 -----------------------------------------------------------------------------------
 
 
-def set_members(number: int, members: Sequence[apgas.Place]) -> Statistics:
+def set_members(number: int, members: Sequence[int]) -> Statistics:
     """Rewire for new members; return what was counted so far."""
     return _runner(number).set_members(members)
 
@@ -162,7 +162,7 @@ def load(number: int) -> tuple[Load, Statistics]:
     return _runner(number).load()
 
 
-def evacuate(number: int, survivors: Sequence[apgas.Place], turns: dict[int, list[int]]) -> PlaceResult[Any]:
+def evacuate(number: int, survivors: Sequence[int], turns: dict[int, list[int]]) -> PlaceResult[Any]:
     """Hand all work out, to survivors as ``turns`` says for this place, and return the result so far."""
     return _runner(number).evacuate(survivors, turns.get(apgas.here().id, ()))
 
@@ -172,7 +172,7 @@ def takes_part(number: int) -> bool:
     return number in _runners.get()
 
 
-def readmit(number: int, members: Sequence[apgas.Place]) -> None:
+def readmit(number: int, members: Sequence[int]) -> None:
     """Undo an evacuation."""
     _runner(number).readmit(members)
 

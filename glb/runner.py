@@ -38,34 +38,33 @@ REPORT_EVERY_S: Final = 0.25
 class PlaceRunner(Generic[R]):
     """One place in one computation.
 
-    ``registered`` and ``before`` are as for ``PlaceCore``.
+    ``members``, ``registered`` and ``before`` are as for ``PlaceCore``.
     """
 
     def __init__(
         self,
         setup: Setup[R],
-        members: Sequence[apgas.Place],
+        members: Sequence[int],
         workers: int,
         *,
         registered: bool,
-        before: Sequence[apgas.Place] | None = None,
+        before: Sequence[int] | None = None,
     ) -> None:
         config = setup.config
-        self.here = apgas.here()
+        me = apgas.here().id
         self.setup = setup
         self._changed = threading.Condition(threading.Lock())
-        self._places = {place.id: place for place in members}
         self.core: PlaceCore[R] = PlaceCore(
-            self.here.id,
-            _ids(members),
+            me,
+            members,
             setup.make_result,
             workers=workers,
             random_steals=config.random_steals,
             lifelines=graph_of(config.lifelines, config.radix, config.seed),
-            rng=Random(f"{config.seed} {setup.number} {self.here.id}"),
+            rng=Random(f"{config.seed} {setup.number} {me}"),
             registered=registered,
-            before=None if before is None else _ids(before),
-            saver=Saver(self.here.id, self._freeze, holds=self.here.id != 0 or setup.keeps) if setup.survives else None,
+            before=before,
+            saver=Saver(me, self._freeze, holds=me != 0 or setup.keeps) if setup.survives else None,
         )
         now = time.monotonic()
         self._backups = Backups(config.backup_s or 0.0, now)
@@ -89,15 +88,9 @@ class PlaceRunner(Generic[R]):
             self._changed.notify_all()
         self._carry_out(effects)
 
-    def requested(self, thief: apgas.Place, nonce: int | None) -> None:
-        """Take the question of a thief."""
-        self._know([thief])
-        self.take(lambda core: core.requested(thief.id, nonce))
-
-    def set_members(self, members: Sequence[apgas.Place]) -> Statistics:
+    def set_members(self, members: Sequence[int]) -> Statistics:
         """Learn the new members; return what was counted so far."""
-        self._know(members)
-        self.take(lambda core: core.set_members(_ids(members)))
+        self.take(lambda core: core.set_members(members))
         with self._changed:
             return replace(self.core.statistics)
 
@@ -109,9 +102,6 @@ class PlaceRunner(Generic[R]):
             self._changed.notify_all()
         for effect in effects:
             self._say(effect)
-
-    def _know(self, places: Iterable[apgas.Place]) -> None:
-        self._places.update((place.id, place) for place in places)
 
     def set_workers(self, count: int) -> None:
         """Let ``count`` workers work here from now on."""
@@ -149,32 +139,31 @@ class PlaceRunner(Generic[R]):
         if self._warm.is_set():
             self.take(lambda core: core.begin())
 
-    def evacuate(self, survivors: Sequence[apgas.Place], turns: Sequence[int]) -> PlaceResult[R]:
+    def evacuate(self, survivors: Sequence[int], turns: Sequence[int]) -> PlaceResult[R]:
         """Hand all work out to ``survivors``, in ``turns``; return what was done here once the workers have stopped."""
-        self._know(survivors)
-        self.take(lambda core: core.evacuate(_ids(survivors), turns))
+        self.take(lambda core: core.evacuate(survivors, turns))
         with self._changed:
             self._changed.wait_for(
                 lambda: self.core.phase is Phase.ABORTED or (self.core.phase is Phase.EVACUATED and not self._running)
             )
         return self.report()
 
-    def readmit(self, members: Sequence[apgas.Place]) -> None:
+    def readmit(self, members: Sequence[int]) -> None:
         """Take part again after an evacuation that was called off."""
         with self._changed:
-            self.core.readmit(_ids(members))
+            self.core.readmit(members)
 
     def abort(self, reason: str = "") -> None:
         """Give the computation up, here and, through place 0, everywhere."""
         self.take(lambda core: core.abort())
-        apgas.immediate(apgas.place(0), messages.failed, self.setup.number, reason)
+        apgas.immediate(0, messages.failed, self.setup.number, reason)
 
     def load(self) -> tuple[Load, Statistics]:
         """Return how much there is to do, and what was counted so far."""
         with self._changed:
             held = [*(slot.held for slot in self._slots), *map(size_of, self.core.shared)]
             tasks, size_bytes = (sum(sizes) for sizes in zip(*held, strict=True))
-            return Load(self.here.id, self.core.alive, tasks, size_bytes), replace(self.core.statistics)
+            return Load(self.core.me, self.core.alive, tasks, size_bytes), replace(self.core.statistics)
 
     def count_up(self) -> PlaceCounts:
         """Return how busy this place was so far, and how many tasks wait."""
@@ -182,7 +171,7 @@ class PlaceRunner(Generic[R]):
             now, statistics = time.monotonic(), self.core.statistics
             tasks = sum(slot.held[0] for slot in self._slots) + sum(size_of(bag)[0] for bag in self.core.shared)
             return PlaceCounts(
-                self.here.id,
+                self.core.me,
                 now,
                 statistics.stealing_s + statistics.starving_s + self._idle.open_s(now),
                 self._idle.wanted,
@@ -203,7 +192,7 @@ class PlaceRunner(Generic[R]):
             for slot in self._slots:
                 slot.settle(statistics)
             present_s, self._present_since = now - self._present_since, now
-        return PlaceResult(self.here.id, result, statistics, present_s, backup)
+        return PlaceResult(self.core.me, result, statistics, present_s, backup)
 
     # workers --------------------------------------------------------------------------------------------------------
 
@@ -341,7 +330,7 @@ class PlaceRunner(Generic[R]):
                 case Request() | Refuse():
                     self._say(effect)
                 case Forward(to, _, int(ident)):
-                    apgas.async_at(apgas.place(0), messages.redirect, self.setup.number, ident, to)
+                    apgas.async_at(0, messages.redirect, self.setup.number, ident, to)
                 case Forward(to, passing):
                     self._forward(to, passing)
                 case Ended():
@@ -352,19 +341,18 @@ class PlaceRunner(Generic[R]):
 
     def _say(self, message: Message) -> None:
         """Ask a place for work, or refuse it some."""
-        to = self._places[message.to]
         match message:
-            case Request():
-                apgas.trace_instant("asks", "glb", place=message.to)
-                apgas.immediate(to, messages.requested, self.setup.number, self.here, message.nonce)
-            case Refuse():
-                apgas.immediate(to, messages.refused, self.setup.number, message.nonce)
+            case Request(to, nonce):
+                apgas.trace_instant("asks", "glb", place=to)
+                apgas.immediate(to, messages.requested, self.setup.number, self.core.me, nonce)
+            case Refuse(to, nonce):
+                apgas.immediate(to, messages.refused, self.setup.number, nonce)
 
     def _give(self, give: Give[R], own: Bag[R] | None) -> None:
         """Give a bag away; if its taker is gone, back into ``own``, or to place 0 (evacuation, or no ``own``)."""
         size_bytes = sum(map(len, serialization.dumps(give.bag)))
         try:
-            apgas.async_at(self._places[give.to], messages.receive, self.setup.number, give.bag, give.nonce)
+            apgas.async_at(give.to, messages.receive, self.setup.number, give.bag, give.nonce)
         except apgas.PlaceGoneError:
             if own is None or give.why == "evacuation":
                 self._forward(0, give.bag)
@@ -380,9 +368,9 @@ class PlaceRunner(Generic[R]):
     def _forward(self, to: int, bag: Bag[R]) -> None:
         """Pass a bag on; to place 0 if ``to`` is gone."""
         try:
-            apgas.async_at(self._places[to], messages.receive, self.setup.number, bag, None)
+            apgas.async_at(to, messages.receive, self.setup.number, bag, None)
         except apgas.PlaceGoneError:
-            apgas.async_at(apgas.place(0), messages.receive, self.setup.number, bag, None)
+            apgas.async_at(0, messages.receive, self.setup.number, bag, None)
 
     # backups --------------------------------------------------------------------------------------------------------
 
@@ -391,15 +379,15 @@ class PlaceRunner(Generic[R]):
         began_s = time.thread_time()
         for gift in backup.gifts:
             apgas.trace_instant("gives (backed up)", "glb", place=gift.to, bytes=gift.bag.size_bytes)
-        if self.here.id == 0:
+        if self.core.me == 0:
             messages.keep(self.setup.number, backup)
         else:
-            apgas.async_at(apgas.place(0), messages.keep, self.setup.number, backup)
+            apgas.async_at(0, messages.keep, self.setup.number, backup)
         sending_s, now = time.thread_time() - began_s, time.monotonic()
         with self._changed:
             if not backup.gifts:  # with gifts it is made in any case; to take it takes as long as to send it
                 frozen_s = len(backup.bags) * self._freezing_s / max(1, self._freezes)
-                self._backups.spent(frozen_s + (2 if self.here.id else 1) * sending_s, now)
+                self._backups.spent(frozen_s + (2 if self.core.me else 1) * sending_s, now)
             if self.core.workers == 1:  # others' bags may be as they were when they last looked
                 self._backups.made(now)
             self.core.statistics.bytes_sent += sum(gift.bag.size_bytes for gift in backup.gifts)
@@ -409,7 +397,7 @@ class PlaceRunner(Generic[R]):
             self._report_at = now + REPORT_EVERY_S
             own.held = size_of(bag)
             tasks = sum(slot.tasks for slot in self._slots)
-            apgas.immediate(apgas.place(0), messages.progressed, self.setup.number, self.here.id, tasks)
+            apgas.immediate(0, messages.progressed, self.setup.number, self.core.me, tasks)
             if self.setup.survives:
                 waited_s = own.waited_s()
                 with self._changed:
@@ -442,10 +430,6 @@ class PlaceRunner(Generic[R]):
 
 def _row(slot: int) -> str:
     return f"worker {slot}"
-
-
-def _ids(places: Iterable[apgas.Place]) -> list[int]:
-    return sorted(place.id for place in places)
 
 
 # What the worker slots of a place remember: how much to process at a time, how fast, and what was done ---------------
@@ -506,9 +490,7 @@ class Slot(msgspec.Struct, eq=False):
 # How a place begins to take part in a computation; called and waited for by place 0 ----------------------------------
 
 
-def join(
-    setup: Setup[Any], members: Sequence[apgas.Place], registered: bool, cores: apgas.CoreIds | None
-) -> affinity.Home:
+def join(setup: Setup[Any], members: Sequence[int], registered: bool, cores: apgas.CoreIds | None) -> affinity.Home:
     """Take part from the start, on ``cores`` only: warm up, then be ready; return where this place runs."""
     affinity.bind(cores)
     setup.warm_up()
@@ -518,8 +500,8 @@ def join(
 
 def join_late(
     setup: Setup[Any],
-    members: Sequence[apgas.Place],
-    before: Sequence[apgas.Place],
+    members: Sequence[int],
+    before: Sequence[int],
     workers: int,
     cores: apgas.CoreIds | None,
 ) -> affinity.Home:

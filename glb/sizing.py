@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -68,14 +67,12 @@ class Gauge:
         None: they are asked for the first time.
         """
         nodes = [[place.id for place in places] for places in apgas.nodes()]
+        everyone = [place for places in nodes for place in places]
         asked_s, before_s = time.monotonic(), self._asked_s
         with self._answered:
             known = dict(self._latest)
-        for places in nodes:
-            for place in places:
-                with suppress(apgas.PlaceGoneError):
-                    apgas.immediate(apgas.place(place), messages.count_up, number)
-        everyone = [place for places in nodes for place in places]
+        for place in everyone:
+            apgas.immediate(place, messages.count_up, number)
         with self._answered:
             self._answered.wait_for(
                 lambda: all(self._latest.get(place) is not known.get(place) for place in everyone), ANSWER_S

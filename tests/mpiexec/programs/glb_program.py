@@ -203,9 +203,9 @@ def called_back() -> dict[str, object]:
         evacuated = []
         for _ in range(2):
             leavers = elastic.preShrink(2)
-            evacuated.append(sorted(place.id for place in leavers))
+            evacuated.append(sorted(leavers))
             time.sleep(0.02)
-            elastic.shrinkAborted(leavers)
+            elastic.shrinkAborted([apgas.place(leaver) for leaver in leavers])
     outcome = computing.result()
     after = glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=2))
     return summary([outcome], 20_000) | {"evacuated": evacuated, "after": right(after, 3000)}

@@ -19,12 +19,13 @@ import msgspec
 import apgas
 from apgas.runtime.context import Future
 from apgas.runtime.driver import required_driver
+from apgas.runtime.malleable import choose_nodes
 from glb import affinity, messages, runner
 from glb.bag import Bag, Result
 from glb.books import pickled
 from glb.config import Harvest, PlaceResult, Setup, everywhere, suppress_losses
 from glb.core.backup import Backup, Books, Frozen, Gift, Keeper
-from glb.core.leavers import Load, choose_leavers, deal, total_load
+from glb.core.leavers import Load, cost_of_leaving, deal
 from glb.core.ledger import Ledger
 from glb.core.pool import cut_in_pieces
 from glb.errors import GlbError, LedgerError
@@ -358,18 +359,14 @@ class Computation(Generic[R]):
 
     def choose(self, count: int) -> list[int]:
         """Choose ``count`` members to leave, whole nodes, those that the scheduler wishes for first."""
-        nodes = apgas.nodes()
         loads = self._latest = self._loads(self.members)
-        candidates = {node[0].id: node for node in nodes[1:] if all(place.id in loads for place in node)}
-        wished = {place.id for place in apgas.shrink_wish()}
+        candidates = [node for node in apgas.nodes()[1:] if all(place.id in loads for place in node)]
         home = apgas.place(0).node
-        chosen = choose_leavers(
-            count // max(map(len, nodes)),
-            [total_load([loads[place.id] for place in node]) for node in candidates.values()],
-            wished.intersection(candidates),
-            {first for first, node in candidates.items() if node[0].node == home},
-        )
-        return sorted(place.id for first in chosen for place in candidates[first])
+
+        def cost(node: Sequence[apgas.Place]) -> object:
+            return cost_of_leaving([loads[place.id] for place in node], beside=node[0].node == home)
+
+        return [place.id for place in choose_nodes(count, candidates, cost)]
 
     def release(self, leavers: Sequence[int]) -> None:
         """Move all work and results off ``leavers``; on an error they go on.

@@ -20,12 +20,12 @@ from apgas.runtime.api import places
 from apgas.runtime.driver import PlaceState
 from apgas.runtime.malleable import (
     at_safe_point,
+    choose_nodes,
     define_malleable_handler,
     nodes,
     progress,
     resilient,
     safe_point,
-    shrink_wish,
 )
 from apgas.runtime.sizing import SelfSizing, hold_efficiency
 
@@ -167,10 +167,7 @@ class _Stepping(Leader):
 
     def preShrink(self, nb_places: int) -> list[Place]:
         """Choose whom the scheduler wishes to have, then the newest nodes, and empty them."""
-        wished = set(shrink_wish())
-        leavers: list[Place] = []
-        for node in sorted(nodes()[1:], key=lambda node: (wished.isdisjoint(node), -node[0].id)):
-            leavers += node if len(leavers) < nb_places else []
+        leavers = choose_nodes(nb_places, nodes()[1:])
         staying = [place for place in places() if place not in leavers]
         self.evacuate(leavers, lambda: self._move_to(staying))
         return leavers

@@ -26,7 +26,7 @@ without work get those that others have not begun (``Recall``).
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from heapq import nlargest
 from math import ceil
 from typing import Final, TypeAlias
@@ -183,14 +183,6 @@ class PoolCore:
                 if hands.under_way:
                     effects.append(self._recall(place, everything=True))
         return effects
-
-    def choose(self, count: int, nodes: Mapping[int, Collection[int]], wished: Collection[int]) -> list[int]:
-        """Choose ``count`` of the nodes to leave: those that are wished for, then those with the least to do."""
-
-        def cost(node: int) -> tuple[bool, int, int]:
-            return node not in wished, sum(map(self.load, nodes[node])), -node
-
-        return sorted(nodes, key=cost)[:count]
 
     def gone(self, place: int) -> list[Effect]:
         """A place has left, or is lost; what it had runs again on the others, one by one, or is lost with it."""

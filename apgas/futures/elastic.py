@@ -12,19 +12,18 @@ from typing import Final
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
 from apgas.errors import ApgasError, UsageError
-from apgas.futures.core import PoolCore
 from apgas.futures.pool import Pool
 from apgas.malleability.handler import Companion
 from apgas.runtime import program
 from apgas.runtime.driver import PlaceState, keep_driver, required_driver
 from apgas.runtime.malleable import (
+    choose_nodes,
     nodes,
     offer_shrink,
     register_companion,
     request_grow,
     resizes,
     schedule_orders,
-    shrink_wish,
 )
 
 _LOOK_S: Final = 0.05
@@ -172,13 +171,12 @@ class Elastic(Companion):
 
     def preShrink(self, nb_places: int) -> list[Place]:
         """Choose who has the least to do, and wait until that is done or handed back."""
-        by_node = {places[0].id: places for places in nodes()[1:]}
-        count = nb_places // max(map(len, by_node.values()), default=1)
-        wished = {place.id for place in shrink_wish()}
         pool = self.pool
-        ids = {node: [place.id for place in places] for node, places in by_node.items()}
-        core = PoolCore() if pool is None else pool.core  # which may go on: loads are a guess in any case
-        leavers = [place for node in core.choose(count, ids, wished) for place in by_node[node]]
+
+        def load(node: Sequence[Place]) -> int:  # a guess: the pool goes on
+            return 0 if pool is None else sum(pool.core.load(place.id) for place in node)
+
+        leavers = choose_nodes(nb_places, nodes()[1:], load)
         if pool is None or self._emptied(pool, leavers):
             return leavers
         self.shrinkAborted(leavers)

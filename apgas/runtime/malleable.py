@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from apgas.core.identity import Place
@@ -96,6 +97,30 @@ def register_companion(companion: Companion, *, deadlines: Deadlines | None = No
         return True
     define_malleable_handler(companion, deadlines=deadlines)
     return False
+
+
+def choose_nodes(
+    nb_places: int, candidates: Sequence[list[Place]], cost: Callable[[list[Place]], Any] = lambda _: 0
+) -> list[Place]:
+    """(preShrink of a library) Choose the nodes that leave: those that the scheduler wishes for, then the cheapest.
+
+    Args:
+        nb_places: As ``preShrink`` gets it.
+        candidates: The places of each node that may leave.
+        cost: What it costs if a node leaves, in any order; of equals the newest leaves.
+
+    Returns:
+        All places of these nodes, by id.
+
+    Raises:
+        ValueError: There are not enough candidates.
+    """
+    count = nb_places // program().resizing.places_per_node
+    if count > len(candidates):
+        raise ValueError(f"{count} nodes are to leave, but only {len(candidates)} can")
+    wished = set(shrink_wish())
+    ranked = sorted(candidates, key=lambda node: (wished.isdisjoint(node), cost(node), -node[0].id))
+    return sorted(chain.from_iterable(ranked[:count]))
 
 
 def disable_malleable_handler() -> None:

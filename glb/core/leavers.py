@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -39,46 +39,16 @@ class Load(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-def total_load(loads: Sequence[Load]) -> Load:
-    """Return the load of the places of one node together, under the id of its first place."""
-    return Load(
-        loads[0].place,
-        sum(load.workers for load in loads),
-        sum(load.tasks for load in loads),
-        sum(load.bytes for load in loads),
-    )
+def cost_of_leaving(loads: Sequence[Load], *, beside: bool) -> tuple[int, ...]:
+    """Return what it costs if the places of a node leave, which have these ``loads``; the first numbers count most.
 
-
-def choose_leavers(count: int, loads: Sequence[Load], wished: Collection[int], beside: Collection[int]) -> list[int]:
-    """Choose ``count`` nodes: the wished ones first, those beside place 0 last, of the rest those with the least work.
-
-    Work is first of all workers that run, then tasks. Of nodes with about as many tasks (up to a factor of two, for the
-    counts are never of this moment) the one with the fewest bytes to move leaves, and the newer of two equals.
-
-    Args:
-        count: How many.
-        loads: The candidates, each known by its first place; place 0 is none.
-        wished: Ids of those that the scheduler would like back.
-        beside: Ids of those on the host of place 0, whose release frees no host.
-
-    Raises:
-        ValueError: There are not enough candidates.
+    Nodes ``beside`` place 0, on its host, leave last, for that frees no host. Then work counts: first of all workers
+    that run, then tasks. Of nodes with about as many tasks (up to a factor of two, for the counts are never of this
+    moment) the one with the fewest bytes to move is the cheapest.
     """
-    if count > len(loads):
-        raise ValueError(f"{count} nodes are to leave, but only {len(loads)} can")
-    ranked = sorted(
-        loads,
-        key=lambda load: (
-            load.place not in wished,
-            load.place in beside,
-            load.workers,
-            load.tasks.bit_length(),
-            load.bytes,
-            load.tasks,
-            -load.place,
-        ),
-    )
-    return sorted(load.place for load in ranked[:count])
+    workers = sum(load.workers for load in loads)
+    tasks = sum(load.tasks for load in loads)
+    return beside, workers, tasks.bit_length(), sum(load.bytes for load in loads), tasks
 
 
 def deal(leavers: Sequence[Load], survivors: Sequence[Load]) -> dict[int, list[int]]:

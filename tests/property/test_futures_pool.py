@@ -119,8 +119,7 @@ class SimulatedPool(RuleBasedStateMachine):
     @precondition(lambda self: self.queues.keys() - self.leaving)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        nodes = {place: [place] for place in self.queues.keys() - self.leaving}
-        (place,) = self.core.choose(1, nodes, data.draw(st.sets(st.sampled_from(sorted(nodes)))))
+        place = self.pick(data, sorted(self.queues.keys() - self.leaving))
         self.leaving.add(place)
         self.carry_out(self.core.leave([place]))
 

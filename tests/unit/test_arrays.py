@@ -900,6 +900,21 @@ def test_the_scheduler_gets_the_nodes_it_wishes(apgas_job: MakeJob) -> None:
     assert job.run() == ([0, 1, 4, 5], 20.0)
 
 
+def test_a_node_that_has_lost_a_place_leaves_as_one_node(apgas_job: MakeJob) -> None:
+    def main() -> list[int]:
+        for step in arrays.steps():
+            if step == 0:
+                job.kill(5)
+                job.shrink(1)
+            if apgas.resizes():
+                return [place.id for place in apgas.places()]
+        raise AssertionError
+
+    job = apgas_job(main, places=6, places_per_node=2, resilient=True)
+    assert job.run() == [0, 1, 2, 3]
+    assert job.outcomes == ["done"]
+
+
 def test_rows_come_back_when_a_shrink_is_aborted(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     def main() -> None:
         array = arrays.from_function(lambda i: i, 12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 from support import PATIENCE_S
@@ -10,6 +11,7 @@ from support.orders import SHORT, Handler, fail, last, program, reasons, wait_fo
 
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
+from apgas.runtime.malleable import choose_nodes
 from apgas.runtime.spawning import AssignIds, Spawned
 from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
@@ -60,6 +62,31 @@ def test_a_leaver_that_does_not_get_done_stays(apgas_job: MakeJob) -> None:
     assert job.run() == [0, 1]
     undrained = "places [1] did not drain: drain took longer than its deadline"
     assert reasons(job) == [("aborted", f"{undrained}; shrinkAborted raised LookupError: no")]
+
+
+def test_a_library_chooses_whole_nodes(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        candidates = apgas.nodes()[1:]
+        assert choose_nodes(2, candidates) == [place(6), place(7)]
+        assert choose_nodes(4, candidates, lambda node: node[0] == place(4)) == [place(2), place(3), place(6), place(7)]
+        with pytest.raises(ValueError, match="4 nodes are to leave, but only 3 can"):
+            choose_nodes(8, candidates)
+
+    apgas_job(main, places=8, places_per_node=2).run()
+
+
+class Choosing(Handler):
+    """Chooses as libraries do; node3 is the dearest."""
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        return choose_nodes(nb_places, apgas.nodes()[1:], lambda node: node[0] == place(3))
+
+
+def test_the_wish_comes_before_the_cost(apgas_job: MakeJob) -> None:
+    job = apgas_job(program, Choosing(), 2, places=4)
+    job.shrink(1, wish=["node3"])
+    job.shrink(1)
+    assert job.run() == [0, 1]
 
 
 # newcomers ------------------------------------------------------------------------------------------------------------

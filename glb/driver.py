@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import apgas
 from apgas.malleability.handler import Companion
 from apgas.runtime.malleable import register_companion
+from apgas.runtime.program import program
 from glb import affinity
 from glb.bag import Bag, Result
 from glb.books import Archive, archive_of_job, kept, mark_of
@@ -316,33 +317,32 @@ class Elastic(Companion):
         return [place.id for place in apgas.places() if place.id not in self._leaving]
 
     @contextmanager
-    def _running(self, known: int) -> Iterator[Computation[Any] | None]:
+    def _running(self) -> Iterator[Computation[Any] | None]:
         """Wait for a running computation and keep it from ending.
 
-        Yields None if the order is not awaited any more: it was withdrawn meanwhile, or took too long. When it was
-        taken up, ``known`` resizes had ended.
+        Yields None if the order is not awaited any more: it was withdrawn meanwhile, or took too long.
         """
+        resizing = program().resizing
         with self.changing:
-            while self.current is None and not _given_up(known):
+            while self.current is None and resizing.awaits_handler:
                 self.changing.wait(LOOK_EVERY_S)
-            yield None if _given_up(known) else self.current
+            yield self.current if resizing.awaits_handler else None
 
     def preShrink(self, nb_places: int) -> Sequence[int]:
         """Evacuate the places with the least work, or those that the program's handler chooses."""
-        known = len(apgas.resizes())
-        with self._running(known) as computation:
+        with self._running() as computation:
             if computation is None:
                 return []
         named = self.user.preShrink(nb_places) if self.user is not None else ()
         chosen = [apgas.Place.number(place) for place in named]
-        with self._running(known) as computation:
+        with self._running() as computation:
             if computation is None:
                 return []
             leavers = chosen or computation.choose(nb_places)
             if any(place == 0 or place not in computation.members for place in leavers):
                 raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
             computation.release(leavers)
-            if _given_up(known):
+            if not program().resizing.awaits_handler:
                 computation.readmit(leavers)
                 return []
             self._leaving.update(leavers)
@@ -366,7 +366,7 @@ class Elastic(Companion):
     def preGrow(self, nb_places: int) -> None:
         """Wait for a computation that newcomers can join."""
         self.hold(nb_places)
-        with self._running(len(apgas.resizes())) as computation:
+        with self._running() as computation:
             if computation is not None:
                 computation.give_back_cores()
         if self.user is not None and computation is not None:
@@ -415,11 +415,6 @@ class Elastic(Companion):
                 self.current.share_cores()
         if self.user is not None:
             self.user.orderEnded(record)
-
-
-def _given_up(known: int) -> bool:
-    """Return whether the order that is being prepared was aborted; those that wait in line can only be refused."""
-    return any(record.outcome == "aborted" for record in apgas.resizes()[known:])
 
 
 _elastic: Final = apgas.PlaceState(Elastic)

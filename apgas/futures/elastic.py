@@ -191,12 +191,11 @@ class Elastic(Companion):
     def _emptied(self, pool: Pool, leavers: Sequence[Place]) -> bool:
         """Whether they have nothing to do any more; False if the order is given up before."""
         settled = pool.leave([place.id for place in leavers])
-        known = len(resizes())
         while not pool.ended.is_set():
             with suppress(TimeoutError):
                 settled.result(_LOOK_S)
                 break
-            if any(record.outcome == "aborted" for record in resizes()[known:]):
+            if not program.program().resizing.awaits_handler:
                 return False
         return True
 

@@ -291,11 +291,16 @@ class Resizing:
             self._knows_core_ids = True
         return self._core_ids
 
+    @property
+    def awaits_handler(self) -> bool:
+        """Whether no order was given up for which ``preGrow`` or ``preShrink`` runs."""
+        with self.driver.lock:
+            return self._running is None or self._machine.awaits(self._running.token)
+
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink, while that awaits them."""
         with self.driver.lock:
-            call = self._running
-            wish = call.wish if call is not None and self._machine.awaits(call.token) else ()
+            wish = self._running.wish if self._running is not None and self.awaits_handler else ()
         _, *others = self.nodes()
         return [place for places in others for place in places if place.node in wish]
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from apgas.runtime import by_value, resilience
+from apgas.runtime import resilience
 from glb.bag import Bag, Result
 from glb.core.backup import Books
 from glb.errors import GlbError
@@ -135,6 +135,8 @@ def pickled(what: object) -> bytes:
     try:
         return pickle.dumps(what, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):
+        from apgas.runtime import by_value
+
         return by_value.dumps(what)
 
 

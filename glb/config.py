@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 import apgas
-from apgas.runtime import by_value
+from apgas.runtime import serialization
+from apgas.runtime.driver import required_driver
 from glb.bag import Result
 from glb.core.backup import Backup
 from glb.core.lifelines import GRAPHS, Graph
@@ -100,6 +100,21 @@ def computation_survives(config: Config) -> bool:
     return config.backup_s is not None and apgas.resilient()
 
 
+def freeze(value: object) -> tuple[bytes, ...]:
+    """Pickle something as if it travelled, and copy what would travel beside the pickle.
+
+    Objects that it refers to on places are kept for good, for nothing counts these copies.
+
+    Raises:
+        TypeError: It cannot be pickled; the text says what in it.
+    """
+    payload = serialization.dumps(value)
+    if isinstance(payload, serialization.Carrying):
+        for handle in payload.handles:
+            required_driver().counting.keep(handle)
+    return tuple(map(bytes, payload))
+
+
 # What every place must know of a computation, and what it hands in ---------------------------------------------------
 
 R = TypeVar("R", bound=Result)
@@ -111,6 +126,9 @@ class Setup(Generic[R]):
 
     What comes from the program is unpickled on first use only: it may import for half a second, and a newcomer shall
     answer before that. ``keeps``: whether it goes on in another life of the program if place 0 dies.
+
+    Raises:
+        TypeError: As for ``freeze``.
     """
 
     def __init__(
@@ -121,7 +139,7 @@ class Setup(Generic[R]):
         self.survives = computation_survives(config)
         self.keeps = keeps
         self.config = replace(config, on_progress=None, warm_up=None, target_efficiency=None)
-        self._pickled = by_value.dumps((make_result, config.warm_up))
+        self._frozen = freeze((make_result, config.warm_up))
         self._program: tuple[Callable[[], R], Callable[[], object] | None] | None = make_result, config.warm_up
 
     def __getstate__(self) -> dict[str, object]:
@@ -139,7 +157,7 @@ class Setup(Generic[R]):
 
     def _load(self) -> tuple[Callable[[], R], Callable[[], object] | None]:
         if self._program is None:
-            self._program = pickle.loads(self._pickled)
+            self._program = serialization.loads(self._frozen)
         return self._program
 
 

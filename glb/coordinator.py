@@ -23,7 +23,7 @@ from apgas.runtime.malleable import choose_nodes
 from glb import affinity, messages, runner
 from glb.bag import Bag, Result
 from glb.books import pickled
-from glb.config import Harvest, PlaceResult, Setup, everywhere, suppress_losses
+from glb.config import Harvest, PlaceResult, Setup, everywhere, freeze, suppress_losses
 from glb.core.backup import Backup, Books, Frozen, Gift, Keeper
 from glb.core.leavers import Load, cost_of_leaving, deal
 from glb.core.ledger import Ledger
@@ -126,7 +126,7 @@ class Computation(Generic[R]):
         self._initial.sent += len(parts)
         self._initial.tasks_sent += sum(tasks_in(bag) for _, bag in parts)
         if self.setup.survives:
-            self._deal_frozen([(place, Frozen(messages.freeze(bag), tasks_in(bag))) for place, bag in parts])
+            self._deal_frozen([(place, Frozen(freeze(bag), tasks_in(bag))) for place, bag in parts])
             return
         for place, bag in parts:
             self._ledger.dealt(tasks_in(bag))

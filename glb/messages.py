@@ -18,7 +18,6 @@ from glb.errors import GlbError
 from glb.statistics import packed
 
 if TYPE_CHECKING:
-    from glb.bag import Bag
     from glb.config import PlaceResult
     from glb.coordinator import Computation
     from glb.core.backup import Backup, Gift
@@ -51,11 +50,6 @@ def register(number: int, runner: PlaceRunner[Any]) -> None:
 def receive(number: int, bag: Any, nonce: int | None) -> None:
     """A bag arrives."""
     _runner(number).receive(bag, nonce)
-
-
-def freeze(bag: Bag[Any]) -> tuple[bytes, ...]:
-    """Pickle a bag as if it travelled, and copy what would travel beside the pickle."""
-    return tuple(map(bytes, serialization.dumps(bag)))
 
 
 def receive_gift(number: int, gift: Gift) -> None:

@@ -17,7 +17,7 @@ import apgas
 from apgas.runtime import serialization
 from glb import affinity, messages
 from glb.bag import Bag, Result
-from glb.config import Config, PlaceResult, Setup
+from glb.config import Config, PlaceResult, Setup, freeze
 from glb.core.backup import Backup, Saver
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Save, Start
 from glb.core.leavers import Load
@@ -407,7 +407,7 @@ class PlaceRunner(Generic[R]):
 
     def _freeze(self, bag: Bag[R]) -> tuple[bytes, ...]:
         began_s = time.thread_time()
-        frozen = messages.freeze(bag)
+        frozen = freeze(bag)
         self._freezing_s += time.thread_time() - began_s
         self._freezes += 1
         return frozen

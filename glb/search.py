@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import pickle
 import reprlib
 import threading
 from collections.abc import Callable, Iterable
@@ -27,7 +26,6 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
 
 import apgas
-from apgas.runtime import by_value
 from glb.config import Config
 from glb.driver import Outcome, compute
 
@@ -476,24 +474,11 @@ def _search(
     problem = replace(problem, warm_up=config.warm_up)
     here.begin(problem)
     try:
-        join = partial(_join, number, _packed(problem))
-        return compute(bag(here, [root]), result, replace(config, warm_up=join))
+        return compute(bag(here, [root]), result, replace(config, warm_up=partial(_join, number, problem)))
     finally:
         _forget(number)
         for place in apgas.places()[1:]:
             apgas.immediate(place, _forget, number)
-
-
-def _packed(problem: Problem[N]) -> bytes:
-    try:
-        return by_value.dumps(problem)
-    except Exception:
-        apgas.immediate(0, _take_part, problem)  # raises an error that says what in it cannot travel
-        raise
-
-
-def _take_part(_: object) -> None:
-    pass
 
 
 def _here(number: int) -> Search[Any]:
@@ -501,18 +486,18 @@ def _here(number: int) -> Search[Any]:
     return _searches.get().setdefault(number, Search(number, partial(_tell_all, number)))
 
 
-def _join(number: int, packed: bytes) -> None:
+def _join(number: int, problem: Problem[Any]) -> None:
     """Take part: have the functions, and ask for the best value known."""
     searches = _searches.get()
     for older in [other for other in searches if other < number]:
         searches.pop(older, None)  # of one that ended while this place joined
     here = _here(number)
     if apgas.here().id:
-        here.begin(pickle.loads(packed))
+        here.begin(problem)
         # what was pushed before is lost; place 0 knows it, or will, and will push it here then
         apgas.immediate(0, _asked, number, apgas.here())
-    if (warm_up := here.problem.warm_up) is not None:
-        warm_up()
+    if problem.warm_up is not None:
+        problem.warm_up()
 
 
 def _tell_all(number: int, value: Any) -> None:

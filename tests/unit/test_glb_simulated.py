@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,15 +13,18 @@ from typing import Any, NoReturn
 
 import pytest
 from support import PATIENCE_S
+from support.orders import wait_for
 
 import apgas
 import glb
 from apgas.core.place import PlaceCore as ApgasCore
 from apgas.core.relay import branches
+from apgas.runtime import serialization
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import affinity, messages, runner
+from glb.config import freeze
 from glb.coordinator import Computation, Progress
 from glb.core import pacing
 from glb.core.pacing import Granularity
@@ -163,6 +167,31 @@ def test_what_a_place_has_said_before_its_result_may_come_after_it() -> None:
     progress.close(7)
     progress.update(1, 6)
     assert (progress.tasks, progress.by_place()) == (7, {})
+
+
+def test_what_a_kept_bag_refers_to_stays(apgas_job: MakeJob) -> None:
+    """A bag in a backup may be the only one that refers to an object of a place."""
+
+    def main() -> None:
+        bag = Referring([1])
+        kept = freeze(bag)
+        del bag
+        later = Numbers([])
+        gone = weakref.ref(later)
+        apgas.GlobalRef(later)
+        del later
+        wait_for(lambda: gone() is None)  # what nothing refers to is let go of in order
+        assert serialization.loads(kept).ref.get() == "kept"
+
+    apgas_job(main, places=1).run()
+
+
+class Referring(Numbers):
+    """Refers to an object."""
+
+    def __init__(self, tasks: list[int]) -> None:
+        super().__init__(tasks)
+        self.ref = apgas.GlobalRef("kept")
 
 
 def test_whole_nodes_leave(apgas_job: MakeJob) -> None:

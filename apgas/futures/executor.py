@@ -25,7 +25,6 @@ from apgas.runtime import at_once, children, environment
 
 if TYPE_CHECKING:
     from apgas.core.identity import Place
-    from apgas.futures.elastic import Elastic
     from apgas.futures.pool import Pool
     from apgas.runtime.driver import Driver
     from apgas.runtime.program import Job
@@ -89,7 +88,7 @@ class MalleableExecutor(Executor):
                 from apgas.futures.elastic import elastic_of_place
                 from apgas.futures.pool import Pool
 
-            _check_caller(elastic_of_place.get)
+            _check_caller()
             driver, self._own = _program()
             self._elastic = elastic_of_place.get()
             pool: Pool | None = None
@@ -453,7 +452,7 @@ def _prestart(places: int) -> None:
             children.prestart(places)
 
 
-def _check_caller(elastic: Callable[[], Elastic]) -> None:
+def _check_caller() -> None:
     """Refuse an executor where it could not work.
 
     Raises:
@@ -470,8 +469,7 @@ def _check_caller(elastic: Callable[[], Elastic]) -> None:
             "a MalleableExecutor is opened by the program itself, on place 0, not in a task or another activity: "
             "return what there is to do, and let the program submit it"
         )
-    pool = elastic().pool
-    if pool is not None and not pool.closed:
+    if _pool is not None and not _pool.closed:
         raise UsageError("a MalleableExecutor is open already: use that one, or shut it down before")
 
 

@@ -14,17 +14,9 @@ from apgas.core.resize import Deadlines, ResizeRecord
 from apgas.errors import ApgasError, UsageError
 from apgas.futures.pool import Pool
 from apgas.malleability.handler import Companion
-from apgas.runtime import program
 from apgas.runtime.driver import PlaceState, keep_driver, required_driver
-from apgas.runtime.malleable import (
-    choose_nodes,
-    nodes,
-    offer_shrink,
-    register_companion,
-    request_grow,
-    resizes,
-    schedule_orders,
-)
+from apgas.runtime.malleable import choose_nodes, nodes, register_companion, resizes, schedule_orders
+from apgas.runtime.program import program
 
 _LOOK_S: Final = 0.05
 """How often a shrink that waits for tasks looks whether it is still wanted."""
@@ -60,7 +52,7 @@ class Elastic(Companion):
             # with a handler of the program's own, that one decides who leaves
             with suppress(UsageError):
                 self._accompanies = register_companion(self, deadlines=Deadlines(pre_s=86_400.0))
-            program.program().at_end.append(self._finish)
+            program().at_end.append(self._finish)
             self._registered = True
         pool.on_loss = partial(self._order, 1) if own else None
         pool.add(self.places())
@@ -105,18 +97,16 @@ class Elastic(Companion):
 
     def _resize(self, count: int) -> None:
         with self._resizing:
-            per_node = max(map(len, nodes()))
-            while missing := (count - (now := len(self.places()))) // per_node:
-                known = len(resizes())
-                if program.program().resizing.communicator is None:
+            resizing = program().resizing
+            while missing := (count - (now := len(self.places()))) // resizing.places_per_node:
+                known = len(resizing.records)
+                if resizing.communicator is None:
                     self._order(missing)
-                else:
-                    granted = (request_grow(missing) if missing > 0 else offer_shrink(-missing)).result()
-                    if granted != missing:
-                        raise ApgasError(f"the scheduler grants {granted:+d} nodes, not {missing:+d}")
+                elif (granted := resizing.request(missing).result()) != missing:
+                    raise ApgasError(f"the scheduler grants {granted:+d} nodes, not {missing:+d}")
                 with self._ended:
-                    self._ended.wait_for(lambda known=known: len(resizes()) > known)  # type: ignore[misc]
-                record = resizes()[known]
+                    self._ended.wait_for(lambda known=known: len(resizing.records) > known)  # type: ignore[misc]
+                record = resizing.records[known]
                 if record.outcome != "done" and len(self.places()) == now:
                     raise ApgasError(f"the executor cannot have {count} places: {record.outcome}, {record.reason}")
 
@@ -195,7 +185,7 @@ class Elastic(Companion):
             with suppress(TimeoutError):
                 settled.result(_LOOK_S)
                 break
-            if not program.program().resizing.awaits_handler:
+            if not program().resizing.awaits_handler:
                 return False
         return True
 

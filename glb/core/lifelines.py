@@ -6,9 +6,10 @@ members computes the same graph, whatever gaps there are between their ids.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 # Graphs on the positions 0 to n-1 ------------------------------------------------------------------------------------
@@ -81,8 +82,8 @@ class Hypercube(_Rings):
 
     def diameter(self, count: int) -> int:
         """Down to 0 and up again."""
-        steps = dimensions(count, self.radix) * (self.radix - 1)
-        return steps if count == self.radix ** dimensions(count, self.radix) else 2 * steps
+        longest, lines = min(self.radix, count), dimensions(count, self.radix)
+        return (longest - 1) * lines * (1 if count == longest**lines else 2)
 
     def _beside(self, position: int, count: int, step: int) -> list[int]:
         found = []
@@ -99,19 +100,10 @@ class Hypercube(_Rings):
 
 
 @dataclass(frozen=True)
-class Ring(_Rings):
-    """Each asks the next."""
+class Ring(Hypercube):
+    """Each asks the next: a hypercube of one dimension, however many there are."""
 
-    def degree(self, count: int) -> int:
-        """One, unless alone."""
-        return min(1, count - 1)
-
-    def diameter(self, count: int) -> int:
-        """All the way round."""
-        return count - 1
-
-    def _beside(self, position: int, count: int, step: int) -> list[int]:
-        return [(position + step) % count] if count > 1 else []
+    radix: int = field(default=sys.maxsize, repr=False)
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,7 @@ class Computation(Generic[R]):
     def forget(self) -> None:
         """Free what the places still hold of a computation that is over."""
         messages.dismiss(self.setup.number)
+        self._over = True
         with suppress(ValueError):  # it has no backups, or did not begin
             self._driver.on_place_died.remove(self._died)
         # those that have handed in have forgotten it already
@@ -265,7 +266,7 @@ class Computation(Generic[R]):
             self._send(again)
 
     def _died(self, _: apgas.Place) -> None:
-        self._driver.uncounted(self._driver.place(0), (messages.go_on, (self.setup.number,), {}))
+        self._driver.uncounted(self._driver.place(0), (self.go_on, (), {}))
 
     def go_on(self) -> None:
         """Have the others do what places that have died had to do: under a finish of its own, for the first goes on."""

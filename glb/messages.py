@@ -203,12 +203,6 @@ def enlist(computation: Computation[Any]) -> None:
     _computations.get()[computation.setup.number] = computation
 
 
-def go_on(number: int) -> None:
-    """(place 0) Have the others go on without places that have died."""
-    if (computation := _computations.get().get(number)) is not None:
-        computation.go_on()
-
-
 def dismiss(number: int) -> None:
     """(place 0) Messages about this computation are of no interest any more."""
     _computations.get().pop(number, None)

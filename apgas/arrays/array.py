@@ -6,7 +6,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import repeat
 from types import BuiltinFunctionType
 from typing import Any, Final, NamedTuple, SupportsIndex, TypeVar
 
@@ -20,7 +19,6 @@ from apgas.arrays.operations import (
     Operand,
     Operation,
     Part,
-    Parts,
     Ranges,
     Reducing,
     Reduction,
@@ -243,7 +241,7 @@ class Whole:
 
     def __init__(self, array: BlockArray) -> None:
         self.array = array
-        self.width = 0
+        self.width = None
         self.ends: tuple[Any, ...] = ()
 
 
@@ -505,7 +503,7 @@ def _common_form(found: Sequence[BlockArray]) -> Form:
 
 def _kind(arg: Halo | Whole | None) -> object:
     """The same for arguments that have the same part in operations, but for what is given anew."""
-    return None if arg is None else (weakref.ref(arg.array), arg.array.constant, type(arg), arg.width)
+    return None if arg is None else (weakref.ref(arg.array), arg.array.constant, arg.width)
 
 
 def _parts(
@@ -528,7 +526,10 @@ def _parts(
             for target, ranges in targets.items():
                 sends.setdefault(source, {}).setdefault(target, []).append((number, ranges))
     awaited = Counter(target for targets in sends.values() for target in targets)
-    operands = [None if arg is None else _operand(arg) for arg in arrays]
+    operands = [
+        None if arg is None else Operand(arg.array.held, len(arg.array), arg.width, arg.array.constant)
+        for arg in arrays
+    ]
     # this place runs the function later, when variables may have changed that other places have a copy of
     own_fn = by_value(fn)() if own_copy else fn
     own, places = here().id, sorted(sends)
@@ -548,66 +549,6 @@ def _frozen(call: _Call) -> Callable[[], object]:
         return _on_blocks(_Call(fn, call.arrays, given))
 
     return apply
-
-
-class _Rows:
-    """An array among the arguments, as it travels: an ``Operand``. It keeps the array alive nowhere."""
-
-    def __init__(self, held: HeldRef, total: int, width: int = 0, constant: bool = False) -> None:
-        self._ref = weakref.ref(held)
-        self._held = weakref.ref(held.get())
-        self.total = total
-        self.width = width
-        self.constant = constant
-
-    def __reduce__(self) -> tuple[type[_Rows], tuple[Any, ...]]:
-        return type(self), (self._ref(), self.total, self.width, self.constant)
-
-    @property
-    def held(self) -> Held:
-        """What this place holds of it."""
-        held = self._held()
-        assert held is not None, "arrays live as long as operations on them"
-        return held
-
-    def parts(self, ranges: Ranges) -> Parts:
-        return self.held.parts(ranges)
-
-
-class _Blocks(_Rows):
-    """Of which the function gets a block at a time."""
-
-    def take(self, parts: Parts) -> None:
-        for first, rows in parts:
-            self.held.take_halo(self.width, first, rows)
-
-    def prepare(self, ends: Any) -> None:
-        """Have the halos ready, with what is beyond the ends."""
-        if self.width:
-            self.held.reserve(self.width)
-            self.held.fill_halo(self.width, self.total, *ends)
-
-    def each(self) -> Iterable[Block]:
-        return self.held.blocks(self.width, constant=self.constant)
-
-
-class _Everything(_Rows):
-    """Of which the function gets all rows."""
-
-    def take(self, parts: Parts) -> None:
-        for first, rows in parts:
-            self.held.take_whole(self.total, first, rows)
-
-    def prepare(self, given: Any) -> None:
-        """Nothing needs to be ready."""
-
-    def each(self) -> Iterable[Rows]:
-        return repeat(self.held.whole(self.total))
-
-
-def _operand(arg: Halo | Whole) -> Operand:
-    held, total = arg.array.held, len(arg.array)
-    return _Everything(held, total) if isinstance(arg, Whole) else _Blocks(held, total, arg.width, arg.array.constant)
 
 
 def _scatter(array: BlockArray, whole: Rows) -> None:

@@ -34,6 +34,7 @@ import concurrent.futures
 import operator
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import InvalidStateError
@@ -42,11 +43,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import count, repeat
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from apgas.arrays.block import Range, Rows
+from apgas.arrays.block import Held, Range, Rows
 from apgas.arrays.turns import AllGather, Begin, Run, Share, Skip, Turns
 from apgas.core.identity import Place
 from apgas.core.messages import FinishId
@@ -55,6 +56,7 @@ from apgas.runtime import serialization
 from apgas.runtime.api import at, capture, immediate
 from apgas.runtime.context import Future, Scope, call_within, runs, this_thread
 from apgas.runtime.driver import LEAD_S, Driver, PlaceState, required_driver
+from apgas.runtime.refs import PlaceLocal
 from apgas.runtime.trace import span
 
 T = TypeVar("T")
@@ -73,20 +75,50 @@ _MOST_LOOKED_AT: Final = 1000
 """Of the values of a function, one by one, to find out whether they are simple."""
 
 
-class Operand(Protocol):
-    """An array among the arguments of a function, as it travels."""
+class Operand:
+    """An array among the arguments of a function, as it travels; it keeps the array alive nowhere.
 
-    def parts(self, ranges: Ranges) -> Parts:
-        """(its place) Rows that another place needs."""
+    Args:
+        held: What the places hold of it.
+        total: How many rows it has.
+        width: How many rows of others its blocks come with, at both ends; None: the function gets all rows.
+        constant: Whether its blocks are for reading only.
+    """
+
+    def __init__(self, held: PlaceLocal[Held], total: int, width: int | None, constant: bool) -> None:
+        self._ref = weakref.ref(held)
+        self._held = weakref.ref(held.get())
+        self._total, self._width, self._constant = total, width, constant
+
+    def __reduce__(self) -> tuple[type[Operand], tuple[Any, ...]]:
+        return Operand, (self._ref(), self._total, self._width, self._constant)
+
+    @property
+    def held(self) -> Held:
+        """What this place holds of it."""
+        held = self._held()
+        assert held is not None, "arrays live as long as operations on them"
+        return held
 
     def take(self, parts: Parts) -> None:
-        """(its place) Keep rows that have come from another place."""
+        """Keep rows that have come from another place."""
+        for first, rows in parts:
+            if self._width is None:
+                self.held.take_whole(self._total, first, rows)
+            else:
+                self.held.take_halo(self._width, first, rows)
 
-    def prepare(self, given: Any) -> None:
-        """(its place) Be ready, before any block is handed out: rows may move in memory for it."""
+    def prepare(self, ends: Any) -> None:
+        """Be ready, with what is beyond the ends, before any block is handed out: rows may move in memory for it."""
+        if self._width:
+            self.held.reserve(self._width)
+            self.held.fill_halo(self._width, self._total, *ends)
 
     def each(self) -> Iterable[Any]:
-        """(its place) What each call of the function gets."""
+        """What each call of the function gets."""
+        if self._width is None:
+            return repeat(self.held.whole(self._total))
+        return self.held.blocks(self._width, constant=self._constant)
 
 
 class Reducing(NamedTuple):
@@ -317,7 +349,7 @@ class _Worker:
             rows = []
             for number, ranges in wanted:
                 if (same := (number, tuple(ranges))) not in copies:
-                    copies[same] = [(first, found.copy()) for first, found in _operand(part, number).parts(ranges)]
+                    copies[same] = [(first, found.copy()) for first, found in _operand(part, number).held.parts(ranges)]
                 rows.append((number, copies[same]))
             required_driver().transport.throttle(target)
             immediate(target, _come, operation, rows)

@@ -52,10 +52,12 @@ from apgas.arrays.turns import AllGather, Begin, Run, Share, Skip, Turns
 from apgas.core.identity import Place
 from apgas.core.messages import FinishId
 from apgas.errors import ApgasError, CancelledError, DeadPlaceError, PlaceGoneError, UsageError
+from apgas.malleability.sizing import Measured
 from apgas.runtime import serialization
 from apgas.runtime.api import at, capture, immediate
 from apgas.runtime.context import Future, Scope, call_within, runs, this_thread
 from apgas.runtime.driver import LEAD_S, Driver, PlaceState, required_driver
+from apgas.runtime.malleable import nodes as nodes_of_job
 from apgas.runtime.refs import PlaceLocal
 from apgas.runtime.trace import span
 
@@ -565,16 +567,41 @@ class Reduction:
         return operation if operation.plan.parts.keys() == plan.parts.keys() else None
 
 
-class Operations:
-    """(place 0) Starts operations, and hears of their ends.
+class Work:
+    """How long the places have worked on their blocks, and until when; the rest of the time they have waited.
 
     Attributes:
-        on_worked: Called with the moment at which an operation ended, and the seconds that functions have worked in it,
-            by place.
+        until_s: When the last operation ended, by ``time.monotonic``, and the seconds of each place, by id, until then.
     """
 
     def __init__(self) -> None:
-        self.on_worked: Callable[[float, Iterable[tuple[int, float]]], None] = lambda *_: None
+        self.until_s: tuple[float, dict[int, float]] = (time.monotonic(), {})
+        self._measured_s = self.until_s
+
+    def add(self, ended_s: float, seconds_of: Iterable[tuple[int, float]]) -> None:
+        """An operation has ended: add the seconds that each place worked in it."""
+        worked_s = self.until_s[1].copy()
+        for place, seconds in seconds_of:
+            worked_s[place] = worked_s.get(place, 0.0) + seconds
+        self.until_s = ended_s, worked_s
+
+    def measure(self) -> Measured | None:
+        """What part of their time the nodes have worked since the last call; None: no operation has ended since."""
+        (before_s, before), self._measured_s = self._measured_s, self.until_s
+        until_s, worked_s = self._measured_s
+        if until_s <= before_s:
+            return None
+        seconds, nodes = until_s - before_s, [[place.id for place in node] for node in nodes_of_job()]
+        busy = [sum(worked_s.get(place, 0.0) - before.get(place, 0.0) for place in node) / len(node) for node in nodes]
+        known = all(place in before for node in nodes for place in node)
+        return Measured(until_s, seconds, [min(1.0, each / seconds) for each in busy], ready=known)
+
+
+class Operations:
+    """(place 0) Starts operations, and hears of their ends; ``work`` is how long functions have worked in them."""
+
+    def __init__(self) -> None:
+        self.work = Work()
         self._driver = required_driver()
         self._driver.on_place_died.append(self._died)
         self._lock = threading.RLock()
@@ -767,7 +794,7 @@ class Operations:
             del self._open[number]
             operation.args = operation.needs = ()  # what has not waited yet keeps no arrays
             operation.ended_s = time.monotonic()
-            self.on_worked(operation.ended_s, ((each, said.worked_s) for each, said in operation.replies.items()))
+            self.work.add(operation.ended_s, ((each, said.worked_s) for each, said in operation.replies.items()))
         error = _failure(operation.errors) if operation.errors else None
         with suppress(InvalidStateError):  # the program has ended without it
             if error is None:

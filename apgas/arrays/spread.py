@@ -64,14 +64,12 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from apgas.arrays import layout as layouts
 from apgas.arrays.block import NOW, Held, Range, Rows
 from apgas.arrays.layout import Form, Layout, Move
-from apgas.arrays.operations import Operation, Ranges, operations
+from apgas.arrays.operations import Operation, Ranges
 from apgas.core.identity import Place
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
-from apgas.malleability.sizing import Measured
 from apgas.runtime.api import async_at, finish, here, places
 from apgas.runtime.context import Future
 from apgas.runtime.driver import PlaceState
-from apgas.runtime.malleable import nodes as nodes_of_job
 from apgas.runtime.refs import PlaceLocal
 
 T = TypeVar("T")
@@ -132,36 +130,6 @@ class Logged(NamedTuple):
     failed: bool
 
 
-class Work:
-    """How long the places have worked on their blocks, and until when; the rest of the time they have waited.
-
-    Attributes:
-        until_s: When the last operation ended, by ``time.monotonic``, and the seconds of each place, by id, until then.
-    """
-
-    def __init__(self) -> None:
-        self.until_s: tuple[float, dict[int, float]] = (time.monotonic(), {})
-        self._measured_s = self.until_s
-
-    def add(self, ended_s: float, seconds_of: Iterable[tuple[int, float]]) -> None:
-        """An operation has ended: add the seconds that each place worked in it."""
-        worked_s = self.until_s[1].copy()
-        for place, seconds in seconds_of:
-            worked_s[place] = worked_s.get(place, 0.0) + seconds
-        self.until_s = ended_s, worked_s
-
-    def measure(self) -> Measured | None:
-        """What part of their time the nodes have worked since the last call; None: no operation has ended since."""
-        (before_s, before), self._measured_s = self._measured_s, self.until_s
-        until_s, worked_s = self._measured_s
-        if until_s <= before_s:
-            return None
-        seconds, nodes = until_s - before_s, [[place.id for place in node] for node in nodes_of_job()]
-        busy = [sum(worked_s.get(place, 0.0) - before.get(place, 0.0) for place in node) / len(node) for node in nodes]
-        known = all(place in before for node in nodes for place in node)
-        return Measured(until_s, seconds, [min(1.0, each / seconds) for each in busy], ready=known)
-
-
 class Spread:
     """The arrays of the program: their layouts, the copies of them, and what has happened since these were made."""
 
@@ -178,8 +146,6 @@ class Spread:
         self._one = threading.Lock()
         self._updates: deque[Operation] = deque()
         self._ended_s: deque[float] = deque(maxlen=_MOST_AHEAD + 1)
-        self.work = Work()
-        operations.get().on_worked = self.work.add
 
     def layout(self, form: Form) -> Layout:
         """That of all arrays of a form."""

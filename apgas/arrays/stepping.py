@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final, SupportsIndex
 
 from apgas.arrays.layout import whole_number
+from apgas.arrays.operations import operations
 from apgas.arrays.spread import Ahead, Spread, spread_of_program
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines
@@ -133,8 +134,8 @@ class _Stepping(Leader):
         """Let the job size itself from now on, or no more; with the same target it goes on as before."""
         if target == self._target:
             return
-        work = spread_of_program().work
-        sizing = None if target is None else hold_efficiency(target, work.measure)  # or it refuses the target
+        measure = operations.get().work.measure
+        sizing = None if target is None else hold_efficiency(target, measure)  # or it refuses the target
         if self.sizing is not None:
             self.sizing.stop()
         self._target, self.sizing = target, sizing

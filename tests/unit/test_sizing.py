@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import apgas
 import glb
 from apgas import arrays
-from apgas.arrays.spread import Work, spread_of_program
+from apgas.arrays.operations import Work, operations
 from apgas.arrays.stepping import sizing_of_loops
 from apgas.malleability.sizing import Controller, Measured, Sizing
 from apgas.runtime.program import program
@@ -324,7 +324,7 @@ def test_work_counts_in_the_time_in_which_it_was_done(apgas_job: MakeJob) -> Non
     """It counted in the operation after it: a long one was idle, and a short one after that more than busy."""
 
     def main() -> None:
-        numbers, work = arrays.zeros(64), spread_of_program().work
+        numbers, work = arrays.zeros(64), operations.get().work
         looks = []
         for _ in range(5):
             for fn in (asleep, awake):

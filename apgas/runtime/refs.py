@@ -54,8 +54,8 @@ class GlobalRef(_Reference, Generic[T]):
     """A reference to an object of the place that made it; it can be sent anywhere and read at its home only.
 
     The object is kept until ``free``, or until no reference to it is left on any place. Copies are counted as they
-    travel with activities, their values, and immediates; a place that leaves lets go of those that it has. A reference
-    that the program pickles by itself, and one in an error, keeps its object until ``free``.
+    travel with activities, their values, and immediates; a place that leaves lets go of those that it has. Those that
+    the program pickles by itself, and those in errors and in bags that ``glb`` backs up, keep it until ``free``.
 
     Args:
         value: The object.

@@ -337,14 +337,11 @@ class Elastic(Companion):
         chosen = [apgas.Place.number(place) for place in named]
         with self._running() as computation:
             if computation is None:
-                return []
+                return chosen
             leavers = chosen or computation.choose(nb_places)
             if any(place == 0 or place not in computation.members for place in leavers):
                 raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
-            computation.release(leavers)
-            if not program().resizing.awaits_handler:
-                computation.readmit(leavers)
-                return []
+            computation.release(leavers)  # if the order is given up meanwhile, ``shrinkAborted`` follows
             self._leaving.update(leavers)
         return leavers
 

@@ -167,27 +167,23 @@ class Elastic(Companion):
             return 0 if pool is None else sum(pool.core.load(place.id) for place in node)
 
         leavers = choose_nodes(nb_places, nodes()[1:], load)
-        if pool is None or self._emptied(pool, leavers):
-            return leavers
-        self.shrinkAborted(leavers)
-        return []
+        self._empty(leavers)
+        return leavers
 
     def evacuate(self, places: Sequence[Place]) -> None:
-        """Wait until what places have to do is done or handed back, or the order is given up."""
+        """Wait until what places have to do is done or handed back."""
         self._leaving.update(place.id for place in places)
-        if (pool := self.pool) is not None:
-            self._emptied(pool, places)
+        self._empty(places)
 
-    def _emptied(self, pool: Pool, leavers: Sequence[Place]) -> bool:
-        """Whether they have nothing to do any more; False if the order is given up before."""
+    def _empty(self, leavers: Sequence[Place]) -> None:
+        """Wait until they have nothing to do any more, or the order is given up: ``shrinkAborted`` follows then."""
+        if (pool := self.pool) is None:
+            return
         settled = pool.leave([place.id for place in leavers])
-        while not pool.ended.is_set():
+        while not pool.ended.is_set() and program().resizing.awaits_handler:
             with suppress(TimeoutError):
                 settled.result(_LOOK_S)
-                break
-            if not program().resizing.awaits_handler:
-                return False
-        return True
+                return
 
     def postShrink(self, _: int, removed_places: Sequence[Place]) -> None:
         """They have left."""

@@ -21,7 +21,7 @@ from apgas.core.place import PlaceCore as ApgasCore
 from apgas.core.relay import branches
 from apgas.runtime import serialization
 from apgas.testing.handlers import ReleaseNewest
-from apgas.testing.job import InProcessPlaces, Job
+from apgas.testing.job import InProcessPlaces, Job, Order
 from apgas.testing.pytest_plugin import MakeJob
 from glb import affinity, messages, runner
 from glb.config import freeze
@@ -265,6 +265,38 @@ def test_places_that_were_evacuated_in_vain_go_on(apgas_job: MakeJob) -> None:
     assert job.outcomes == ["aborted", "done"]
     assert handler.aborted == [[3]]
     assert job.resizes[1].places == (2, 3)
+
+
+class Withdrawn(ReleaseNewest):
+    """Has its order withdrawn while it chooses."""
+
+    def __init__(self) -> None:
+        self.order: Order | None = None
+        self.stayed: list[list[int]] = []
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        assert self.order is not None
+        self.order.withdraw()
+        wait_for(apgas.resizes)
+        return super().preShrink(nb_places)
+
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
+        self.stayed.append([place.id for place in places])
+
+
+def test_a_handler_hears_that_its_leavers_stay_if_the_order_was_withdrawn_meanwhile(apgas_job: MakeJob) -> None:
+    handler = Withdrawn()
+
+    def main() -> None:
+        glb.set_user_handler(handler)
+        while not handler.stayed:
+            compute(0)
+
+    job = apgas_job(main, places=3)
+    handler.order = job.shrink(1)
+    job.run()
+    assert job.outcomes == ["aborted"]
+    assert handler.stayed == [[2]]
 
 
 def test_cores_given_up_for_newcomers_who_do_not_come_are_used_again(

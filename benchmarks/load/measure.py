@@ -16,10 +16,11 @@ from typing import Final
 
 import msgspec
 
+from scheduler_bridge.core import Snapshot
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.control.client import ControlClient
-from scheduler_bridge.daemon.requests import JobRequest, Snapshot
+from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
 

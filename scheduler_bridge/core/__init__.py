@@ -14,7 +14,7 @@ from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.scheduler import SchedulerCore
 from scheduler_bridge.core.settings import Settings, settings_for
-from scheduler_bridge.core.snapshot import JobStatus, NodeRow, ReservationStatus, Snapshot
+from scheduler_bridge.core.snapshot import JobStatus, NodeStatus, ReservationStatus, Snapshot
 from scheduler_bridge.core.tracked import UP, JobState
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "JobState",
     "JobStatus",
     "Moment",
-    "NodeRow",
     "NodeState",
+    "NodeStatus",
     "Remembered",
     "ReservationStatus",
     "SchedulerCore",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -12,7 +12,7 @@ from scheduler_bridge.core.events import OrderKind
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import HOLDING, UP, JobState, TrackedJob
-from scheduler_bridge.model import Allocation, Reservation
+from scheduler_bridge.model import Allocation
 from scheduler_bridge.policies import Policy
 
 _WORDS: Final = {
@@ -23,6 +23,12 @@ _WORDS: Final = {
     JobState.ENDING: "ending",
 }
 """How users see the states of a job that has not ended."""
+
+NodeWord: TypeAlias = Literal["idle", "busy", "draining", "down"]
+_OF_NODES: Final[dict[NodeState, NodeWord]] = {
+    NodeState.FREE: "idle", NodeState.HELD: "busy", NodeState.LOST: "draining", NodeState.DOWN: "down",
+}  # fmt: skip
+"""How they see the states of a node."""
 
 
 class JobStatus(msgspec.Struct, frozen=True):
@@ -102,18 +108,23 @@ class JobStatus(msgspec.Struct, frozen=True):
         )
 
 
-class NodeRow(msgspec.Struct, frozen=True):
-    """One node and the job that holds it.
+class NodeStatus(msgspec.Struct, frozen=True):
+    """One node.
 
-    ``releasing``: wished back by a shrink order under way. ``leaving``: to leave the cluster when no job holds it.
-    ``lent``: it can be taken back at any time.
+    Attributes:
+        name: Its name.
+        state: Idle (no job), busy, draining (its job is its last one, for now), or down.
+        job: The job that holds it.
+        releasing: A shrink order under way wishes it back.
+        reason: That it is to leave. The daemon adds why it is down, if it does not answer; or who lends it.
+        lent: It can be taken back at any time; only jobs that can leave it get it.
     """
 
-    node: str
-    state: NodeState
-    job_id: int | None
-    releasing: bool
-    leaving: bool = False
+    name: str
+    state: NodeWord
+    job: int | None = None
+    releasing: bool = False
+    reason: str = ""
     lent: bool = False
 
 
@@ -133,20 +144,37 @@ class ReservationStatus(msgspec.Struct, frozen=True):
     started: bool = False
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """The whole scheduler at ``now_s``; jobs in the order of their submission, nodes in their own order.
+class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
+    """The cluster at one moment; ended jobs included.
 
-    ``reservation`` is what the policy has promised to the first job that waits, ``advance`` what operators keep,
-    ``user_nodes`` the most nodes that the jobs of one user hold together.
+    ``reservations``: what operators keep. ``user_nodes``: what one user's jobs hold together at most.
+
+    Of the following the core knows nothing, the daemon fills it in. ``held_node_s``: node-seconds that jobs have held
+    so far; ``utilization``: their part of those that there were. ``log_behind``: why the log cannot be written, so that
+    no jobs are taken; empty: it can. ``loans``: what was lent, used and taken back; empty: nodes stay.
     """
 
     now_s: float
     policy: str
+    utilization: float
+    nodes: tuple[NodeStatus, ...]
     jobs: tuple[JobStatus, ...]
-    nodes: tuple[NodeRow, ...]
-    reservation: Reservation | None
-    advance: tuple[ReservationStatus, ...] = ()
+    reservations: tuple[ReservationStatus, ...] = ()
     user_nodes: int | None = None
+    held_node_s: float = 0.0
+    log_behind: str = ""
+    loans: str = ""
+
+    def job(self, job_id: int) -> JobStatus:
+        """Return one job.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        for job in self.jobs:
+            if job.job == job_id:
+                return job
+        raise KeyError(job_id)
 
 
 def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | None = None) -> Snapshot:
@@ -170,13 +198,17 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
     owners = state.pool.owners()
     leaving, lent = (set(state.pool.name(Allocation((ranks,)))) for ranks in (state.pool.leaving, state.pool.lent))
     nodes = tuple(
-        NodeRow(
-            node, state.pool.state(node, owners), owners.get(node), node in releasing, node in leaving, node in lent
+        NodeStatus(
+            name=node,
+            state=_OF_NODES[state.pool.state(node, owners)],
+            job=owners.get(node),
+            releasing=node in releasing,
+            reason="is to leave the cluster" if node in leaving else "",
+            lent=node in lent,
         )
         for node in state.pool.names
     )
-    promise = next(iter(state.reservations.values()), None)
-    return Snapshot(now, policy.name, tuple(jobs), nodes, promise, advance(state), state.settings.user_nodes)
+    return Snapshot(now, policy.name, 0.0, nodes, tuple(jobs), advance(state), state.settings.user_nodes)
 
 
 def advance(state: SchedulerState) -> tuple[ReservationStatus, ...]:

@@ -29,13 +29,13 @@ A running daemon is also reached through ``state_dir`` by ``ControlClient`` and 
 other users through ``DaemonConfig.doors``.
 """
 
-from scheduler_bridge.core import JobStatus, ReservationStatus
+from scheduler_bridge.core import JobStatus, NodeStatus, ReservationStatus, Snapshot
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.daemon.control.access import Door
 from scheduler_bridge.daemon.control.client import ControlClient, ControlError, RefusedError
 from scheduler_bridge.daemon.daemon import Daemon, DaemonThread
 from scheduler_bridge.daemon.jobs.health import Standing
-from scheduler_bridge.daemon.requests import JobRequest, NodeStatus, Snapshot, SubmitError
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage.restore import Run, read_run, read_runs, runs
 
 __all__ = [

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar,
 import msgspec
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import Explanation, ReservationStatus
+from scheduler_bridge.core import Explanation, ReservationStatus, Snapshot
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.admission import JobFacts
@@ -34,7 +34,7 @@ from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.driver import Driver, ExecutorMaker
 from scheduler_bridge.daemon.jobs.executor import Executor
 from scheduler_bridge.daemon.jobs.health import Health
-from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
 from scheduler_bridge.daemon.storage.restore import Restored, restore

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
 
-from scheduler_bridge.core import UP, JobState
+from scheduler_bridge.core import UP, JobState, Snapshot
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
@@ -25,7 +25,6 @@ from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, atte
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.jobs.orders import JobOrders
 from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
-from scheduler_bridge.daemon.requests import Snapshot
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import Entry

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scheduler_bridge.core import Explanation, JobStatus, ReservationStatus
+from scheduler_bridge.core import Explanation, ReservationStatus, Snapshot
 
 CONTROL_VERSION: Final = 1
 ARRAY_MOST: Final = 10_000
@@ -252,57 +252,6 @@ class Shutdown(Request, frozen=True, tag="shutdown"):
     """End all jobs and the daemon, or the daemon alone; answered by ``Done`` before it begins."""
 
     keep_jobs: bool = False
-
-
-class NodeStatus(msgspec.Struct, frozen=True):
-    """One node.
-
-    Attributes:
-        name: Its name.
-        state: Idle (no job), busy, draining (its job is its last one, for now), or down.
-        job: The job that holds it.
-        releasing: A shrink order under way wishes it back.
-        reason: Why it is down, if it does not answer; or that it is to leave, or who lends it.
-        lent: It can be taken back at any time; only jobs that can leave it get it.
-    """
-
-    name: str
-    state: Literal["idle", "busy", "draining", "down"]
-    job: int | None = None
-    releasing: bool = False
-    reason: str = ""
-    lent: bool = False
-
-
-class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
-    """The cluster at one moment; ended jobs included.
-
-    ``held_node_s``: node-seconds that jobs have held so far; ``utilization``: their part of those that there were.
-    ``user_nodes``: what one user's jobs hold together at most. ``log_behind``: why the log cannot be written, so that
-    no jobs are taken; empty: it can. ``loans``: what was lent, used and taken back; empty: nodes stay.
-    """
-
-    now_s: float
-    policy: str
-    utilization: float
-    nodes: tuple[NodeStatus, ...]
-    jobs: tuple[JobStatus, ...]
-    reservations: tuple[ReservationStatus, ...] = ()
-    user_nodes: int | None = None
-    held_node_s: float = 0.0
-    log_behind: str = ""
-    loans: str = ""
-
-    def job(self, job_id: int) -> JobStatus:
-        """Return one job.
-
-        Raises:
-            KeyError: There never was such a job.
-        """
-        for job in self.jobs:
-            if job.job == job_id:
-                return job
-        raise KeyError(job_id)
 
 
 class Submitted(msgspec.Struct, frozen=True, tag_field="type", tag="submitted"):

@@ -13,12 +13,13 @@ from typing import Any, cast
 import pytest
 from support import PATIENCE_S
 
+from scheduler_bridge.core import Snapshot
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller, Door
 from scheduler_bridge.daemon.control.server import ControlServer, _Shared
 from scheduler_bridge.daemon.listener import Allowance, Counted
-from scheduler_bridge.daemon.requests import Failure, Snapshot, Use
+from scheduler_bridge.daemon.requests import Failure, Use
 from scheduler_bridge.policies import PolicyError, UnknownPolicyError
 
 STATUS = b'{"type":"status"}\n'

@@ -11,9 +11,9 @@ import pytest
 from support import PATIENCE_S
 from support.slurm import Cluster, need_slurm
 
-from scheduler_bridge.daemon import JobRequest, JobStatus
+from scheduler_bridge.daemon import JobRequest, JobStatus, NodeStatus
 from scheduler_bridge.daemon.control.client import ControlClient, ControlError
-from scheduler_bridge.daemon.requests import ChangeNode, NodeStatus
+from scheduler_bridge.daemon.requests import ChangeNode
 
 DOWN = r"Slurm (has taken it out of job \d+: it is \w+|says that it is down) \(test of it\)"
 PROGRAMS = Path(__file__).parent / "programs"

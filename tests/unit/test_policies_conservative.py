@@ -77,7 +77,6 @@ def test_a_promise_that_is_kept_is_over() -> None:
     assert [promise.job_id for promise in core._state.view().reservations] == [1]
     core.handle(JobEnded(0, "completed"), 5.0)
     assert core._state.view().reservations == ()
-    assert core.snapshot().reservation is None
 
 
 def test_the_profile_agrees_with_one_that_keeps_every_second() -> None:

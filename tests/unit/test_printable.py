@@ -18,12 +18,12 @@ from scheduler_bridge.cli import terminal
 from scheduler_bridge.cli.common import CliError, print_json, print_rich, say, show
 from scheduler_bridge.cli.queue import changes, picture, queue_lines
 from scheduler_bridge.cli.results import show_explanation
-from scheduler_bridge.core import Explanation, JobState, JobStatus
+from scheduler_bridge.core import Explanation, JobState, JobStatus, Snapshot
 from scheduler_bridge.core.history import Moment
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Session
 from scheduler_bridge.daemon.jobs.template import check_command, result_of
-from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.printable import lines_of, one_line, printable
 from scheduler_bridge.report.page import escape

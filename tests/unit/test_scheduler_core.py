@@ -347,7 +347,7 @@ def test_the_snapshot_tells_the_expected_start_and_reasons() -> None:
         "job 3 is queued: it would delay job 2: 4 nodes are reserved for job 2 at 100 s, 0 are spare"
     )
     assert core.explain(1) == "job 1 is running: started on 3 nodes: first in the queue"
-    assert [row.job_id for row in snapshot.nodes] == [1, 1, 1, None]
+    assert [row.job for row in snapshot.nodes] == [1, 1, 1, None]
 
 
 def test_periodic_passes_go_on_while_there_is_something_to_do() -> None:

@@ -68,8 +68,7 @@ def test_who_waits_for_the_limit_holds_no_reservation(policy: str) -> None:
     submit(core, of("u", rigid(1, 4, 1000.0)), of("u", rigid(2, 4, 1000.0)))
     assert submit(core, of("v", rigid(3, 4, 5000.0)), now=1.0) == {3: 4}  # as if job 2 were not there
     assert submit(core, of("w", rigid(4, 4, 6000.0)), now=2.0) == {}
-    first = core.snapshot().reservation
-    assert first is None or first.job_id == 4
+    assert all(promise.job_id == 4 for promise in core._state.view().reservations)
     assert started(core.handle(JobEnded(1, "completed"), 3.0)) in ({2: 4}, {4: 4})  # now both could
 
 

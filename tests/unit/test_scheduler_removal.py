@@ -57,7 +57,7 @@ def test_a_node_that_came_later_leaves_and_another_comes() -> None:
     core.handle(NodeUp("f"), 3.0)
     assert list(core.nodes) == ["b", "c", "d", "e", "f"]
     core.handle(NodeRemoved("e"), 4.0)
-    assert [row.node for row in core.snapshot().nodes] == ["b", "c", "d", "f"]
+    assert [row.name for row in core.snapshot().nodes] == ["b", "c", "d", "f"]
     core.check()
 
 
@@ -65,7 +65,8 @@ def test_a_rigid_job_ends_first() -> None:
     core = make("fcfs")
     run_one(core, rigid(1, 2), ready=False)
     assert without_alarms(core.handle(NodeRemoved("b"), 1.0)) == []
-    assert [(row.node, row.leaving) for row in core.snapshot().nodes][:2] == [("a", False), ("b", True)]
+    leaving = "is to leave the cluster"
+    assert [(row.name, row.reason) for row in core.snapshot().nodes][:2] == [("a", ""), ("b", leaving)]
     core.handle(JobSubmitted(rigid(2, 1)), 2.0)  # on c
     assert without_alarms(core.handle(JobEnded(1, "completed"), 3.0)) == [NodeLeft("b")]
     core.check()
@@ -150,4 +151,4 @@ def test_of_several_that_left_one_comes_back() -> None:
     core = make("fcfs")
     core.handle_batch([NodeRemoved("b"), NodeRemoved("c"), NodeRemoved("d")], 0.0)
     core.handle(NodeUp("b"), 1.0)
-    assert [row.node for row in core.snapshot().nodes] == ["a", "b"]
+    assert [row.name for row in core.snapshot().nodes] == ["a", "b"]

@@ -112,7 +112,7 @@ def test_wake_ups_are_asked_for_its_start_and_end() -> None:
     assert WakeAt(100.0) in made
     assert core.handle(WakeUp(), 100.0) == [WakeAt(200.0)]
     assert core.handle(WakeUp(), 200.0) == []
-    assert core.snapshot().advance == ()
+    assert core.snapshot().reservations == ()
 
 
 def test_nodes_of_jobs_that_are_over_by_then_are_kept_and_no_others() -> None:
@@ -195,7 +195,7 @@ def test_users_and_jobs_decide_who_belongs_to_it() -> None:
         submit(core, spec, 1.0)
     keep(core, 60.0, 200.0, 2, 2.0, users=("anna",))
     submit(core, rigid(5, 1, 60.0, user="ben", reservation="r"), 2.0)
-    row = core.snapshot().advance[0]
+    row = core.snapshot().reservations[0]
     assert (row.jobs, row.started, row.nodes) == ((4,), False, ("c", "d"))
 
 

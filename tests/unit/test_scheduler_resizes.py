@@ -17,7 +17,7 @@ from support.scheduling import (
 )
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import JobState, NodeState, SchedulerCore, Settings
+from scheduler_bridge.core import JobState, SchedulerCore, Settings
 from scheduler_bridge.core.events import (
     CancelJob,
     EvolvingRequest,
@@ -78,7 +78,7 @@ def test_an_end_during_a_resize_frees_everything_once() -> None:
     core.handle(JobEnded(1, "failed", "crashed"), 11.0)
     core.handle(GrowCompleted(1, 1, ("a", "b")), 11.0)
     assert core.anomalies == ()
-    assert {row.state for row in core.snapshot().nodes} == {NodeState.FREE}
+    assert {row.state for row in core.snapshot().nodes} == {"idle"}
 
 
 def test_a_deferred_order_keeps_the_job_busy() -> None:

@@ -74,8 +74,7 @@ def test_the_reservation_follows_the_scaled_walltime() -> None:
     core.handle(JobSubmitted(job(0, 1, 4, 8)), 0.0)
     core.handle(JobStarted(0), 0.0)
     core.handle(JobSubmitted(rigid(1, 8)), 1.0)
-    reservation = core.snapshot().reservation
-    assert reservation is not None
+    (reservation,) = core._state.view().reservations
     assert reservation.start_s == 50.0
 
 
@@ -124,8 +123,7 @@ def test_a_shrink_for_a_later_job_delays_no_reservation() -> None:
     core.handle_batch([JobStarted(0), JobStarted(1), MalleableReady(0)], 0.0)
     assert end_of(core, 0) == 10.0
     assert core.handle_batch([JobSubmitted(rigid(2, 6)), JobSubmitted(rigid(3, 2, 500.0))], 1.0) == []
-    reservation = core.snapshot().reservation
-    assert reservation is not None
+    (reservation,) = core._state.view().reservations
     assert (reservation.job_id, reservation.start_s, reservation.spare_nodes) == (2, 15.0, 0)
 
 

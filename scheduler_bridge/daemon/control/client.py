@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from scheduler_bridge.core import Explanation, ReservationStatus
+from scheduler_bridge.core import Explanation, ReservationStatus, Snapshot
 from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.config import HintedError
 from scheduler_bridge.daemon.control.access import Door, peer_of
-from scheduler_bridge.daemon.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, ENDPOINT, LOCK
 from scheduler_bridge.record import RunRecord, decode_record
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_bridge.core import Explanation, ReservationStatus
+from scheduler_bridge.core import Explanation, ReservationStatus, Snapshot
 from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import Limits
@@ -23,7 +23,7 @@ from scheduler_bridge.daemon.control.access import Caller, Door, Know, Known, No
 from scheduler_bridge.daemon.control.client import bind_in
 from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.listener import Allowance, Counted, Listener
-from scheduler_bridge.daemon.requests import AnyReply, AnyRequest, Done, Failure, Snapshot, Status, SubmitError
+from scheduler_bridge.daemon.requests import AnyReply, AnyRequest, Done, Failure, Status, SubmitError
 from scheduler_bridge.policies import PolicyError, UnknownPolicyError
 from scheduler_bridge.record import RunRecord
 

@@ -6,16 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from apgas.malleability.orders import Progress
-from scheduler_bridge.core import JobStatus, NodeRow, NodeState, ReservationStatus
-from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.core import JobStatus, NodeStatus, ReservationStatus, Snapshot
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.daemon.admission import JobFacts
-from scheduler_bridge.daemon.requests import NodeStatus, Snapshot
 from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.policies.profile import Profile
 
@@ -32,7 +30,7 @@ def snapshot(
     log_behind: str,
     lending: tuple[Mapping[str, str], str],
 ) -> Snapshot:
-    """Return the picture for users.
+    """Return the picture for users: the core's, with what the core does not know.
 
     Args:
         log_state: What is known.
@@ -50,32 +48,27 @@ def snapshot(
     jobs = {job.job: job for job in picture.jobs}
     for job_id, made in progress.items():
         if job_id in jobs:
-            jobs[job_id] = msgspec.structs.replace(
-                jobs[job_id], progress=made.done, progress_total=made.total, progress_unit=made.unit
-            )
+            jobs[job_id] = replace(jobs[job_id], progress=made.done, progress_total=made.total, progress_unit=made.unit)
     for job_id, start_s in expected_starts(picture, core.waiting, now_s).items():
         promised_s = jobs[job_id].expected_start_s
         # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
-        if promised_s is None or (picture.advance and start_s < promised_s):
-            jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
+        if promised_s is None or (picture.reservations and start_s < promised_s):
+            jobs[job_id] = replace(jobs[job_id], expected_start_s=start_s)
     jobs.update(tail)
     jobs.update({job_id: _kept(log_state.jobs[job_id], reason) for job_id, reason in kept.items()})
     for job_id, job in log_state.jobs.items():
         if job.priority and job_id in jobs:
-            jobs[job_id] = msgspec.structs.replace(jobs[job_id], priority=job.priority)
-    return Snapshot(
+            jobs[job_id] = replace(jobs[job_id], priority=job.priority)
+    lent, loans = lending
+    return replace(
+        picture,
         now_s=now_s,
-        policy=picture.policy,
         utilization=held_node_s / node_s if node_s > 0 else 0.0,
-        nodes=tuple(
-            _node(row, log_state.ailing.get(row.node, ""), lending[0].get(row.node, "")) for row in picture.nodes
-        ),
+        nodes=tuple(_node(row, log_state.ailing.get(row.name) or lent.get(row.name, "")) for row in picture.nodes),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
-        reservations=picture.advance,
-        user_nodes=picture.user_nodes,
         held_node_s=held_node_s,
         log_behind=log_behind,
-        loans=lending[1],
+        loans=loans,
     )
 
 
@@ -96,15 +89,11 @@ class QueueTail:
 
 def _kept(job: JobFacts, reason: str) -> JobStatus:
     status = JobStatus.of(TrackedJob(job.spec), reason=reason)
-    return msgspec.structs.replace(status, state="held") if job.held_by else status
+    return replace(status, state="held") if job.held_by else status
 
 
-def _node(row: NodeRow, ails: str, lent: str) -> NodeStatus:
-    state: Literal["idle", "busy", "draining", "down"] = "busy" if row.job_id is not None else "idle"
-    if row.state in (NodeState.DOWN, NodeState.LOST):
-        state = "down" if row.job_id is None else "draining"
-    reason = ": ".join(filter(None, ("is to leave the cluster" if row.leaving else "", ails or lent)))
-    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason, lent=row.lent)
+def _node(row: NodeStatus, why: str) -> NodeStatus:
+    return replace(row, reason=": ".join(filter(None, (row.reason, why)))) if why else row
 
 
 # When waiting jobs are expected to start ----------------------------------------------------------------------------
@@ -115,7 +104,7 @@ _MOST_JOBS: Final = 100
 """Forecasts stop here: those behind wait for too much that is not known."""
 
 
-def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float) -> dict[int, float]:
+def expected_starts(picture: Snapshot, waiting: Iterable[int], now_s: float) -> dict[int, float]:
     """Return when, on the scheduler's clock, each of the first waiting jobs is expected to start.
 
     Nodes that are reserved in advance are for the jobs of the reservation only, in its time; before, they are like any.
@@ -126,12 +115,12 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
         now_s: Now.
     """
     # no job starts on nodes that are lent
-    usable = {row.node for row in picture.nodes if row.state in (NodeState.FREE, NodeState.HELD) and not row.lent}
-    free = {row.node for row in picture.nodes if row.state is NodeState.FREE and not row.lent}
+    usable = {row.name for row in picture.nodes if row.state in ("idle", "busy") and not row.lent}
+    free = {row.name for row in picture.nodes if row.state == "idle" and not row.lent}
     jobs = {job.job: job for job in picture.jobs}
     parts: dict[int, tuple[Profile, float]] = {}
     ends_s: dict[int, float] = {}
-    for kept in picture.advance:
+    for kept in picture.reservations:
         part = _inside(kept, jobs, usable, free, now_s), kept.end_s
         parts.update((job_id, part) for job_id in kept.jobs)
         if kept.started:
@@ -142,7 +131,7 @@ def expected_starts(picture: CoreSnapshot, waiting: Iterable[int], now_s: float)
         if job.expected_end_s is not None
     ]
     outside = Profile(now_s, len(free), releases)
-    for kept in picture.advance:
+    for kept in picture.reservations:
         idle = [node for node in kept.nodes if node in (free if kept.started else usable)]
         outside.take(max(now_s, kept.start_s), kept.end_s, len(idle))
     held: Counter[str] = Counter()

@@ -264,6 +264,41 @@ class Daemon:
         text = f"{policy} decides from {driver.now_s():.0f} s on"
         driver.handle(ev.WakeUp(), facts=[log_entries.Policy(policy, given), log_entries.Noted(text)])
 
+    def carry_out(self, request: requests.AnyRequest) -> requests.AnyReply:
+        """Do what a user or an operator asks for; say what was done.
+
+        Raises:
+            SubmitError: A job or a reservation cannot be taken.
+            ValueError: Something else cannot be done.
+        """
+        match request:
+            case requests.Status():
+                return self.snapshot()
+            case requests.GetRecord():
+                return requests.Recorded(record=msgspec.Raw(msgspec.json.encode(self.record())))
+            case requests.Explain():
+                return requests.Explained(explanation=self.explain(request.job))
+            case requests.Submit(job=job, array=array):
+                ids = self.submit_array(job, array)
+                return requests.Submitted(job=ids[0], jobs=tuple(ids) if array else ())
+            case requests.Reserve():
+                return requests.Kept(reservation=self.reserve(request))
+            case requests.Cancel():
+                self.cancel(request.job)
+                said = f"job {request.job} is being ended"
+            case requests.Resize():
+                by = self.resize(request.job, request.delta)
+                said = f"job {request.job} is ordered to {'grow' if by > 0 else 'shrink'} by {abs(by)}"
+            case requests.Shutdown(keep_jobs=True):
+                self.leave_jobs()
+                said = "the scheduler ends, its jobs go on"
+            case requests.Shutdown():
+                self.request_stop()
+                said = "the scheduler ends"
+            case _:
+                said = self.manage(request)
+        return requests.Done(text=said)
+
     def manage(self, request: requests.Manage) -> str:
         """Carry out what an operator wants; say what was done.
 

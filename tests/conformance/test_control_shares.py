@@ -19,7 +19,7 @@ from scheduler_bridge.daemon.control import access
 from scheduler_bridge.daemon.control.access import Caller, Door
 from scheduler_bridge.daemon.control.server import ControlServer, _Shared
 from scheduler_bridge.daemon.listener import Allowance, Counted
-from scheduler_bridge.daemon.requests import Failure, Use
+from scheduler_bridge.daemon.requests import AnyReply, AnyRequest, Failure, Status, Use
 from scheduler_bridge.policies import PolicyError, UnknownPolicyError
 
 STATUS = b'{"type":"status"}\n'
@@ -37,6 +37,10 @@ class Target:
         self.drawn += 1
         time.sleep(self.takes_s)
         return Snapshot(now_s=float(self.drawn), policy="x" * self.size, utilization=0.0, nodes=(), jobs=())
+
+    def carry_out(self, request: AnyRequest) -> AnyReply:
+        assert isinstance(request, Status)
+        return self.snapshot()
 
     def standing(self, _job_id: int) -> None:
         return None
@@ -277,8 +281,8 @@ def test_lines_about_strangers_are_counted(caplog: pytest.LogCaptureFixture, mon
 )
 def test_policies_are_described_to_those_who_name_one_that_is_none(error: Exception, hint: str) -> None:
     class Refusing(Target):
-        def manage(self, request: object) -> str:
+        def carry_out(self, request: AnyRequest) -> AnyReply:
             raise error
 
     server = ControlServer(cast("Any", Refusing()), Limits())
-    assert server._reply(Use(policy="x")) == Failure(reason=str(error), hint=hint)
+    assert server._answered(Use(policy="x"), "anna") == Failure(reason=str(error), hint=hint)

@@ -33,11 +33,9 @@ from scheduler_bridge.backends.slurm.reading import ReadingError, SlurmError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.history import Explanation
-from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, JobStatus, Snapshot
-from scheduler_bridge.daemon.control.server import ControlServer
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, JobStatus, Snapshot, requests
 from scheduler_bridge.daemon.jobs.executor import ENV_CORES, Attempt, Executor, Setup
 from scheduler_bridge.daemon.jobs.orders import Answer
-from scheduler_bridge.daemon.requests import ChangeNode
 from scheduler_bridge.daemon.storage.restore import Restored, restore
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.daemon.storage.store import Store
@@ -146,7 +144,6 @@ class Session(Daemon):
             ),
             executor=self._made_executor,
         )  # fmt: skip
-        self._control = ControlServer(self, self.config.limits, one_program=True)
 
     def _made_executor(self, setup: Setup) -> SessionExecutor:
         """Make what runs the program, now that the state folder is ours."""
@@ -214,6 +211,20 @@ class Session(Daemon):
             self._closing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._allocation.close))
 
     # what users ask for -----------------------------------------------------------------------------------------------
+
+    def carry_out(self, request: requests.AnyRequest) -> requests.AnyReply:
+        """Let users look at the program, resize and end it; there is nothing to schedule."""
+        match request:
+            case (
+                requests.Status() | requests.GetRecord() | requests.Explain() | requests.Cancel() | requests.Resize()
+                | requests.Shutdown(keep_jobs=False)
+            ):  # fmt: skip
+                return super().carry_out(request)
+            case _:
+                return requests.Failure(
+                    reason="one program runs here, without a scheduler: its nodes are Slurm's",
+                    hint="run the scheduler in the allocation: malleable serve --backend slurm",
+                )
 
     def cancel(self, job_id: int) -> None:
         """End the program, and with it the session."""
@@ -354,7 +365,7 @@ class Session(Daemon):
 
     def _remove(self, nodes: Iterable[str]) -> None:
         for node in nodes:
-            self.manage(ChangeNode(node=node, to="remove"))
+            self.manage(requests.ChangeNode(node=node, to="remove"))
 
     async def _give_back(self, nodes: Iterable[str]) -> None:
         """Give back those of ``nodes`` that are ours and not the program's, and if Slurm does not take them, later."""

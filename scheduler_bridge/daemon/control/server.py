@@ -14,7 +14,6 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_bridge.core import Explanation, ReservationStatus, Snapshot
 from scheduler_bridge.daemon import requests
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import Limits
@@ -25,7 +24,6 @@ from scheduler_bridge.daemon.control.submission import log_error
 from scheduler_bridge.daemon.listener import Allowance, Counted, Listener
 from scheduler_bridge.daemon.requests import AnyReply, AnyRequest, Done, Failure, Status, SubmitError
 from scheduler_bridge.policies import PolicyError, UnknownPolicyError
-from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -36,20 +34,11 @@ _LINGER_S = 1.0
 
 
 class _Scheduler(Protocol):
-    """What users may ask of a scheduler: some methods of ``Daemon``, which says what they do, and what they raise."""
+    """Some methods of ``Daemon``, which says what they do, and what they raise."""
 
-    def submit_array(self, request: requests.JobRequest, array: Sequence[int]) -> list[int]: ...
-    def cancel(self, job_id: int) -> None: ...
-    def resize(self, job_id: int, delta: int) -> int: ...
-    def explain(self, job_id: int) -> Explanation: ...
-    def snapshot(self) -> Snapshot: ...
-    def record(self) -> RunRecord: ...
+    def carry_out(self, request: AnyRequest) -> AnyReply: ...
     def standing(self, job_id: int) -> JobFacts | None: ...
-    def manage(self, request: requests.Manage) -> str: ...
-    def reserve(self, request: requests.Reserve) -> ReservationStatus: ...
     def retract(self, reply: requests.Submitted | requests.Kept) -> None: ...
-    def request_stop(self) -> None: ...
-    def leave_jobs(self) -> None: ...
     async def durable(self) -> str: ...
 
 
@@ -113,14 +102,10 @@ class ControlServer:
         scheduler: What the requests are about.
         limits: What one connection may cost.
         doors: Where users come in who are not the scheduler's own.
-        one_program: Whether it runs one program, which users may look at, resize and end; there is nothing to schedule.
     """
 
-    def __init__(
-        self, scheduler: _Scheduler, limits: Limits, doors: Sequence[Door] = (), *, one_program: bool = False
-    ) -> None:
+    def __init__(self, scheduler: _Scheduler, limits: Limits, doors: Sequence[Door] = ()) -> None:
         self._scheduler = scheduler
-        self._one_program = one_program
         self._limits = limits
         self._wanted = doors
         self._listeners: list[Listener] = []
@@ -231,71 +216,33 @@ class ControlServer:
         return reply
 
     def _answered(self, request: AnyRequest | Failure, who: str) -> AnyReply:
+        if isinstance(request, Failure):
+            return request
         try:
-            return self._reply(request)
+            return self._scheduler.carry_out(request)
         except Exception as error:  # noqa: BLE001 - one who asks for what was not foreseen is answered, too
+            if (refusal := _refusal(request, error)) is not None:
+                return refusal
             self._log.log(logging.ERROR, "a request of %s cannot be answered: %r", who, error)
             return Failure(reason=f"the scheduler cannot answer this: {type(error).__name__}: {error}")
 
-    def _reply(self, request: AnyRequest | Failure) -> AnyReply:
-        match request:
-            case Failure():
-                return request
-            case Status():
-                return self._scheduler.snapshot()
-            case requests.GetRecord():
-                return requests.Recorded(record=msgspec.Raw(msgspec.json.encode(self._scheduler.record())))
-            case requests.Cancel() | requests.Resize() | requests.Explain():
-                return self._done(request)
-            case requests.Shutdown(keep_jobs=False):
-                self._scheduler.request_stop()
-                return Done(text="the scheduler ends")
-            case _ if self._one_program:
-                return Failure(
-                    reason="one program runs here, without a scheduler: its nodes are Slurm's",
-                    hint="run the scheduler in the allocation: malleable serve --backend slurm",
-                )
-            case requests.Submit(job=job, array=array):
-                try:
-                    ids = self._scheduler.submit_array(job, array)
-                except SubmitError as error:
-                    return _failure(error)
-                return requests.Submitted(job=ids[0], jobs=tuple(ids) if array else ())
-            case requests.Reserve():
-                try:
-                    return requests.Kept(reservation=self._scheduler.reserve(request))
-                except SubmitError as error:
-                    return _failure(error)
-                except ValueError as error:
-                    return Failure(reason=f"nothing is reserved: {error}")
-            case _:
-                return self._done(request)
 
-    def _done(
-        self, request: requests.Cancel | requests.Resize | requests.Explain | requests.Manage | requests.Shutdown
-    ) -> AnyReply:
-        """Answer what may be refused because there is no such job, or it cannot be done now."""
-        try:
-            match request:
-                case requests.Explain():
-                    return requests.Explained(explanation=self._scheduler.explain(request.job))
-                case requests.Cancel():
-                    self._scheduler.cancel(request.job)
-                    return Done(text=f"job {request.job} is being ended")
-                case requests.Resize():
-                    by = self._scheduler.resize(request.job, request.delta)
-                    return Done(text=f"job {request.job} is ordered to {'grow' if by > 0 else 'shrink'} by {abs(by)}")
-                case requests.Shutdown():
-                    self._scheduler.leave_jobs()
-                    return Done(text="the scheduler ends, its jobs go on")
-                case _:
-                    return Done(text=self._scheduler.manage(request))
-        except UnknownPolicyError as error:
+def _refusal(request: AnyRequest, error: Exception) -> Failure | None:
+    """Return what is said to one who asked for what cannot be done; None: that is not why there was an error."""
+    match error:
+        case SubmitError():
+            return _failure(error)
+        case _ if isinstance(request, requests.Submit | Status | requests.GetRecord):
+            return None
+        case UnknownPolicyError():
             return Failure(reason=str(error), hint="malleable policies describes them")
-        except KeyError as error:
-            return Failure(reason=f"there is no job {error.args[0]}", hint="malleable queue lists the jobs")
-        except (PolicyError, ValueError, TypeError) as error:
-            return Failure(reason=str(error))
+        case KeyError(args=[job]) if job == getattr(request, "job", None):
+            return Failure(reason=f"there is no job {job}", hint="malleable queue lists the jobs")
+        case PolicyError() | ValueError() | TypeError():
+            what = "nothing is reserved: " if isinstance(request, requests.Reserve) else ""
+            return Failure(reason=f"{what}{error}")
+        case _:
+            return None
 
 
 def _failure(error: SubmitError) -> Failure:

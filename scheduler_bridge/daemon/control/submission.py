@@ -81,9 +81,7 @@ class Submissions:
         asked = msgspec.structs.replace(asked, admitted=self._admitted_of(request, len(ids)))
         ahead = self._placed(JobFacts(request, spec, priority=request.priority)) if asked.admitted else None
         moves = () if ahead is None else [ev.JobMoved(job_id, ahead) for job_id in ids[: asked.admitted]]
-        for effect in self._handle(*moves, facts=[asked]):
-            if isinstance(effect, ev.Refuse) and effect.job_id == first:
-                raise _too_large(spec, effect.reason)
+        self._handle(*moves, facts=[asked])
         return ids
 
     def retract(self, job_ids: Sequence[int]) -> None:

@@ -202,10 +202,9 @@ class LogState:
         self.busy_node_s += held * (at_s - self.at_s)
         self.node_s += size * (at_s - self.at_s)
         self.at_s = at_s
-        ordered = sorted(happened, key=ev.batch_rank)
-        for number, event in enumerate(ordered, start=1):
-            # The effects belong to the last one, for decisions are made once per instant.
-            self._observe(at_s, event, effects if number == len(ordered) else [])
+        for event in sorted(happened, key=ev.batch_rank):
+            self._observe(at_s, event)
+        self.recorder.observe_batch(at_s, (), effects)  # after all events, for decisions are made once per instant
         submitted = {event.job.job_id for event in happened if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
             if isinstance(effect, ev.StartJob):
@@ -214,15 +213,15 @@ class LogState:
                 self._forget(effect.job_id)
         return effects
 
-    def _observe(self, at_s: float, event: ev.Event, effects: Iterable[ev.Effect]) -> None:
+    def _observe(self, at_s: float, event: ev.Event) -> None:
         if isinstance(event, ev.JobEnded):
             # As the core judges: what a job was killed for counts more than its exit status.
             ended = self._judged(event.job_id) or event
-            self.recorder.observe(at_s, ended, effects)
+            self.recorder.observe(at_s, ended)
             self._over(event.job_id, ended.outcome)
             return
         self._follow(event)
-        self.recorder.observe(at_s, event, effects)
+        self.recorder.observe(at_s, event)
         if isinstance(event, ev.JobSubmitted) and (job := self.jobs.get(event.job.job_id)) is not None:
             request = job.request
             if request.after_ok or request.after_any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from numpy import float64
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, events
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.daemon.config import DaemonConfig
+from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.log_entries import (
     AnyFact,
@@ -27,8 +28,9 @@ from scheduler_bridge.daemon.storage.log_entries import (
     decode,
     draft,
 )
-from scheduler_bridge.daemon.storage.log_state import DivergedError, LogState, configured, spec_of
-from scheduler_bridge.daemon.storage.store import Era
+from scheduler_bridge.daemon.storage.log_state import LogState, configured, spec_of
+from scheduler_bridge.daemon.storage.restore import restore
+from scheduler_bridge.daemon.storage.store import Era, Store
 from scheduler_bridge.model import AdvanceReservation, Because, ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Reserve, Start, registry
 from scheduler_bridge.record import use_by_user
@@ -56,8 +58,9 @@ ENTRIES = (
 
 
 def replayed(change: dict[str, object]) -> list[events.Effect]:
-    """Replay a log that has other effects than what is decided now; returns the last ones of these."""
-    now, again = LogState(ERA), LogState(ERA)
+    """Restore a log that has other effects than what is decided now; returns the last ones of these."""
+    now, store = LogState(ERA), Store(None)
+    rows: list[Row] = []
     effects: list[events.Effect] = []
     for entry in ENTRIES:
         effects = now.take(entry)
@@ -65,7 +68,11 @@ def replayed(change: dict[str, object]) -> list[events.Effect]:
             msgspec.structs.replace(effect, **change) if getattr(effect, "core_ids", ()) else effect
             for effect in effects
         ]
-        again.replay(entry, logged)
+        rows.append(draft(entry).with_effects(logged))
+    with closing(store):
+        store.append(store.begin_era(ERA), 1, rows)
+        restored = restore(store, DaemonConfig(ERA.nodes, ERA.policy, state_dir=Path("none")), 1)
+    assert restored.rows == len(ENTRIES)
     return effects
 
 
@@ -74,7 +81,7 @@ def test_a_log_leads_to_the_same_effects() -> None:
 
 
 def test_a_log_with_other_effects_is_refused() -> None:
-    with pytest.raises(DivergedError):
+    with pytest.raises(DaemonError, match="is decided otherwise by this policy, or by this version: at "):
         replayed({"core_ids": (0b0110,)})
 
 
@@ -130,7 +137,8 @@ def test_a_log_with_what_a_policy_did_wrong_is_read_again_after_its_repair(
     repaired = True
     again = LogState(era)
     for row in rows:
-        again.replay(*decode(row))
+        entry, logged = decode(row)
+        assert again.take(entry) == logged
     assert again.core.policy_failure == live.core.policy_failure
     assert again.core.explain(2) == live.core.explain(2)
     decided = again.take(Entry(6.0, (ev.WakeUp(),)))
@@ -154,7 +162,8 @@ def test_a_note_after_a_failure_does_not_spoil_the_next_pass() -> None:
     effects: list[ev.Effect] = []
     for entry in entries:
         effects, failed = live.take(entry), live.policy_failed()
-        again.replay(*decode(draft(entry).with_effects(effects, None if failed is None else (*entry.facts, failed))))
+        row = draft(entry).with_effects(effects, None if failed is None else (*entry.facts, failed))
+        assert again.take(decode(row)[0]) == effects
     assert again.core.snapshot() == live.core.snapshot()
     assert ev.StartJob in map(type, effects)
 

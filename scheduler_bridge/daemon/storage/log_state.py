@@ -38,10 +38,6 @@ _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
 
 
-class DivergedError(Exception):
-    """The log's effects are not those that this software comes to; the text says where."""
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """A job that holds nodes: what a restarted scheduler has to take up again.
@@ -100,16 +96,6 @@ class LogState:
             if not isinstance(fact, log_entries.Deciding):
                 self._know(fact, entry.at_s)
         return effects
-
-    def replay(self, entry: Entry, logged: list[ev.Effect]) -> None:
-        """Take in an entry of the log.
-
-        Raises:
-            DivergedError: The core comes to other effects than it did then.
-        """
-        effects = self.take(entry)
-        if effects != logged:
-            raise DivergedError(f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}")
 
     def policy_failed(self) -> log_entries.PolicyFailed | None:
         """Hand out, once, what the policy did wrong in the last entry; None: nothing."""

@@ -17,7 +17,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
 from scheduler_bridge.daemon.storage.chain import MARK, DamagedError
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, decode
-from scheduler_bridge.daemon.storage.log_state import VERSION, DivergedError, LogState
+from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
 from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store, StoredEra, StoreError
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.record import RunRecord
@@ -99,18 +99,12 @@ def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra |
 def _go_on(store: Store, number: int, era: Era) -> Restored:
     log_state, after, chain = _thawed(store, number, era)
     rows = 0
-    for seq, row in store.rows(number, after, chain):
-        try:
-            log_state.replay(*decode(row))
-        except BadEntryError as error:
+    for seq, differs in _replayed(store, log_state, number, after, chain):
+        if differs:
             raise DaemonError(
-                f"row {seq} of {store.path} cannot be read: {error}", "it was changed, or the disk is damaged"
-            ) from None
-        except DivergedError as error:
-            raise DaemonError(
-                f"row {seq} of {store.path} is decided otherwise by this policy, or by this version: {error}",
+                f"row {seq} of {store.path} is decided otherwise by this policy, or by this version: {differs}",
                 "with both as they were, end the scheduler that goes on (malleable serve, then malleable shutdown)",
-            ) from None
+            )
         rows += 1
     if rows or log_state.jobs:
         _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(log_state.jobs))
@@ -119,6 +113,22 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
         store.rewrite_era(number, now)
         era = now
     return Restored(number, log_state, store.last_seq() + 1, era.monotonic_s, rows)
+
+
+def _replayed(
+    store: Store, log_state: LogState, number: int, after: int = 0, chain: bytes = b""
+) -> Iterator[tuple[int, str]]:
+    """Take the rows of an era in; yield the number of each, and if it leads to other effects than it did, which."""
+    for seq, row in store.rows(number, after, chain):
+        try:
+            entry, logged = decode(row)
+            effects = log_state.take(entry)
+        except BadEntryError as error:
+            raise DaemonError(
+                f"row {seq} of {store.path} cannot be read: {error}", "it was changed, or the disk is damaged"
+            ) from None
+        same = effects == logged
+        yield seq, "" if same else f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}"
 
 
 def _thawed(store: Store, number: int, era: Era) -> tuple[LogState, int, bytes]:
@@ -156,19 +166,12 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
     Raises:
         DaemonError: The log is damaged.
     """
-    log_state, differs = LogState(era), False
-    for seq, row in store.rows(number):
-        try:
-            entry, logged = decode(row)
-            found = log_state.take(entry)
-        except BadEntryError as error:
-            raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
-        if found != logged and not differs:
-            differs = True
-            _logger.warning(
-                "run %d is not shown as it was: this policy, or this version, decides otherwise from row %d of %s on",
-                number, seq, store.path,
-            )  # fmt: skip
+    log_state = LogState(era)
+    if others := [seq for seq, differs in _replayed(store, log_state, number) if differs]:
+        _logger.warning(
+            "run %d is not shown as it was: this policy, or this version, decides otherwise from row %d of %s on",
+            number, others[0], store.path,
+        )  # fmt: skip
     return log_state.record()
 
 

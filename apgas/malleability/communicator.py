@@ -49,6 +49,27 @@ class Communicator(Protocol):
         """Deliver what is pending (at most 1 s) and disconnect. Idempotent."""
 
 
+# Addresses -----------------------------------------------------------------------------------------------------------
+
+
+def address(text: str, name: str, default_host: str = "", least_port: int = 0) -> tuple[str, int]:
+    """Read ``HOST:PORT``, or ``PORT`` where there is a default host.
+
+    Raises:
+        UsageError: It is neither; the text calls it ``name``.
+    """
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or default_host
+    if not (host and port.isascii() and port.isdigit() and least_port <= int(port) < 65536):
+        raise UsageError(f"{name} is {text!r}; it is to be HOST:PORT")
+    return host, int(port)
+
+
+def shown(where: tuple[str, int]) -> str:
+    """Write an address so that ``address`` reads it."""
+    return f"[{where[0]}]:{where[1]}" if ":" in where[0] else f"{where[0]}:{where[1]}"
+
+
 # The loss of the scheduler -------------------------------------------------------------------------------------------
 
 ENV_ON_LOSS: Final = "APGAS_ON_SCHEDULER_LOSS"
@@ -112,7 +133,7 @@ class SocketCommunicator:
     """
 
     def __init__(self, endpoint: str, job: int, token: str, on_loss: str = "end", *, core_ids: bool = False) -> None:
-        self._address = _address(endpoint)
+        self._address = address(endpoint, wire.ENV_SCHEDULER, least_port=1)
         if not 16 <= len(token) <= 256:
             raise UsageError(f"{wire.ENV_TOKEN} is to have 16 to 256 characters")
         self._hello = wire.encode(wire.Hello(version=wire.PROTOCOL_VERSION, job=job, token=token, core_ids=core_ids))
@@ -146,7 +167,7 @@ class SocketCommunicator:
             lines = self._connect()
         except _NOT_CONNECTED as error:
             if not self._reconnect_s:
-                raise ApgasError(f"cannot reach the scheduler at {self._where()}: {error}") from None
+                raise ApgasError(f"cannot reach the scheduler at {shown(self._address)}: {error}") from None
             failure = str(error)
         for run, name in ((lambda: self._read(lines, failure), "orders"), (self._write, "reports")):
             thread = threading.Thread(target=run, name=f"apgas-scheduler-{name}", daemon=True)
@@ -178,9 +199,6 @@ class SocketCommunicator:
 
     # connection -----------------------------------------------------------------------------------------------------
 
-    def _where(self) -> str:
-        return f"{self._address[0]}:{self._address[1]}"
-
     def _connect(self) -> BinaryIO | None:
         """Open a connection, have it accepted, and return its lines; None if all was closed meanwhile."""
         connection = socket.create_connection(self._address, timeout=_CONNECT_S)
@@ -190,7 +208,7 @@ class SocketCommunicator:
             lines = connection.makefile("rb")
             reply = _read_message(lines)
             if isinstance(reply, wire.Refused):
-                raise _RefusedError(f"the scheduler at {self._where()} refuses this job: {reply.reason}")
+                raise _RefusedError(f"the scheduler at {shown(self._address)} refuses this job: {reply.reason}")
             if not isinstance(reply, wire.Welcome):
                 raise ConnectionError("the hello was not answered with a welcome")
             if reply.version != wire.PROTOCOL_VERSION:
@@ -285,7 +303,7 @@ class SocketCommunicator:
             self._closed = True
             self._changed.notify_all()
         assert self._listener is not None
-        self._listener.scheduler_lost(f"connection to the scheduler at {self._where()} lost: {reason}")
+        self._listener.scheduler_lost(f"connection to the scheduler at {shown(self._address)} lost: {reason}")
         return None
 
     def _restate(self) -> None:
@@ -371,13 +389,6 @@ def _after(change: wire.Outcome | wire.Lost, nodes: tuple[str, ...]) -> tuple[st
         if name in left:
             left.remove(name)
     return tuple(left)
-
-
-def _address(endpoint: str) -> tuple[str, int]:
-    host, colon, port = endpoint.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(f"{wire.ENV_SCHEDULER} is {endpoint!r}; it is to be HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 def _encoded(message: wire.Message) -> bytes:

@@ -11,8 +11,9 @@ import pytest
 from support import PATIENCE_S
 
 from apgas.errors import UsageError
+from apgas.malleability.communicator import address
 from apgas.malleability.v1 import lines
-from apgas.malleability.v1.lines import BadLineError, LinePort, address, read_line
+from apgas.malleability.v1.lines import BadLineError, LinePort, read_line
 
 Pair = tuple[socket.socket, socket.socket]
 

@@ -17,9 +17,9 @@ import msgspec
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_V1_SCHEDULER
 from apgas.malleability import orders as wire
-from apgas.malleability.communicator import OrderListener, pauses
+from apgas.malleability.communicator import OrderListener, address, pauses, shown
 from apgas.malleability.v1 import lines
-from apgas.malleability.v1.lines import CONNECT_S, LinePort, address, callers_of
+from apgas.malleability.v1.lines import CONNECT_S, LinePort, callers_of
 
 _logger = logging.getLogger(__name__)
 
@@ -71,8 +71,8 @@ class V1Communicator:
             # Nothing in v1 proves who speaks; so at least the machine has to be the scheduler's.
             self._port = LinePort(self._listen, self._take, callers_of(host, port))
         except OSError as error:
-            where = f"{self._listen[0]}:{self._listen[1]}"
-            raise ApgasError(f"cannot take orders of the v1 scheduler {host}:{port} on {where}: {error}") from None
+            what = f"cannot take orders of the v1 scheduler {host}:{port} on {shown(self._listen)}"
+            raise ApgasError(f"{what}: {error}") from None
         threading.Thread(target=self._report_all, name="v1-reports", daemon=True).start()
 
     def send(self, message: wire.Message) -> None:

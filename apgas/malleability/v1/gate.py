@@ -34,10 +34,10 @@ from msgspec.structs import replace
 
 from apgas.errors import ApgasError
 from apgas.malleability import orders as wire
-from apgas.malleability.communicator import SocketCommunicator, from_environment
+from apgas.malleability.communicator import SocketCommunicator, address, from_environment, shown
 from apgas.malleability.v1 import lines
 from apgas.malleability.v1.communicator import ENV_LISTEN, ENV_SCHEDULER
-from apgas.malleability.v1.lines import LinePort, address, is_ours, read_line, shown
+from apgas.malleability.v1.lines import LinePort, is_ours, read_line
 
 _logger = logging.getLogger(__name__)
 

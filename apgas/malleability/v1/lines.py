@@ -19,7 +19,6 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from apgas.errors import UsageError
 from apgas.malleability import orders as wire
 
 MAX_LINE_BYTES: Final = 64 * 1024
@@ -192,24 +191,6 @@ _MOST_PORTS: Final = 2000
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _CALLERS = 16
 """Connections at a time; further ones are closed at once."""
-
-
-def address(text: str, name: str, default_host: str = "") -> tuple[str, int]:
-    """Read ``HOST:PORT``, or ``PORT`` where there is a default host.
-
-    Raises:
-        UsageError: It is neither; the text calls it ``name``.
-    """
-    host, _, port = text.rpartition(":")
-    host = host.strip("[]") or default_host
-    if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
-        raise UsageError(f"{name} is {text!r}; it is to be HOST:PORT")
-    return host, int(port)
-
-
-def shown(where: tuple[str, int]) -> str:
-    """Write an address so that ``address`` reads it."""
-    return f"[{where[0]}]:{where[1]}" if ":" in where[0] else f"{where[0]}:{where[1]}"
 
 
 def own_server() -> socket.socket:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -56,7 +55,7 @@ def queue(
         print_json(snapshot.jobs)
         return
     if snapshot.log_behind:
-        typer.echo(f"the log cannot be written: {snapshot.log_behind}; no jobs are taken")
+        say(f"the log cannot be written: {snapshot.log_behind}; no jobs are taken")
     jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
     if jobs:
         lines = queue_lines(jobs, snapshot.now_s, terminal_width())

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -239,15 +239,15 @@ def document(
                 "name": kept.name,
                 "from_s": round(kept.start_s, 2),
                 "to_s": round(kept.end_s, 2),
-                "users": list(kept.users),
+                "users": kept.users,
                 "jobs": len(kept.jobs),
                 "started": kept.started,
-                "nodes": _ranges(numbers[node] for node in kept.nodes),
+                "nodes": runs_of(numbers[node] for node in kept.nodes),
             }
             for kept in snapshot.reservations
         ],
         "kept": [
-            [kept.name, round(kept.from_s, 2), round(kept.to_s, 2), _ranges(numbers[node] for node in kept.nodes)]
+            [kept.name, round(kept.from_s, 2), round(kept.to_s, 2), runs_of(numbers[node] for node in kept.nodes)]
             for kept in record.advance
             if kept.from_s < snapshot.now_s
         ],
@@ -326,13 +326,13 @@ def _job(
 def _segment(part: Segment, shared: list[Lane] | None, numbers: Mapping[str, int]) -> list[list[Any]]:
     """Return when and on what nodes, and, where jobs share them, what part of their rows it fills, from where on."""
     if shared is None:
-        return [[round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]]
+        return [[round(part.from_s, 2), _until(part.to_s), runs_of(numbers[node] for node in part.nodes)]]
     alike: dict[tuple[Any, ...], list[int]] = {}
     for lane in shared:
         key = (round(lane.from_s, 2), _until(lane.to_s), round(lane.share, 3), round(lane.top, 3))
         alike.setdefault(key, []).append(numbers[lane.node])
     return [
-        [from_s, to_s, _ranges(nodes), *((share, top) if share < 1 else ())]
+        [from_s, to_s, runs_of(nodes), *((share, top) if share < 1 else ())]
         for (from_s, to_s, share, top), nodes in alike.items()
     ]
 
@@ -356,8 +356,3 @@ def _resize(resize: ResizeRecord) -> dict[str, Any]:
         "took_s": took_s,
         "phases": phases,
     }
-
-
-def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """``numbers`` as ranges from the first to the last, both included."""
-    return [[first, last] for first, last in runs_of(numbers)]

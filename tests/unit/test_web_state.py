@@ -8,7 +8,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from msgspec import structs
+from msgspec import json, structs
 from support.clusters import Cluster
 
 from scheduler_bridge import policies
@@ -16,13 +16,19 @@ from scheduler_bridge.core import Settings
 from scheduler_bridge.daemon import ReservationStatus
 from scheduler_bridge.record import Advance, Segment
 from scheduler_bridge.sim import Behaviour, ReplayOptions, replay
-from scheduler_bridge.web.feed import change, document
+from scheduler_bridge.web.feed import Document, change, document
 from scheduler_bridge.workloads import TraceJob, Workload, convert
 
 
 def page_of(cluster: Cluster, window_s: float = 900.0) -> dict[str, Any]:
     snapshot = cluster.snapshot()
-    return document(snapshot, cluster.recent(snapshot.now_s - window_s), window_s)
+    return sent(document(snapshot, cluster.recent(snapshot.now_s - window_s), window_s))
+
+
+def sent(page: Document) -> dict[str, Any]:
+    """What a browser gets."""
+    found: dict[str, Any] = json.decode(json.encode(page))
+    return found
 
 
 def busy() -> Cluster:
@@ -54,7 +60,7 @@ def test_shared_nodes_are_shown_in_parts() -> None:
         Segment(10.0, math.inf, ("node1", "node2", "node3"), 0.75, shares=(0.5, 0.75, 1.0)),
     ]
     record.jobs[1].segments = [Segment(10.0, math.inf, ("node1",), 0.25, is_guest=True)]
-    jobs = document(snapshot, record, 900.0)["jobs"]
+    jobs = sent(document(snapshot, record, 900.0))["jobs"]
     assert jobs["1"]["segments"] == [
         [10.0, None, [[0, 0]], 0.5, 0.0],
         [10.0, None, [[1, 1]], 0.75, 0.0],
@@ -133,7 +139,7 @@ def test_reservations_and_the_nodes_that_were_kept_are_listed() -> None:
     )
     record = cluster.recent(0.0)
     record.advance = [Advance("gone", 5.0, 15.0, ("node1",)), Advance("visit", 60.0, 90.0, ("node2",))]
-    found = document(snapshot, record, 900.0)
+    found = sent(document(snapshot, record, 900.0))
     (kept,) = found["advance"]
     assert (kept["name"], kept["nodes"], kept["users"], kept["jobs"]) == ("visit", [[1, 2], [5, 5]], ["anna"], 1)
     assert found["kept"] == [["gone", 5.0, 15.0, [[0, 0]]]], "those to come are no part of the picture"

@@ -141,18 +141,14 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
                 convert_setting(name, value)
             except msgspec.ValidationError as error:
                 raise DaemonError(f"{name} is {value!r}: {error}") from None
-        self.check_binding(self.cores_per_node)
+        if self.bind_cores:
+            self._check_binding()
 
-    def check_binding(self, cores: int) -> None:
-        """See that jobs can be bound to the cores of their nodes, if that is asked for; each node has ``cores``.
+    def _check_binding(self) -> None:
+        """See that jobs can be bound to the cores of their nodes.
 
         Only the cores of this machine can be looked at: on other hosts each place refuses cores that are not there.
-
-        Raises:
-            DaemonError: They cannot.
         """
-        if not self.bind_cores:
-            return
         if not hasattr(os, "sched_getaffinity"):
             raise DaemonError("this system binds no process to cores", "leave --bind-cores out")
         if self.reach != EMULATED:
@@ -162,10 +158,10 @@ class DaemonConfig(Scheduling, frozen=True, kw_only=True):
                 f"{len(self.nodes)} nodes that one machine emulates have the same cores",
                 "serve one node, or hosts, or leave --bind-cores out",
             )
-        here = os.sched_getaffinity(0)
-        if missing := set(range(cores)) - here:
+        here, wanted = os.sched_getaffinity(0), range(self.cores_per_node)
+        if missing := set(wanted) - here:
             raise DaemonError(
-                f"a node has the cores {listed(range(cores))}, but here there are only {listed(sorted(here))}",
+                f"a node has the cores {listed(wanted)}, but here there are only {listed(sorted(here))}",
                 f"give --cores {min(missing)}" if min(missing) else "leave --bind-cores out",
             )
 

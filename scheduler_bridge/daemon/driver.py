@@ -15,6 +15,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
 
+import msgspec
+
 from scheduler_bridge.core import UP, JobState, Snapshot
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts
@@ -24,7 +26,7 @@ from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.jobs.orders import JobOrders
-from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
+from scheduler_bridge.daemon.jobs.template import result_of
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import Entry
@@ -98,10 +100,9 @@ class Driver:
         self.loans: Callable[[], str] = str
         self.health = Health(log_state, self.handle)
         self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, journal.timed)
-        mpiexec = find_mpiexec(config.mpiexec)
-        cores = self.core.cores_per_node
-        config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
-        self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
+        # an earlier run may go on, with as many cores as its nodes had
+        config = msgspec.structs.replace(config, cores_per_node=self.core.cores_per_node)
+        self.executor = executor(Setup(folder, config, self._started, self._ended))
         self.submissions = Submissions(
             log_state,
             self.handle,

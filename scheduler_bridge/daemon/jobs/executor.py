@@ -54,19 +54,16 @@ class Setup:
 
     Attributes:
         folder: Where output and notes go.
-        mpiexec: MPI's launcher.
-        config: How jobs are ended, nodes reached, and cores bound.
+        config: How jobs are started and ended, nodes reached, and cores bound; its cores of each node are those that an
+            earlier run that goes on has chosen.
         started: Called with the job's id when its processes run.
         ended: Called with the job's id when nothing of it is left.
-        cores_per_node: Cores of each node, which an earlier run that goes on has chosen.
     """
 
     folder: StateFolder
-    mpiexec: Path
     config: DaemonConfig
     started: Callable[[int], None]
     ended: Callable[[int, Ending], None]
-    cores_per_node: int
 
 
 class Executor:
@@ -75,6 +72,7 @@ class Executor:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._config = setup.config
+        self._mpiexec = template.find_mpiexec(setup.config.mpiexec)
         self._folder = setup.folder
         self._runs: dict[int, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,11 +95,11 @@ class Executor:
         job_id, request, nodes, key = attempt.job_id, attempt.request, attempt.nodes, attempt.key
         mark = self._folder.mark(key)
         output, errors = template.output_files(request, job_id, self._folder)
-        core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
+        core_ids = attempt.core_ids or ((1 << self._config.cores_per_node) - 1,) * len(nodes)
         grace_s = self._config.grace_s if request.grace_s is None else request.grace_s
         reach = self._config.reach
         if template.starts_mpiexec(request, self._config):
-            words = template.mpiexec_words(request, self._setup.mpiexec, reach)
+            words = template.mpiexec_words(request, self._mpiexec, reach)
         else:
             words = template.own_words(grace_s, reach, self._folder.books(job_id))
         if request.protocol == "v1" and reach == EMULATED:
@@ -125,7 +123,7 @@ class Executor:
             launcher=template.starts_launcher(request),
             grace_s=grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
-            limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
+            limit_s=request.walltime_s * self._config.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
             appends=attempt.appends,
         )

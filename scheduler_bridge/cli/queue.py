@@ -33,8 +33,6 @@ from scheduler_bridge.daemon import ControlClient, ControlError, JobStatus, Snap
 from scheduler_bridge.printable import one_line
 from scheduler_bridge.report import words
 
-_OPEN = ("held", "waiting", "starting", "running", "ending")
-
 
 def queue(
     everything: bool = option(False, "--all", "Ended jobs too (JSON always has them)."),
@@ -49,14 +47,14 @@ def queue(
     if watch:
         if as_json:
             raise CliError("--watch and --json exclude each other", hint="ask again and again with --json")
-        watch_queue(client(state), lambda job: everything or job.state in _OPEN)
+        watch_queue(client(state), lambda job: everything or job.end_s is None)
     snapshot = client(state).snapshot()
     if as_json:
         print_json(snapshot.jobs)
         return
     if snapshot.log_behind:
         say(f"the log cannot be written: {snapshot.log_behind}; no jobs are taken")
-    jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
+    jobs = [job for job in snapshot.jobs if everything or job.end_s is None]
     if jobs:
         lines = queue_lines(jobs, snapshot.now_s, terminal_width())
         print_rich(Group(lines.head, *chain.from_iterable(lines.jobs)))

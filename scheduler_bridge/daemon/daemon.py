@@ -676,9 +676,6 @@ class DaemonThread:
 
 # A batch of jobs, each submitted when it is due --------------------------------
 
-ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout", "lost", "refused"})
-"""States after which nothing more happens to a job."""
-
 
 def drive(
     daemon: DaemonThread,
@@ -709,7 +706,7 @@ def drive(
             ids[index] = daemon.submit(request)
         snapshot = daemon.snapshot()
         show(snapshot, daemon.record())
-        if not left and all(job.state in ENDED for job in snapshot.jobs):
+        if not left and all(job.end_s is not None for job in snapshot.jobs):
             return [ids[index] for index in range(len(due))]
         wait_s = left[0][1][0] - (time.monotonic() - began_s) if left else refresh_s
         time.sleep(min(refresh_s, max(0.0, wait_s)))

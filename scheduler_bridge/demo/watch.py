@@ -10,7 +10,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.daemon.daemon import ENDED
 from scheduler_bridge.report import words
 from scheduler_bridge.report.looks import Look, looks
 
@@ -54,8 +53,8 @@ def changes(before: Mapping[int, JobStatus], snapshot: Snapshot) -> list[str]:
         where = f"on {words.plural(held, 'node')} ({', '.join(job.nodes)})"
         if old is None:
             lines.append(f"{job.name} submitted ({job.job_class}, {_accepts(job)})")
-        if job.state in ENDED:
-            if old is None or old.state not in ENDED:
+        if job.end_s is not None:
+            if old is None or old.end_s is None:
                 lines.append(f"{job.name} {job.state}" + (f": {job.reason}" if job.reason else ""))
         elif held and (old is None or not old.nodes):
             lines.append(f"{job.name} starts {where}")
@@ -67,14 +66,14 @@ def changes(before: Mapping[int, JobStatus], snapshot: Snapshot) -> list[str]:
 def view(snapshot: Snapshot, record: RunRecord, batch: int) -> Group:
     """Draw the present moment for a terminal."""
     styles = looks([record])
-    ended = sum(job.state in ENDED for job in snapshot.jobs)
+    ended = sum(job.end_s is not None for job in snapshot.jobs)
     busy = sum(node.job is not None for node in snapshot.nodes)
     head = Text.assemble(
         (snapshot.policy, "bold"),
         f"  {snapshot.now_s:.0f} s   {busy} of {words.plural(len(snapshot.nodes), 'node')} busy"
         f"   {words.percent(snapshot.utilization)} utilization   {ended} of {batch} jobs done",
     )
-    waiting = [job for job in snapshot.jobs if job.state not in ENDED and not job.nodes]
+    waiting = [job for job in snapshot.jobs if job.end_s is None and not job.nodes]
     queue = Text("waiting  ", style="dim")
     queue.append(", ".join(f"{job.name} ({_accepts(job)})" for job in waiting) or "no job")
     return Group(head, Text(), _strips(snapshot, record, styles), Text(), _running(snapshot, styles), Text(), queue)
@@ -112,7 +111,7 @@ def _running(snapshot: Snapshot, styles: Mapping[int, Look]) -> Table:
     """The running jobs: allocation out of what they could hold, progress, resize under way."""
     table = Table("running", "nodes", "progress", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
     for job in snapshot.jobs:
-        if job.state in ENDED or not job.nodes:
+        if job.end_s is not None or not job.nodes:
             continue
         held = len(job.nodes)
         color = styles[job.job].color

@@ -200,7 +200,7 @@ def status(job: int, state: str, nodes: str = "", **more: object) -> JobStatus:
     fields: dict[str, object] = {
         "job": job, "name": f"uts-{job}", "user": "demo", "job_class": "malleable", "state": state,
         "nodes": tuple(nodes), "wanted_nodes": 1, "min_nodes": 1, "max_nodes": 3, "walltime_s": 60.0, "submit_s": 0.0,
-        "start_s": None, "end_s": None, "grows": 0, "shrinks": 0,
+        "start_s": None, "end_s": 9.0 if state in ("completed", "failed") else None, "grows": 0, "shrinks": 0,
     }  # fmt: skip
     return JobStatus(**{**fields, **more})  # type: ignore[arg-type]  # of the parameters
 

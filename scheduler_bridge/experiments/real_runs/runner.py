@@ -16,7 +16,7 @@ import msgspec
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.daemon import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.config import numbered_nodes
-from scheduler_bridge.daemon.daemon import ENDED, drive
+from scheduler_bridge.daemon.daemon import drive
 from scheduler_bridge.daemon.trial import children_cpu_s, import_path, result_of
 from scheduler_bridge.experiments.real_runs.campaign import (
     HERE,
@@ -136,7 +136,7 @@ class Runner:
 
                 def look(snapshot: Snapshot, _: RunRecord) -> None:
                     if watcher is not None:
-                        watcher.goes_on(key, sum(job.state in ENDED for job in snapshot.jobs), len(batch))
+                        watcher.goes_on(key, sum(job.end_s is not None for job in snapshot.jobs), len(batch))
 
                 ids = drive(daemon, due, look, REFRESH_S)
                 for job, job_id in zip(batch, ids, strict=True):

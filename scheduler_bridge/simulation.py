@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
-from scheduler_bridge.core.events import Effect, Event, WakeUp
+from scheduler_bridge.core.events import Effect, Event
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.mistakes import MISTAKES
@@ -352,7 +352,7 @@ class Setup:
         notes = [f"simulated: {self.workload.label}", *fault_lines(done.measures)]
         if choose is None and not is_large(len(self.workload), self.nodes):
             recorder = self._recorder(notes)
-            self.replay(recorder.observe_batch, progress)
+            self.replay(recorder.observe, progress)
             return Drawn(recorder.record())
         records = [record for record in done.result.records.values() if not record.refused]
         lives = (
@@ -375,11 +375,11 @@ class Setup:
         def observe(now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
             if now > to_s:
                 raise _SeenError
-            recorder.observe_batch(now, events, effects)
+            recorder.observe(now, events, effects)
 
         with contextlib.suppress(_SeenError):
             self.replay(observe, progress)
-        recorder.observe(to_s, WakeUp())
+        recorder.observe(to_s, ())
         return cut(recorder.record(), window, course.origin_s)
 
     def _recorder(self, notes: Sequence[str], since_s: float = -math.inf) -> Recorder:

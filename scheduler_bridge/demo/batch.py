@@ -184,7 +184,7 @@ def forecast(
         UnknownPolicyError: There is no such policy.
     """
     recorder = Recorder(nodes, policy)
-    engine = Engine(nodes, policies.get(policy), observer=recorder.observe_batch)
+    engine = Engine(nodes, policies.get(policy), observer=recorder.observe)
     engine.run(_simulated(drawn, start_s * (1 + uneven * (-1) ** drawn.spec.job_id)) for drawn in batch)
     return recorder.record()
 

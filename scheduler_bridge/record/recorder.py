@@ -68,7 +68,7 @@ class _Watched:
 
 
 class Recorder:
-    """Builds a ``RunRecord``; ``observe`` is called once for every event that the core handled, in order.
+    """Builds a ``RunRecord``; ``observe`` is called with every event that the core handled, in order.
 
     Args:
         nodes: All nodes of the cluster, in the order of the picture.
@@ -96,17 +96,11 @@ class Recorder:
         self._asked: dict[str, AdvanceReservation] = {}
         self._kept: dict[str, int] = {}
 
-    def observe(self, now: float, event: ev.Event, effects: Iterable[ev.Effect] = ()) -> None:
-        """Take in ``event``, handled at ``now``, and the ``effects`` that the core answered with."""
+    def observe(self, now: float, events: Iterable[ev.Event], effects: Iterable[ev.Effect] = ()) -> None:
+        """Take in what happened at ``now``, in the order in which it was handled, and what the core answered to it."""
         self._record.end_s = max(self._record.end_s, now)
-        self._event(event, now)
-        for effect in effects:
-            self._effect(effect, now)
-
-    def observe_batch(self, now: float, events: Sequence[ev.Event], effects: Iterable[ev.Effect]) -> None:
-        """Take in all events of one instant, in the order of their handling, and what the core answered to them."""
         for event in events:
-            self.observe(now, event)
+            self._event(event, now)
         for effect in effects:
             self._effect(effect, now)
 

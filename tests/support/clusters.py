@@ -73,13 +73,13 @@ class Cluster:
         return job_id
 
     def start(self, job_id: int, *nodes: str) -> None:
-        self._recorder.observe(self.now_s, ev.WakeUp(), [ev.StartJob(job_id, nodes)])
+        self._recorder.observe(self.now_s, [ev.WakeUp()], [ev.StartJob(job_id, nodes)])
         self._set(job_id, state="running", nodes=nodes, start_s=self.now_s, reason="", expected_end_s=self.now_s + 600)
         self._happen(ev.JobStarted(job_id))
 
     def grow(self, job_id: int, *nodes: str, took_s: float = 0.0) -> None:
         order = next(self._orders)
-        self._recorder.observe(self.now_s, ev.WakeUp(), [ev.SendOrder(job_id, order, "grow", nodes, len(nodes))])
+        self._recorder.observe(self.now_s, [ev.WakeUp()], [ev.SendOrder(job_id, order, "grow", nodes, len(nodes))])
         ordered = wording.ORDERED.format("grow", f"{len(nodes)} nodes", f"idle nodes, job {job_id} is the smallest")
         self._moments.setdefault(job_id, []).append(Moment(self.now_s, 1, ordered))
         self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
@@ -100,6 +100,6 @@ class Cluster:
         self._jobs[job_id] = msgspec.structs.replace(self._jobs[job_id], **fields)
 
     def _happen(self, event: ev.Event) -> None:
-        self._recorder.observe(self.now_s, event)
+        self._recorder.observe(self.now_s, [event])
         self._change.set()
         self._change = asyncio.Event()

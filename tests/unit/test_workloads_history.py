@@ -21,7 +21,7 @@ def lived(workload: Workload, policy: str, cores: int = 1) -> RunRecord:
     """What the scheduler would have kept of the workload under a policy."""
     recorder = Recorder(node_names(workload.nodes), policy, cores_per_node=cores)
     options = ReplayOptions(settings=Settings(cores_per_node=cores, walltime="scaled"))
-    replay(workload, policies.get(policy), options=options, observer=recorder.observe_batch)
+    replay(workload, policies.get(policy), options=options, observer=recorder.observe)
     return recorder.record()
 
 

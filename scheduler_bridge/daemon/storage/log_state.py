@@ -190,7 +190,7 @@ class LogState:
         self.at_s = at_s
         for event in sorted(happened, key=ev.batch_rank):
             self._observe(at_s, event)
-        self.recorder.observe_batch(at_s, (), effects)  # after all events, for decisions are made once per instant
+        self.recorder.observe(at_s, (), effects)  # after all events, for decisions are made once per instant
         submitted = {event.job.job_id for event in happened if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
             if isinstance(effect, ev.StartJob):
@@ -203,11 +203,11 @@ class LogState:
         if isinstance(event, ev.JobEnded):
             # As the core judges: what a job was killed for counts more than its exit status.
             ended = self._judged(event.job_id) or event
-            self.recorder.observe(at_s, ended)
+            self.recorder.observe(at_s, [ended])
             self._over(event.job_id, ended.outcome)
             return
         self._follow(event)
-        self.recorder.observe(at_s, event)
+        self.recorder.observe(at_s, [event])
         if isinstance(event, ev.JobSubmitted) and (job := self.jobs.get(event.job.job_id)) is not None:
             request = job.request
             if request.after_ok or request.after_any:
@@ -215,7 +215,7 @@ class LogState:
         if isinstance(event, ev.CancelJob) and event.job_id in self.jobs:
             judged = self._judged(event.job_id)
             if judged is not None:  # A waiting job ends at once; no other event says so.
-                self.recorder.observe(at_s, judged)
+                self.recorder.observe(at_s, [judged])
                 self._over(event.job_id, judged.outcome)
 
     def _follow(self, event: ev.Event) -> None:

@@ -6,7 +6,7 @@ What is decided here becomes an entry of the log (``JobSubmitted``), so a replay
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -28,7 +28,6 @@ class JobFacts:
     Attributes:
         request: What its user asked for: for an array, one that all its jobs have in common.
         spec: The job for the core.
-        admitted: Whether the core knows of it.
         held_by: Who holds it back; None: it is not held.
         priority: Higher ones are considered first.
         attempt: How often it was started.
@@ -45,7 +44,6 @@ class JobFacts:
 
     request: JobRequest
     spec: JobSpec
-    admitted: bool = False
     held_by: HeldBy | None = None
     priority: int = 0
     attempt: int = 0
@@ -85,9 +83,9 @@ def hopeless(job: JobFacts, ended: Ended) -> str:
     return f"{_jobs(failed)} did not complete" if failed else ""
 
 
-def admitted(jobs: Iterable[JobFacts]) -> Counter[str]:
-    """Return how many jobs each user has in the queue and running."""
-    return Counter(job.request.user for job in jobs if job.admitted)
+def admitted(jobs: Mapping[int, JobFacts], kept: Collection[int]) -> Counter[str]:
+    """Return how many jobs each user has in the queue and running: all ``jobs`` but those that are ``kept`` back."""
+    return Counter(job.request.user for job_id, job in jobs.items() if job_id not in kept)
 
 
 def crowded(request: JobRequest, counts: Mapping[str, int], user_jobs: int | None) -> str:
@@ -99,12 +97,12 @@ def crowded(request: JobRequest, counts: Mapping[str, int], user_jobs: int | Non
 
 
 def admissions(
-    kept: Iterable[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None
+    kept: Collection[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None
 ) -> list[tuple[JobFacts, str]]:
     """Return those of the ``kept`` jobs that are let in now (no reason), or never may be, because of the reason."""
     found = []
     waiting = sorted((jobs[job_id] for job_id in kept), key=lambda job: (-job.priority, job.spec.job_id))
-    counts = admitted(jobs.values() if waiting and user_jobs is not None else ())
+    counts = admitted(jobs if waiting and user_jobs is not None else {}, kept)
     for job in waiting:
         if reason := hopeless(job, ended):
             found.append((job, reason))

@@ -218,7 +218,7 @@ class Daemon:
         """
         driver = self._serving()
         driver.submissions.require_open(job_id)
-        if not driver.log_state.jobs[job_id].admitted:
+        if job_id in driver.log_state.kept:
             raise ValueError(f"job {job_id} is not resized: it waits")
         ordered, reason = driver.job_orders.request(job_id, delta)
         if not ordered:

@@ -243,4 +243,4 @@ async def keep(world: World) -> None:
     """Wait for the disk, and note what outlives the scheduler from now on."""
     if await settled(world):
         world.durable = set(world.answered)
-        world.held = {job_id: job.held_by for job_id, job in world.log_state.jobs.items() if not job.admitted}
+        world.held = {job_id: world.log_state.jobs[job_id].held_by for job_id in world.log_state.kept}

@@ -16,11 +16,11 @@ from scheduler_bridge.daemon.storage.store import Era
 
 
 def job(
-    job_id: int, *, user: str = "u", priority: int = 0, held_by: HeldBy | None = None, admitted: bool = False,
+    job_id: int, *, user: str = "u", priority: int = 0, held_by: HeldBy | None = None,
     after_ok: tuple[int, ...] = (), after_any: tuple[int, ...] = (),
 ) -> JobFacts:  # fmt: skip
     request = JobRequest(name="j", command=("x",), user=user, after_ok=after_ok, after_any=after_any)
-    return JobFacts(request, spec_of(job_id, request, float(job_id)), admitted, held_by, priority)
+    return JobFacts(request, spec_of(job_id, request, float(job_id)), held_by, priority)
 
 
 ENDED: dict[int, Outcome] = {1: "completed", 2: "failed"}
@@ -44,10 +44,10 @@ def test_a_job_that_comes_after_a_failure_never_starts() -> None:
 
 
 def test_users_have_so_many_jobs_at_most() -> None:
-    jobs = {1: job(1, admitted=True), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
+    jobs = {1: job(1), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
     found = [job.spec.job_id for job, _ in admissions([2, 3, 4], jobs, ENDED.get, 2)]
     assert found == [3, 4]
-    counts = admitted(jobs.values())
+    counts = admitted(jobs, [2, 3, 4])
     assert crowded(jobs[2].request, counts, 1).startswith("its user has 1 jobs")
     assert crowded(jobs[4].request, counts, 1) == ""
     assert crowded(jobs[2].request, counts, None) == ""
@@ -61,12 +61,12 @@ def test_the_users_jobs_are_counted_once_for_all_that_are_kept() -> None:
     looked = 0
 
     class Counted(dict[int, JobFacts]):
-        def values(self) -> Any:
+        def items(self) -> Any:
             nonlocal looked
             looked += 1
-            return super().values()
+            return super().items()
 
-    log_state.jobs = Counted({number: job(number, admitted=number == 1) for number in range(1, 100)})
+    log_state.jobs = Counted({number: job(number) for number in range(1, 100)})
     log_state.kept = set(range(2, 100))
     submissions = Submissions(log_state, Mock(), lambda: 0.0, Limits(), 1)
     assert submissions.why_kept() == dict.fromkeys(

@@ -280,7 +280,7 @@ def test_what_jobs_hold_is_added_up_in_seconds_of_nodes() -> None:
 def test_a_job_that_was_kept_back_is_judged_when_another_has_ended() -> None:
     log_state = easy("a")
     log_state.take(submitted(1, 100.0, 0.0))
-    assert log_state.jobs[1].admitted
+    assert 1 not in log_state.kept
     after = JobRequest(name="job", command=("x",), after_any=(1,))
     log_state.take(Entry(1.0, (ev.JobStarted(1),), (Requested(2, after),)))
     assert log_state.admissions(None) == []

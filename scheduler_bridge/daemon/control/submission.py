@@ -221,14 +221,14 @@ class Submissions:
     def hold(self, job_id: int, held: bool, by: requests.HeldBy = "operator") -> None:
         """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's."""
         job = self._waiting(job_id)
-        events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
+        events = [ev.JobWithdrawn(job_id)] if held and job_id not in self._log_state.kept else []
         self._handle(*events, facts=[log_entries.Held(job_id, held, "operator" if job.held_by == "operator" else by)])
 
     def prioritise(self, job_id: int, priority: int) -> None:
         """Give a waiting job another priority."""
         job = self._waiting(job_id)
         events: list[ev.Event] = []
-        if job.admitted:
+        if job_id not in self._log_state.kept:
             moved = dataclasses.replace(job, priority=priority)
             events = [ev.JobMoved(job_id, ahead_of(moved, self._log_state.core.waiting, self._log_state.jobs))]
         self._handle(*events, facts=[log_entries.Prioritised(job_id, priority)])
@@ -251,7 +251,7 @@ class Submissions:
     def _waiting(self, job_id: int) -> JobFacts:
         self.require_open(job_id)
         job = self._log_state.jobs[job_id]
-        if job.admitted and self._log_state.core.state(job_id) is not JobState.QUEUED:
+        if job_id not in self._log_state.kept and self._log_state.core.state(job_id) is not JobState.QUEUED:
             raise ValueError(f"job {job_id} does not wait any more, it is {self._log_state.core.state(job_id)}")
         return job
 
@@ -262,8 +262,8 @@ class Submissions:
 
     def cancelled(self, job_id: int) -> list[ev.Event]:
         """The events that end a job."""
-        job = self._log_state.jobs[job_id]
-        submitted = [] if job.admitted else [ev.JobSubmitted(job.spec)]  # So that the record has it.
+        job, kept = self._log_state.jobs[job_id], job_id in self._log_state.kept
+        submitted = [ev.JobSubmitted(job.spec)] if kept else []  # So that the record has it.
         return [*submitted, ev.CancelJob(job_id)]
 
     def require_open(self, job_id: int) -> None:
@@ -312,7 +312,7 @@ class Submissions:
 
     def _admitted(self) -> Mapping[str, int]:
         """How many jobs each user has in the queue and running, if that counts: counting takes a look at every job."""
-        return {} if self._user_jobs is None else admitted(self._log_state.jobs.values())
+        return {} if self._user_jobs is None else admitted(self._log_state.jobs, self._log_state.kept)
 
 
 def _too_large(spec: JobSpec, reason: str) -> SubmitError:

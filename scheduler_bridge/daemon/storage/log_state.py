@@ -30,7 +30,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord, record_of
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/17"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/18"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
@@ -66,6 +66,7 @@ class LogState:
         """How long each user's requests are together whose jobs wait or run."""
         self.next_job_id = era.first_job
         self.kept: set[int] = set()
+        """The jobs of which the core does not know: they are held, wait for others, or are to be run again."""
         self._reservations = 0
         self.prioritised = False
         self.ailing: dict[str, str] = {}
@@ -106,7 +107,7 @@ class LogState:
         """Return the jobs that hold nodes."""
         found = []
         for job_id, facts in self.jobs.items():
-            if not facts.admitted or (state := self.core.state(job_id)) in (JobState.QUEUED, JobState.CLAIMING):
+            if job_id in self.kept or (state := self.core.state(job_id)) in (JobState.QUEUED, JobState.CLAIMING):
                 continue
             order = self.core.order(job_id)
             arriving = order.nodes if order is not None and order.kind == "grow" else ()
@@ -230,10 +231,8 @@ class LogState:
             case ev.JobSubmitted(job=spec):
                 self.next_job_id = max(self.next_job_id, spec.job_id + 1)
                 self.kept.discard(spec.job_id)
-                if spec.job_id in self.jobs:
-                    self.jobs[spec.job_id].admitted = True
             case ev.JobWithdrawn() if job is not None:
-                job.admitted, self._admission_due = False, True
+                self._admission_due = True
                 self.kept.add(event.job_id)
             case ev.JobInterrupted() if job is not None:
                 job.begin_anew()
@@ -252,7 +251,7 @@ class LogState:
         goes_on = job_id in self._going_on
         again = job is not None and (job.request.requeue or goes_on) and job.attempt - job.restarts < _ATTEMPTS
         if job is not None and outcome == "lost" and again:
-            job.admitted, job.appends = False, goes_on
+            job.appends = goes_on
             job.begin_anew()
             self.kept.add(job_id)
         else:

@@ -39,10 +39,9 @@ class _Watched:
     held: tuple[str, ...] = ()
     since_s: float = 0.0
     promised: dict[str, float] = field(default_factory=dict)
-    shares: dict[str, float] = field(default_factory=dict)
-    ordered_shares: dict[str, float] = field(default_factory=dict)
-    cores: dict[str, str] = field(default_factory=dict)
-    ordered_cores: dict[str, str] = field(default_factory=dict)
+    cores: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Of nodes of which it may not use all cores: which part of them, and which ones, if they are known."""
+    ordered_cores: dict[str, tuple[float, str]] = field(default_factory=dict)
     is_guest: bool = False
 
     def change(self, nodes: Iterable[str], now_s: float) -> None:
@@ -54,10 +53,9 @@ class _Watched:
 
     def segment(self, to_s: float) -> Segment:
         """The current segment, as if it ended at ``to_s``."""
-        if not self.shares:
+        if not self.cores:
             return Segment(self.since_s, to_s, self.held, is_guest=self.is_guest)
-        shares = [self.shares.get(node, 1.0) for node in self.held]
-        cores = tuple([self.cores.get(node, "") for node in self.held])
+        shares, cores = zip(*(self.cores.get(node, (1.0, "")) for node in self.held), strict=True)
         if len(set(cores)) == 1:
             cores = cores[:1]
         if "" in cores:  # it has grown since, and so has all of them
@@ -210,7 +208,7 @@ class Recorder:
             case ev.WorkersChanged(job_id=job_id):
                 sharer = self._jobs[job_id]
                 sharer.change(sharer.held, at_s)
-                sharer.shares, sharer.cores = sharer.ordered_shares, sharer.ordered_cores
+                sharer.cores = sharer.ordered_cores
             case ev.ResizeFailed(job_id=job_id, order=order, reason=reason):
                 self._failed(job_id, order, reason, at_s)
             case ev.ResizeDeferred(job_id=job_id, order=order, reason=reason):
@@ -311,26 +309,23 @@ class Recorder:
             return None
         return next((resize for resize in watched.record.resizes if resize.order == order), None)
 
-    def _shares(self, nodes: Sequence[str], cores: Sequence[int]) -> dict[str, float]:
-        """The part of each node's cores that a job may use; of others it may use all."""
-        if not cores:
-            return {}
-        return {node: count / self._cores_per_node for node, count in zip(nodes, cores, strict=True)}
+    def _cores(self, effect: ev.StartJob | ev.SendOrder) -> dict[str, tuple[float, str]]:
+        ids = [listed(each) for each in effect.core_ids] or [""] * len(effect.cores)
+        counted = zip(effect.nodes, effect.cores, ids, strict=False)  # without cores it may use all
+        return {node: (count / self._cores_per_node, which) for node, count, which in counted}
 
     # effects --------------------------------------------------------------------------------------------------------
 
     def _effect(self, effect: ev.Effect, at_s: float) -> None:
         match effect:
-            case ev.StartJob(job_id=job_id, nodes=nodes, cores=cores, core_ids=core_ids):
+            case ev.StartJob(job_id=job_id, nodes=nodes):
                 job = self._jobs[job_id]
                 job.promised = dict.fromkeys(nodes, at_s)
-                job.shares = self._shares(nodes, cores)
-                job.is_guest = bool(cores) if job.record.start_s is None else job.is_guest  # else it is started again
-                job.cores = _lists(nodes, core_ids)
-            case ev.SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
-                job = self._jobs[job_id]
-                job.ordered_shares = self._shares(nodes, cores)  # it moves no nodes
-                job.ordered_cores = _lists(nodes, core_ids)
+                job.cores = self._cores(effect)
+                if job.record.start_s is None:  # else it is started again
+                    job.is_guest = bool(job.cores)
+            case ev.SendOrder(job_id=job_id, kind="workers"):
+                self._jobs[job_id].ordered_cores = self._cores(effect)  # it moves no nodes
             case ev.SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(
@@ -365,8 +360,3 @@ def record_of(spec: JobSpec, submit_s: float) -> JobRecord:
         command=tuple(spec.command),
         rho=spec.rho,
     )
-
-
-def _lists(nodes: Sequence[str], core_ids: Sequence[int]) -> dict[str, str]:
-    """The ids of each node's cores, if they are known."""
-    return {node: listed(ids) for node, ids in zip(nodes, core_ids, strict=True)} if core_ids else {}

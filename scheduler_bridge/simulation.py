@@ -362,7 +362,7 @@ class Setup:
             )
             for record in records
         )  # fmt: skip
-        course = Course.of(self.policy, self.nodes, lives, until_s=done.result.end_s, notes=notes)
+        course = Course(self.policy, self.nodes, lives, until_s=done.result.end_s, notes=notes)
         window = course.busiest() if choose is None else choose(course)
         return Drawn(self._part(course, window, notes[:1], progress), (course, window))
 

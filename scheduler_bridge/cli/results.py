@@ -229,7 +229,7 @@ def drawn_of(record: RunRecord, asked: tuple[float, float] | None) -> Drawn:
         raise CliError("nothing to draw: no job was taken", hint="malleable history lists the runs and their jobs")
     if asked is None and not is_large(len(record.jobs), len(record.nodes)):
         return Drawn(record)
-    course = Course.of(record.policy, len(record.nodes), lives_of(record), until_s=record.end_s, notes=record.notes)
+    course = Course(record.policy, len(record.nodes), lives_of(record), until_s=record.end_s, notes=record.notes)
     window = course.busiest() if asked is None else window_of(course, asked)
     return Drawn(cut(record, window, course.origin_s), (course, window))
 

@@ -563,13 +563,17 @@ class Window:
     is_busiest: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Course:
     """A run in numbers and steps. Times in seconds since the first submission.
 
-    Attributes:
+    Args:
         policy: What decided.
         nodes: Of the cluster.
+        lives: Its jobs, but for refused ones.
+        until_s: When it was last seen, if jobs are not over; None: at the last end.
+        notes: What is to be said on every picture.
+
+    Attributes:
         jobs: That were submitted and not refused.
         open_jobs: Those of them that are not over.
         edges_s: Where steps begin, and where the last one ends.
@@ -584,95 +588,47 @@ class Course:
         mean_turnaround_s: Submission to end; None: no job is over.
         grows: That were carried out.
         shrinks: That were carried out.
-        notes: What is to be said on every picture.
         origin_s: The first submission, on the clock of the run.
-        held: Moments, and the node-seconds that were held until then.
-        queued: Moments, and the job-seconds that were waited until then.
-        starts_s: When jobs started, in order.
+
+    Raises:
+        ValueError: There is no job.
     """
 
-    policy: str
-    nodes: int
-    jobs: int
-    open_jobs: int
-    edges_s: Floats
-    busy: Floats
-    waiting: Floats
-    most_waiting: int
-    half_s: Floats
-    most_s: Floats
-    makespan_s: float
-    utilization: float
-    waits_s: tuple[float, float, float] | None
-    mean_turnaround_s: float | None
-    grows: int
-    shrinks: int
-    notes: tuple[str, ...]
-    origin_s: float
-    held: tuple[Floats, Floats]
-    queued: tuple[Floats, Floats]
-    starts_s: Floats
-
-    @classmethod
-    def of(
-        cls, policy: str, nodes: int, lives: Iterable[Life], *, until_s: float | None = None, notes: Sequence[str] = ()
-    ) -> Course:
-        """Put a run together.
-
-        Args:
-            policy: What decided.
-            nodes: Of the cluster.
-            lives: Its jobs, but for refused ones.
-            until_s: When it was last seen, if jobs are not over; None: at the last end.
-            notes: What is to be said on every picture.
-
-        Raises:
-            ValueError: There is no job.
-        """
+    def __init__(
+        self, policy: str, nodes: int, lives: Iterable[Life], *, until_s: float | None = None, notes: Iterable[str] = ()
+    ) -> None:
         lives = list(lives)
         if not lives:
             raise ValueError("nothing to draw: there is no job")
+        self.policy, self.nodes, self.notes = policy, nodes, tuple(notes)
+        self.jobs = len(lives)
         times_s = [(life.submit_s, life.start_s, life.end_s) for life in lives]
         submit_s, start_s, end_s = np.array(times_s, dtype=float).T  # None becomes NaN
-        origin_s = float(submit_s.min())
+        self.origin_s = origin_s = float(submit_s.min())
         submit_s, start_s, end_s = submit_s - origin_s, start_s - origin_s, end_s - origin_s
         is_open = np.isnan(end_s)
+        self.open_jobs = int(is_open.sum())
         last_s = float(np.nanmax(end_s)) if not is_open.all() else 0.0
         if until_s is not None and is_open.any():
             last_s = max(last_s, until_s - origin_s)
-        last_s = last_s or 1.0
+        self.makespan_s = last_s = last_s or 1.0
         step_s = next((length for length in _LENGTHS_S if last_s / length <= _MOST_STEPS), last_s / _MOST_STEPS)
-        edges_s = np.append(np.arange(0.0, last_s, step_s), last_s)
+        self.edges_s = np.append(np.arange(0.0, last_s, step_s), last_s)
         span = np.array([part for life in lives for part in life.held]).reshape(-1, 3) - (origin_s, origin_s, 0.0)
-        area = _area(span[:, 0], span[:, 1], span[:, 2])
+        self._held = _area(span[:, 0], span[:, 1], span[:, 2])
+        self.busy = _means(self._held, self.edges_s) / nodes
+        self.utilization = float(self._held[1][-1]) / (nodes * last_s)
         left_s = np.where(np.isnan(start_s), np.where(is_open, last_s, end_s), start_s)
-        queue = _area(submit_s, left_s, np.ones_like(submit_s))
+        self._queued = _area(submit_s, left_s, np.ones_like(submit_s))
+        self.waiting = _means(self._queued, self.edges_s)
+        self.most_waiting = _most(submit_s, left_s)
         started = ~np.isnan(start_s)
         waits_s = (left_s - submit_s)[started]
-        half_s, most_s = _quantiles(submit_s[started], waits_s, edges_s)
-        return cls(
-            policy=policy,
-            nodes=nodes,
-            jobs=len(lives),
-            open_jobs=int(is_open.sum()),
-            edges_s=edges_s,
-            busy=_means(area, edges_s) / nodes,
-            waiting=_means(queue, edges_s),
-            most_waiting=_most(submit_s, left_s),
-            half_s=half_s,
-            most_s=most_s,
-            makespan_s=last_s,
-            utilization=float(area[1][-1]) / (nodes * last_s),
-            waits_s=_summary(waits_s),
-            mean_turnaround_s=None if is_open.all() else float((end_s - submit_s)[~is_open].mean()),
-            grows=sum(life.grows for life in lives),
-            shrinks=sum(life.shrinks for life in lives),
-            notes=tuple(notes),
-            origin_s=origin_s,
-            held=area,
-            queued=queue,
-            starts_s=np.sort(start_s[started]),
-        )
+        self.half_s, self.most_s = _quantiles(submit_s[started], waits_s, self.edges_s)
+        self.waits_s = _summary(waits_s)
+        self.mean_turnaround_s = None if is_open.all() else float((end_s - submit_s)[~is_open].mean())
+        self.grows, self.shrinks = sum(life.grows for life in lives), sum(life.shrinks for life in lives)
+        self._starts_s = np.sort(start_s[started])
 
     def busiest(self) -> Window:
         """The part, with some hundred submissions, in which jobs held most nodes; where that is even, most waited.
@@ -686,9 +642,9 @@ class Course:
             return Window(0.0, self.makespan_s, is_busiest=False)
         begins_s = np.arange(0.0, self.makespan_s - length_s + 1e-9, length_s / 4)
         use, queue = (
-            np.interp(begins_s + length_s, *area) - np.interp(begins_s, *area) for area in (self.held, self.queued)
+            np.interp(begins_s + length_s, *area) - np.interp(begins_s, *area) for area in (self._held, self._queued)
         )
-        begun = np.searchsorted(self.starts_s, begins_s + length_s) - np.searchsorted(self.starts_s, begins_s)
+        begun = np.searchsorted(self._starts_s, begins_s + length_s) - np.searchsorted(self._starts_s, begins_s)
         tenths = np.floor(10 * use / (self.nodes * length_s) + 0.5)
         best = max(range(len(begins_s)), key=lambda at: (tenths[at], queue[at], begun[at]))
         return Window(float(begins_s[best]), float(begins_s[best]) + length_s, is_busiest=True)

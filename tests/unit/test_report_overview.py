@@ -36,7 +36,7 @@ def lives(jobs: int, *, every_s: float = 60.0, nodes: int = 3) -> list[Life]:
 
 def test_steps_are_means_of_what_happened() -> None:
     # 4 nodes: job 1 has all of them from 100 s to 200 s, job 2 (submitted at 100 s) two of them from 200 s to 300 s
-    course = Course.of("easy", 4, [Life(100, 100, 200, ((100, 200, 4),)), Life(100, 200, 300, ((200, 300, 2),))])
+    course = Course("easy", 4, [Life(100, 100, 200, ((100, 200, 4),)), Life(100, 200, 300, ((200, 300, 2),))])
     assert course.origin_s == 100
     assert course.edges_s.tolist() == list(range(201))
     assert course.busy.tolist() == [1.0] * 100 + [0.5] * 100
@@ -49,16 +49,16 @@ def test_steps_are_means_of_what_happened() -> None:
 
 
 def test_jobs_that_are_not_over_count_until_now() -> None:
-    course = Course.of("easy", 2, [Life(0, 10, None, ((10, 50, 2),)), Life(20, None, None, ())], until_s=60)
+    course = Course("easy", 2, [Life(0, 10, None, ((10, 50, 2),)), Life(20, None, None, ())], until_s=60)
     assert (course.makespan_s, course.open_jobs, course.most_waiting) == (60, 2, 1)
     assert course.mean_turnaround_s is None
     assert course.waiting.sum() == 10 + 40
     assert "of which 2 are not over" in overview.claim(course)
-    never = Course.of("easy", 1, [Life(0, None, None, ())], until_s=60)
+    never = Course("easy", 1, [Life(0, None, None, ())], until_s=60)
     assert overview.claim(never).startswith("1 job, of which 1 is not over on 1 node under easy, over ")
     assert overview.headline(never) == "easy: 0 % busy, no job has started"
     with pytest.raises(ValueError, match="no job"):
-        Course.of("easy", 2, [])
+        Course("easy", 2, [])
 
 
 times = st.integers(0, 10**6).map(lambda number: number / 7)
@@ -72,7 +72,7 @@ def test_nothing_is_lost_in_steps(jobs: list[tuple[float, float, float, int]], n
         Life(submit, submit + wait, submit + wait + length, ((submit + wait, submit + wait + length, size),))
         for submit, wait, length, size in jobs
     ]
-    course = Course.of("easy", nodes, run)
+    course = Course("easy", nodes, run)
     steps_s = np.diff(course.edges_s)
     assert len(steps_s) <= 301
     held = sum(length * size for _, _, length, size in jobs)
@@ -86,11 +86,11 @@ def test_nothing_is_lost_in_steps(jobs: list[tuple[float, float, float, int]], n
 def test_the_busiest_part_is_the_one_in_which_most_is_held_and_most_jobs_wait() -> None:
     calm = lives(2000)
     full = [Life(60_000.0, 60_000.0 + HOUR_S, 60_000.0 + 3 * HOUR_S, ((63_600.0, 70_800.0, 70),)) for _ in range(1)]
-    window = Course.of("easy", 100, calm + full).busiest()
+    window = Course("easy", 100, calm + full).busiest()
     assert window.is_busiest
     assert window.to_s - window.from_s == 3 * HOUR_S
     assert window.from_s < 67_200 < window.to_s
-    assert Course.of("easy", 100, lives(5)).busiest() == Window(0.0, 840.0)
+    assert Course("easy", 100, lives(5)).busiest() == Window(0.0, 840.0)
 
 
 def job(number: int, *segments: tuple[float, float, int, int], malleable: bool = False) -> JobRecord:
@@ -280,7 +280,7 @@ def test_a_part_is_given_from_to() -> None:
     ],
 )
 def test_the_title_is_the_finding(waits_s: list[float], finding: str) -> None:
-    course = Course.of("easy", 1, [Life(0, wait, wait + 1, ((wait, wait + 1, 1),)) for wait in waits_s])
+    course = Course("easy", 1, [Life(0, wait, wait + 1, ((wait, wait + 1, 1),)) for wait in waits_s])
     assert overview.headline(course).endswith(finding)
     hint = overview.five_numbers(course)[2].hint
     assert ("at once" in hint) == ("at once" in finding)
@@ -288,7 +288,7 @@ def test_the_title_is_the_finding(waits_s: list[float], finding: str) -> None:
 
 
 def test_a_short_part_of_a_long_run_is_named_exactly() -> None:
-    course = Course.of("easy", 1, [Life(0, 0, 4423 * 24 * HOUR_S, ((0, 1, 1),))])
+    course = Course("easy", 1, [Life(0, 0, 4423 * 24 * HOUR_S, ((0, 1, 1),))])
     day_s = 24 * HOUR_S
     assert "days 3143.25 to 3144.25" in overview.caption(course, Window(3143.25 * day_s, 3144.25 * day_s))
     assert "the busiest part, days 9.3125 to 9.5625" in overview.caption(
@@ -318,7 +318,7 @@ def test_many_sizes_are_named_by_the_first_and_the_last() -> None:
 
 def test_records_and_lives_agree() -> None:
     record = large(30, 100)
-    course = Course.of("avg", 100, lives_of(record))
+    course = Course("avg", 100, lives_of(record))
     assert (course.jobs, course.shrinks, course.grows) == (30, 30, 0)
     held = sum((part.to_s - part.from_s) * len(part.nodes) for one in record.jobs for part in one.segments)
     assert course.utilization == pytest.approx(held / (100 * course.makespan_s))

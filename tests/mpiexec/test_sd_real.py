@@ -31,7 +31,7 @@ def _two_jobs(_seed: int) -> Workload:
 
 def test_two_real_jobs_share_their_nodes_under_sd_policy_only(tmp_path: Path) -> None:
     campaign = SharedCampaign((STATIC, SHARED), (100,), (1,), jobs=2, nodes=2, time=1.0, cores=4, draw=_two_jobs)
-    runner = Runner(campaign, calibrate(campaign.problems(), tmp_path, {}), tmp_path)
+    runner = Runner(campaign, calibrate(campaign.problems(), tmp_path), tmp_path)
     records = run_all(runner)
     static, shared = (records[key] for key in campaign.runs())
     assert [(job.state, job.verified) for job in (*static.jobs, *shared.jobs)] == [("completed", True)] * 4

@@ -25,7 +25,6 @@ from scheduler_bridge.experiments.real_runs.campaign import (
     RunKey,
     Site,
     calibrate,
-    of_paper_size,
 )
 from scheduler_bridge.experiments.real_runs.findings import costs_table
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
@@ -42,7 +41,7 @@ COMPUTED = {"seconds": 3.5, "startup": {"runtime_s": 0.2, "balancer_s": 0.1}}
 
 
 def problem(name: str = "UTS_18") -> Problem:
-    return Problem(name, "uts", ("--depth", "8"), 40_000, 1e5, 40_000, {"depth": 8})
+    return Problem(name, 40_000, 1e5, 40_000, {"depth": 8})
 
 
 def record(key: RunKey, last_end_s: float, *, verified: bool = True) -> RunRecord:
@@ -152,11 +151,11 @@ def test_a_calibration_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return document, 0.0
 
     monkeypatch.setattr(campaigns, "run_benchmark", run)
-    first = calibrate(["UTS_18", "BC_17"], tmp_path, {})
-    assert calibrate(["UTS_18", "BC_17"], tmp_path, {}) == first
+    first = calibrate(["UTS_18", "BC_17"], tmp_path)
+    assert calibrate(["UTS_18", "BC_17"], tmp_path) == first
     assert runs == ["uts", "bc"]
     (tmp_path / "calibration-UTS_18.json").write_text('{"error": "killed"}')
-    assert calibrate(["UTS_18"], tmp_path, {}) == {"UTS_18": first["UTS_18"]}
+    assert calibrate(["UTS_18"], tmp_path) == {"UTS_18": first["UTS_18"]}
     assert runs == ["uts", "bc", "uts"]
 
 
@@ -175,7 +174,7 @@ def test_on_hosts_the_problems_are_the_paper_s_and_nothing_is_scaled(tmp_path: P
         False,
         (1, 2),
     )
-    runner = Runner(campaign, of_paper_size(campaign.problems()), tmp_path)
+    runner = Runner(campaign, {}, tmp_path)
     key = RunKey("malleable", 60, 42)
     asked = [runner._request(key, job, tmp_path) for job in campaign.batch(key)]
     words = {request.name.rpartition("-")[0]: " ".join(request.command[1:]) for request in asked}
@@ -195,7 +194,7 @@ def test_hosts_may_be_held_to_the_rates_of_emulated_nodes(tmp_path: Path) -> Non
 
 
 def test_results_of_the_paper_s_size_are_the_known_ones_or_agree_with_each_other(tmp_path: Path) -> None:
-    runner = Runner(replace(CAMPAIGN, paced=False), of_paper_size(["BC_17", "UTS_18"]), tmp_path)
+    runner = Runner(replace(CAMPAIGN, paced=False), {}, tmp_path)
     (uts, bc) = (TraceJob(1, 0.0, 1.0, 1.0, 1, name=name) for name in ("UTS_18", "BC_17"))
 
     def right(job: TraceJob, **document: object) -> bool:

@@ -20,7 +20,7 @@ from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
 from scheduler_bridge.backends.hosts.hosts import fewest_cores
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.daemon.config import numbered_nodes
-from scheduler_bridge.daemon.trial import CalibrationError, result_of, run_benchmark
+from scheduler_bridge.daemon.trial import CalibrationError, import_path, result_of, run_benchmark
 from scheduler_bridge.experiments.published_runs.cells import AS_MEASURED, Reference, program
 from scheduler_bridge.sim import SimRecord
 from scheduler_bridge.workloads.generate import papers
@@ -264,12 +264,10 @@ NODE_S: Final[Mapping[str, float]] = {item.name: item.node_s for item in papers.
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A configuration as it is run here.
+    """A configuration as it was computed here, at full speed, to hold nodes to a rate of it.
 
     Attributes:
         name: The configuration.
-        benchmark: Module name below ``apgas.benchmarks``.
-        arguments: Its problem, as on the command line.
         tasks: Tasks in all.
         core_rate: Tasks per CPU-second of one core at full speed, measured.
         result: What it computes, verified by a sequential run.
@@ -277,8 +275,6 @@ class Problem:
     """
 
     name: str
-    benchmark: str
-    arguments: tuple[str, ...]
     tasks: int
     core_rate: float
     result: object
@@ -299,51 +295,31 @@ def arguments(name: str, *, paced: bool = True) -> tuple[str, ...]:
     return benchmark, option, small if paced else name.partition("_")[2]
 
 
-def of_paper_size(names: Iterable[str]) -> dict[str, Problem]:
-    """The problems of these configurations on real nodes: they take what they take, so nothing is measured before."""
-    problems = {}
-    for name in names:
-        benchmark, *rest = arguments(name, paced=False)
-        problems[name] = Problem(name, benchmark, tuple(rest), 0, 0.0, None, None)
-    return problems
-
-
 def calibrate(
-    names: Iterable[str],
-    folder: Path,
-    environment: Mapping[str, str] | None,
-    announce: Callable[[str], None] = lambda _: None,
-    *,
-    paced: bool = True,
+    names: Iterable[str], folder: Path, announce: Callable[[str], None] | None = lambda _: None
 ) -> dict[str, Problem]:
     """Run problems once at full speed, verified, unless that was done before.
 
     Args:
-        names: The configurations.
+        names: The configurations; where nodes are not held to a rate, none.
         folder: Where the results are written, and kept.
-        environment: For the runs, in addition to ``PLAIN``; None: nothing is run.
-        announce: Called with a line about what is run.
-        paced: Whether nodes are held to a rate, for which they are measured; else they are ``of_paper_size``.
+        announce: Called with a line about what is run; None: nothing is.
 
     Raises:
         CalibrationError: One of them failed, its result is wrong, or it was not done before and is not to be run.
     """
-    if not paced:
-        return of_paper_size(names)
     problems = {}
     for name in names:
         benchmark, *arguments = ARGUMENTS[name]
         path = folder / f"calibration-{name}.json"
         document = result_of(path)
         if document.get("verified") is not True:
-            if environment is None:
+            if announce is None:
                 raise CalibrationError(f"{folder} holds no measurement of {name}")
             announce(f"measuring {name} at full speed")
-            document, _ = run_benchmark(benchmark, arguments, path, {**environment, **PLAIN})
+            document, _ = run_benchmark(benchmark, arguments, path, {**PLAIN, "PYTHONPATH": import_path()})
         tasks, result, parameters = (document[key] for key in ("tasks", "result", "parameters"))
-        problems[name] = Problem(
-            name, benchmark, tuple(arguments), tasks, tasks / document["seconds"], result, parameters
-        )
+        problems[name] = Problem(name, tasks, tasks / document["seconds"], result, parameters)
     return problems
 
 
@@ -364,18 +340,14 @@ class Site:
     paced: bool = True
 
     @contextmanager
-    def serving(self, nodes: int, config: DaemonConfig) -> Iterator[DaemonThread]:
-        """Run a scheduler there; its nodes are named here.
-
-        Args:
-            nodes: How many, if they are emulated.
-            config: Everything else.
+    def serving(self, config: DaemonConfig) -> Iterator[DaemonThread]:
+        """Run a scheduler there; hosts have their own names.
 
         Raises:
             DaemonError: It cannot start.
         """
         if self.hosts is None:
-            with DaemonThread(structs.replace(config, nodes=numbered_nodes(nodes))) as daemon:
+            with DaemonThread(config) as daemon:
                 yield daemon
             return
         with (
@@ -450,7 +422,7 @@ def _end_remains(folder: Path, site: Site) -> None:
         # A scheduler that takes the killed one's state up finds its jobs, and ends them when it is stopped.
         with (
             suppress(DaemonError),  # as far as one can start there
-            site.serving(nodes, DaemonConfig(numbered_nodes(nodes), state_dir=state_of(scratch))),
+            site.serving(DaemonConfig(numbered_nodes(nodes), state_dir=state_of(scratch))),
         ):
             pass
     shutil.rmtree(scratch, ignore_errors=True)

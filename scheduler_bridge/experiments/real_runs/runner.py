@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -96,15 +96,11 @@ def _others(record: RunRecord) -> float:
 
 @dataclass(frozen=True)
 class Runner:
-    """Carries a campaign out; ``folder`` keeps a record for each run, and those that are there are not run again.
-
-    Every job is given the ``environment``, in addition to what keeps its kernel plain.
-    """
+    """Carries a campaign out; ``folder`` keeps a record for each run, and those that are there are not run again."""
 
     campaign: Campaign
     problems: Mapping[str, Problem]
     folder: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
     site: Site = HERE
 
     def kept(self, key: RunKey) -> RunRecord | None:
@@ -132,7 +128,7 @@ class Runner:
                 state_dir=state_of(scratch),
             )
             due = [(job.submit_s * self.campaign.time, self._request(key, job, scratch)) for job in batch]
-            with self.site.serving(self.campaign.nodes, config) as daemon:
+            with self.site.serving(config) as daemon:
 
                 def look(snapshot: Snapshot, _: RunRecord) -> None:
                     if watcher is not None:
@@ -154,11 +150,12 @@ class Runner:
         write_whole(self.folder / key.file, encode_record(record))
 
     def _request(self, key: RunKey, job: TraceJob, scratch: Path) -> JobRequest:
-        problem = self.problems[job.name]
+        benchmark, *problem = arguments(job.name, paced=self.campaign.paced)
         pace: tuple[str, ...] = ()
         if self.campaign.paced:
-            pace = ("--rate", f"{problem.tasks / (self.campaign.node_s(job) * self.campaign.cores):.6g}")
-        command = (sys.executable, "-m", f"apgas.benchmarks.{problem.benchmark}", *problem.arguments)
+            tasks = self.problems[job.name].tasks
+            pace = ("--rate", f"{tasks / (self.campaign.node_s(job) * self.campaign.cores):.6g}")
+        command = (sys.executable, "-m", f"apgas.benchmarks.{benchmark}", *problem)
         result = str(scratch / f"{job.job_id}.json")
         options = ("--workers", "{cores}", *pace, "--quiet", "--json", result)
         slow = self.campaign.slow_resizes(key) if job.job_class == "malleable" else None
@@ -172,7 +169,7 @@ class Runner:
             max_nodes=job.max_nodes,
             walltime_s=self.campaign.walltime_s(job),
             user="experiment",
-            environment={**self.environment, **(emulated(problem.benchmark) if self.campaign.paced else {})},
+            environment={"PYTHONPATH": import_path(), **(emulated(benchmark) if self.campaign.paced else {})},
             cwd=str(scratch),  # python -m looks into the current folder first, whatever may be there
         )
 
@@ -243,10 +240,9 @@ def carry_out(
         OSError: A record cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    environment = {"PYTHONPATH": import_path()}
     with alone_in(folder, site):
-        problems = calibrate(campaign.problems(), folder, environment, announce, paced=campaign.paced)
-        return problems, run_all(Runner(campaign, problems, folder, environment, site), watcher, again)
+        problems = calibrate(campaign.problems() if campaign.paced else (), folder, announce)
+        return problems, run_all(Runner(campaign, problems, folder, site), watcher, again)
 
 
 def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None = None) -> dict[RunKey, RunRecord]:

@@ -121,7 +121,7 @@ def report(folder: Path, asked: Asked) -> StudyReport:
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
     campaign = asked.campaign
-    problems = calibrate(campaign.problems(), folder, None, paced=campaign.paced)
+    problems = calibrate(campaign.problems() if campaign.paced else (), folder, None)
     records = all_kept(Runner(campaign, problems, folder))
     if not records:
         raise CalibrationError(f"{folder} holds no run of the scale {asked.scale}")

@@ -16,7 +16,7 @@ def main(hosts: str, launcher: str, out: str) -> None:
     site, folder = Site(HostsConfig(Path(hosts), launcher_of(launcher), Rules())), Path(out)
     campaign = Campaign(("malleable",), (100,), (45,), jobs=3, time=0.01).at(site)
     with alone_in(folder, site):
-        problems = calibrate(campaign.problems(), folder, {})
+        problems = calibrate(campaign.problems(), folder)
         records = run_all(Runner(campaign, problems, folder, site=site))
     outcome = conclude(campaign, records, None, problems, site)
     (record,) = records.values()

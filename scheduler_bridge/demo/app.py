@@ -7,7 +7,6 @@ import shutil
 import signal
 import tempfile
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -21,7 +20,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError, import_path
-from scheduler_bridge.demo.batch import NODES, Shape, draw, shows_resizing
+from scheduler_bridge.demo.batch import NODES, draw, shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
 from scheduler_bridge.demo.watch import watched
@@ -33,16 +32,16 @@ PLAIN_WIDTH = 120
 """Columns where there is no terminal whose width could be asked."""
 
 
-@dataclass(frozen=True)
 class DemoRun:
-    """What a run of the demo was asked for: the batch, policies, the folder of the report, how many resizes are due."""
+    """What a run of the demo is asked for: the batch, policies, the folder of the report, how many resizes are due."""
 
-    seed: int
-    policies: tuple[str, ...]
-    output: Path
-    shape: Shape
-    least_resizes: int
-    command: str
+    def __init__(self, seed: int, policy: str, output: Path, *, quick: bool) -> None:
+        self.seed = seed
+        self.output = output
+        self.policies = (BASELINE, policy) if policy != BASELINE else (BASELINE,)
+        self.shape = QUICK if quick else MAIN
+        self.least_resizes = (1 if quick else 2) if policy == "malleable" else 0
+        self.command = f"./launch/demo --seed {seed} --policy {policy}{' --quick' if quick else ''}"
 
 
 def demo(
@@ -73,14 +72,7 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         return _refuse(
             f"--output {output}", f"the folder cannot be made: {error.strerror}", "give another --output", code=2
         )
-    wanted = DemoRun(
-        seed=seed,
-        policies=(BASELINE, policy) if policy != BASELINE else (BASELINE,),
-        output=output,
-        shape=QUICK if quick else MAIN,
-        least_resizes=(1 if quick else 2) if policy == "malleable" else 0,
-        command=f"./launch/demo --seed {seed} --policy {policy}{' --quick' if quick else ''}",
-    )
+    wanted = DemoRun(seed, policy, output, quick=quick)
     mark = uuid.uuid4().hex
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -132,15 +124,10 @@ def _keep(record: RunRecord, folder: Path, output: Path) -> None:
     for old in (output / "jobs").glob(f"{record.policy}-[0-9][0-9]-*"):
         old.unlink()
     for job in record.jobs:
-        for source, suffix in (
-            (f"job-{job.job_id}.out", "out"),
-            (f"job-{job.job_id}.err", "err"),
-            (f"{job.name}.json", "json"),
-        ):
+        target = f"{record.policy}-{job.job_id:02d}-{job.name}"
+        for source in (f"job-{job.job_id}.out", f"job-{job.job_id}.err", f"{job.name}.json"):
             if (folder / source).exists():
-                shutil.copyfile(
-                    folder / source, output / "jobs" / f"{record.policy}-{job.job_id:02d}-{job.name}.{suffix}"
-                )
+                shutil.copyfile(folder / source, output / "jobs" / f"{target}{Path(source).suffix}")
 
 
 def _conclude(wanted: DemoRun, records: list[RunRecord], left: list[int], console: Console) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +15,15 @@ TOO_SHORT_S = 0.05
 """CPU seconds below which the start of the program hides what the computation took."""
 
 
-@dataclass(frozen=True)
 class Pace:
-    """The speed of the emulated nodes for one benchmark.
+    """The speed of the emulated nodes for one benchmark: that which the batch was sized for, but at most ``SHARE``.
+
+    Args:
+        benchmark: Its name.
+        result: The JSON document of its run at full speed on one core.
+        cpu_s: CPU seconds of the computation; where they are too few to count, its duration counts.
 
     Attributes:
-        benchmark: Its name.
         core_rate: Tasks per CPU-second at full speed, measured.
         rate: Tasks per second of one emulated node.
         reference: What the calibration computed, verified by a sequential run.
@@ -29,12 +31,12 @@ class Pace:
         compares: Whether the batch computes that same problem, and its results are compared with ``reference``.
     """
 
-    benchmark: str
-    core_rate: float
-    rate: float
-    reference: object = None
-    parameters: object = None
-    compares: bool = False
+    def __init__(self, benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> None:
+        self.benchmark = benchmark
+        self.core_rate: float = result["tasks"] / (cpu_s if cpu_s > TOO_SHORT_S else result["seconds"])
+        self.rate = min(NODE_RATES[benchmark], SHARE * self.core_rate)
+        self.reference, self.parameters = result["result"], result["parameters"]
+        self.compares = benchmark in COMPARED
 
     @property
     def share(self) -> float:
@@ -49,25 +51,6 @@ class Pace:
     def words(self) -> str:
         """Say the rate with its unit and its share of a core."""
         return f"{self.benchmark} {words.large(self.rate)} {UNITS[self.benchmark]}/s ({words.percent(self.share)})"
-
-
-def pace_of(benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> Pace:
-    """Give an emulated node its speed: that which the batch was sized for, but at most ``SHARE`` of a core.
-
-    Args:
-        benchmark: Its name.
-        result: The JSON document of its run at full speed on one core.
-        cpu_s: CPU seconds of the computation; where they are too few to count, its duration counts.
-    """
-    core_rate = result["tasks"] / (cpu_s if cpu_s > TOO_SHORT_S else result["seconds"])
-    return Pace(
-        benchmark,
-        core_rate,
-        min(NODE_RATES[benchmark], SHARE * core_rate),
-        result["result"],
-        result["parameters"],
-        compares=benchmark in COMPARED,
-    )
 
 
 def calibrate(
@@ -97,7 +80,7 @@ def calibrate(
         repeats = 1 if benchmark in COMPARED else REPEATS
         result, all_cpu_s = run_benchmark(benchmark, (*arguments, "--repeat", str(repeats)), path, environment)
         computed = repeats + (benchmark in COMPARED)  # the sequential run that checks it is one more
-        pace = paces[benchmark] = pace_of(benchmark, result, (all_cpu_s - start_cpu_s) / computed)
+        pace = paces[benchmark] = Pace(benchmark, result, (all_cpu_s - start_cpu_s) / computed)
         unit = UNITS[benchmark]
         report(
             f"{benchmark}: one core does {words.large(pace.core_rate)} {unit}/s, "

@@ -62,14 +62,13 @@ def run_batch(
     cpu_s = children_cpu_s()
     with DaemonThread(config) as daemon:
         due = [(drawn.spec.submit_s, request(drawn, setting, folder)) for drawn in batch]
-        submitted = dict(zip(drive(daemon, due, show), batch, strict=True))
-        results = {job_id: result_of(folder / f"{drawn.spec.name}.json") for job_id, drawn in submitted.items()}
-        for job_id, drawn in submitted.items():
-            pace = setting.paces[drawn.problem.benchmark]
-            daemon.note_result(job_id, _checked(results[job_id], pace))
+        for job_id, drawn in zip(drive(daemon, due, show), batch, strict=True):
+            result = result_of(folder / f"{drawn.spec.name}.json")
+            daemon.note_result(job_id, _checked(result, setting.paces[drawn.problem.benchmark]))
         record = daemon.record()
     record.notes += [emulation_note(setting), cost_note(record, setting, children_cpu_s() - cpu_s)]
-    first: Mapping[str, Any] = next((one["provenance"] for one in results.values() if "provenance" in one), {})
+    results = (job.result or {} for job in record.jobs)
+    first: Mapping[str, Any] = next((one["provenance"] for one in results if "provenance" in one), {})
     kept = {name: first[name] for name in ("cpu", "cores", "mpi", "versions", "commit") if name in first}
     record.provenance |= kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
     return record

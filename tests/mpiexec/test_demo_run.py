@@ -16,7 +16,7 @@ import scheduler_bridge
 from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.demo import app
 from scheduler_bridge.demo.batch import Configuration, Drawn
-from scheduler_bridge.demo.pace import pace_of
+from scheduler_bridge.demo.pace import Pace
 from scheduler_bridge.demo.run import ENV_RUN, Setting, run_batch, wait_gone
 from scheduler_bridge.jobrunner.processes import marked_processes
 from scheduler_bridge.model import JobClass, JobSpec
@@ -107,8 +107,8 @@ def job(name: str, submit_s: float, least: int, most: int, work: float, benchmar
 
 def test_a_batch_is_run_resized_checked_and_leaves_nothing(tmp_path: Path, stand_ins: Path) -> None:
     mark = f"demo-{os.getpid()}"
-    pace = pace_of("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
-    compared = pace_of("bc", {"tasks": 1e12, "seconds": 1.0, "result": 6, "parameters": {}})
+    pace = Pace("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
+    compared = Pace("bc", {"tasks": 1e12, "seconds": 1.0, "result": 6, "parameters": {}})
     environment = {"PYTHONPATH": str(stand_ins), ENV_RUN: mark}
     setting = Setting(NODES, {"uts": pace, "bc": compared}, tmp_path, environment, 2)
     seen: list[Snapshot] = []
@@ -131,7 +131,7 @@ def test_jobs_that_take_longer_than_their_walltimes_complete(
 ) -> None:
     """The machine may be busy with something else; the scheduler plans with the walltimes all the same."""
     monkeypatch.setattr(Drawn, "walltime_s", lambda *_: 0.1)
-    pace = pace_of("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
+    pace = Pace("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
     setting = Setting(NODES, {"uts": pace}, tmp_path, {"PYTHONPATH": str(stand_ins)}, 2)
     record = run_batch([job("slow", 0.0, 2, 2, 2)], "malleable", setting, lambda *_: None)
     assert [(entry.state, entry.verified) for entry in record.jobs] == [("completed", True)]

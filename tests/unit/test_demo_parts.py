@@ -14,7 +14,7 @@ from scheduler_bridge.daemon import JobStatus, NodeStatus, Snapshot
 from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.demo import run
 from scheduler_bridge.demo.batch import Configuration, Drawn
-from scheduler_bridge.demo.pace import CALIBRATION, NODE_RATES, Pace, calibrate, pace_of
+from scheduler_bridge.demo.pace import CALIBRATION, NODE_RATES, Pace, calibrate
 from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, problems, request, too_few_resizes, worst_lags
 from scheduler_bridge.demo.watch import changes, view, watched
 from scheduler_bridge.jobrunner.processes import marked_processes
@@ -50,7 +50,7 @@ def record(
 
 
 def pace(benchmark: str = "uts", tasks: float = 1e9) -> Pace:
-    return pace_of(benchmark, {"tasks": tasks, "seconds": 1.0, "result": 5, "parameters": {"depth": 13}})
+    return Pace(benchmark, {"tasks": tasks, "seconds": 1.0, "result": 5, "parameters": {"depth": 13}})
 
 
 def setting(tmp_path: Path, *benchmarks: str) -> Setting:
@@ -128,8 +128,8 @@ def test_a_slow_core_gives_at_most_its_share() -> None:
 
 def test_other_load_does_not_make_the_nodes_slower() -> None:
     crowded = {"tasks": 1e9, "seconds": 10.0, "result": 5, "parameters": {}}
-    assert pace_of("uts", crowded, cpu_s=2.0).core_rate == pytest.approx(500e6), "its CPU seconds count"
-    assert pace_of("uts", crowded, cpu_s=0.01).core_rate == pytest.approx(100e6), "unless they are too few"
+    assert Pace("uts", crowded, cpu_s=2.0).core_rate == pytest.approx(500e6), "its CPU seconds count"
+    assert Pace("uts", crowded, cpu_s=0.01).core_rate == pytest.approx(100e6), "unless they are too few"
 
 
 def test_compiling_a_kernel_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -367,7 +367,7 @@ def _picture(asked: Comparison, results: Results) -> Picture:
         f"lines: {CONFIDENCE} % intervals. Curves have the colours of the names, the first policy the widest ones; "
         "busy nodes are means of sixtieths of the makespan."
     )
-    say(figure, verdict, drawable(note))
+    say(figure, verdict, note)
     return Picture(figure, note, f"{verdict} Rows: shares of malleable jobs. Columns: {', '.join(titles)}.")
 
 
@@ -400,7 +400,7 @@ def _draw_means(axes: Axes, names: Sequence[str], means: Sequence[Estimate | Non
 
 
 def _name_rows(axes: Axes, names: Sequence[str], share: int) -> None:
-    axes.set_yticks(range(len(names)), [drawable(name) for name in names], fontsize=9)
+    axes.set_yticks(range(len(names)), [drawable(name) for name in names], fontsize=9, parse_math=False)
     for number, label in enumerate(axes.get_yticklabels()):
         label.set_color(_look(number)[0])
         label.set_fontweight("bold")

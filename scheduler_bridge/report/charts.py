@@ -184,9 +184,10 @@ _PRINTED_IN: Final = 0.85
 def say(figure: Figure, finding: str, note: str) -> None:
     """Put the finding above, and below what the marks are and where they come from."""
     wide = figure.get_figwidth()
-    finding = finding.replace(" %", "\N{NO-BREAK SPACE}%")
-    figure.suptitle(textwrap.fill(finding, int(8.7 * wide)), x=0.012, ha="left", fontsize=13, fontweight="bold")
-    figure.supxlabel(textwrap.fill(note, int(15 * wide)), x=0.012, ha="left", fontsize=8.5, color=FAINT)
+    finding = drawable(finding).replace(" %", "\N{NO-BREAK SPACE}%")
+    how: dict[str, Any] = {"x": 0.012, "ha": "left", "parse_math": False}
+    figure.suptitle(textwrap.fill(finding, int(8.7 * wide)), fontsize=13, fontweight="bold", **how)
+    figure.supxlabel(textwrap.fill(drawable(note), int(15 * wide)), fontsize=8.5, color=FAINT, **how)
 
 
 @dataclass(frozen=True, slots=True)

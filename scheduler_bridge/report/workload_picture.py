@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from scheduler_bridge.report.charts import GREY, beside, plain, sheet
+from scheduler_bridge.report.charts import GREY, beside, drawable, plain, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.workloads.workload import busy_nodes, describe_workload
 
@@ -32,7 +32,8 @@ def draw_workload(workload: Workload) -> Figure:
     """
     numbers = describe_workload(workload)
     figure = sheet(6.6)
-    figure.suptitle(f"{numbers.name}: {numbers.jobs:,} jobs, {numbers.nodes:,} nodes", fontsize=13, fontweight="bold")
+    title = drawable(f"{numbers.name}: {numbers.jobs:,} jobs, {numbers.nodes:,} nodes")
+    figure.suptitle(title, fontsize=13, fontweight="bold", parse_math=False)
     (sizes, runtimes), (submissions, use) = figure.subplots(2, 2)
     jobs = workload.jobs
     _shares(sizes, [job.nodes for job in jobs], "nodes", 2)

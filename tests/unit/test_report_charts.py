@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 
+from scheduler_bridge import Workload
 from scheduler_bridge.report.charts import (
     BarRow,
     Curve,
@@ -23,9 +25,11 @@ from scheduler_bridge.report.charts import (
     draw_multiples,
     mark_printed,
     name_ends,
+    png,
     say,
     sheet,
 )
+from scheduler_bridge.report.workload_picture import draw_workload
 
 
 def _notes(figure: Figure) -> list[Annotation]:
@@ -110,6 +114,16 @@ def test_every_panel_of_a_grid_has_its_words() -> None:
     assert (upper_left.get_ylabel(), lower_left.get_ylabel(), lower_left.get_xlabel()) == ("wait, s", "use, %", "x")
     assert upper_left.get_ylim() == upper_right.get_ylim()
     assert [text.get_text() for text in _notes(figure)] == ["here", "here"]
+
+
+def test_what_users_have_named_is_no_formula_and_has_the_glyphs_of_the_font() -> None:
+    name = "a $\\nope$ of 日"
+    figure = sheet(3.0)
+    say(figure, name, name)
+    workload = replace(Workload.generate("lublin", seed=1, jobs=5), name=name)
+    for drawn in (figure, draw_workload(workload)):
+        assert png(drawn)
+        assert drawn.get_suptitle().startswith("a $\\nope$ of ?")
 
 
 def test_a_long_finding_is_not_cut_off() -> None:

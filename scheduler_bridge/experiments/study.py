@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from scheduler_bridge.experiments.study_report import DataTable, Picture, Value
 from scheduler_bridge.experiments.sweep import Figures, Row
-from scheduler_bridge.report.charts import BarRow, bar_table_height_in, draw_bar_table, say, sheet
+from scheduler_bridge.report.charts import BarRow, draw_bar_table, say
 
 # Means over seeds ----------------------------------------------------------------------------------------------------
 
@@ -526,7 +526,6 @@ def draw_bars(
     alt: str,
 ) -> Picture:  # fmt: skip
     """A table of bars, see ``draw_bar_table``: above it what it shows, below it what the marks are."""
-    figure = sheet(bar_table_height_in(rows))
-    draw_bar_table(figure, columns, rows, form)
+    figure = draw_bar_table(columns, rows, form)
     say(figure, finding, note)
     return Picture(figure, caption, f"{finding}. {alt}")

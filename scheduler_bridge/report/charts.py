@@ -213,24 +213,18 @@ class BarRow:
     entries: Sequence[Entry] = ()
 
 
-def bar_table_height_in(rows: Sequence[BarRow]) -> float:
-    """How tall a figure has to be for ``rows``, with a title and a note."""
-    return 1.35 + sum(0.33 if any(entry.printed is not None for entry in row.entries) else 0.235 for row in rows)
-
-
-def draw_bar_table(
-    figure: Figure, columns: Sequence[str], rows: Sequence[BarRow], form: Callable[[float], str]
-) -> None:
+def draw_bar_table(columns: Sequence[str], rows: Sequence[BarRow], form: Callable[[float], str]) -> Figure:
     """Draw a bar for each row and column with its number, and below it, hollow, what the paper prints; on one scale.
 
     Args:
-        figure: Empty.
         columns: Their headings.
         rows: From the top.
         form: Words a value.
     """
+    printed = [any(entry.printed is not None for entry in row.entries) for row in rows]
+    figure = sheet(1.35 + sum(0.33 if double else 0.235 for double in printed))  # with a title and a note
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    heights = (1.4 if any(entry.printed is not None for entry in row.entries) else 1.0 for row in rows)
+    heights = (1.4 if double else 1.0 for double in printed)
     *tops, down = accumulate(heights, initial=0.0)
     reach = [0.0]
     for number, axes in enumerate(panels):
@@ -239,8 +233,7 @@ def draw_bar_table(
                 reach += _bar(axes, row.entries[number], top, form)
     low, high = min(reach), max(reach)
     wide_in = (figure.get_figwidth() - 0.08 * max(len(row.label) for row in rows)) / len(columns)
-    text_in = _PRINTED_IN if any(entry.printed is not None for row in rows for entry in row.entries) else _NUMBER_IN
-    text_in = min(text_in, 0.45 * wide_in)
+    text_in = min(_PRINTED_IN if any(printed) else _NUMBER_IN, 0.45 * wide_in)
     room = text_in / (wide_in - text_in) * ((high - low) or 1.0)
     for axes, heading in zip(panels, columns, strict=True):
         axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 else 0.02 * room))
@@ -257,6 +250,7 @@ def draw_bar_table(
     first.set_yticks(tops, [row.label for row in rows], fontsize=9)
     for text, row in zip(first.get_yticklabels(), rows, strict=True):
         text.set_fontweight("normal" if row.entries else "bold")
+    return figure
 
 
 def _bar(axes: Axes, entry: Entry, top: float, form: Callable[[float], str]) -> list[float]:

@@ -14,14 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from scheduler_bridge.record import (
-    busy_steps,
-    first_submission_s,
-    makespan_s,
-    metrics,
-    utilization,
-    waiting_steps,
-)
+from scheduler_bridge.record import busy_steps, first_submission_s, makespan_s, metrics, utilization, waiting_steps
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import RunSheet, beside, drawable, name_within, narrow, outlined, time_ticks
 from scheduler_bridge.report.looks import MALLEABLE_MARK, MINUS, OKABE_ITO, lanes, looks, runs_of
@@ -236,23 +229,16 @@ class Block:
         return (self.first + self.last) / 2 + aside
 
 
-@dataclass(frozen=True)
 class Scale:
-    """From seconds and rows to pixels, measured from the upper left corner of the axes."""
+    """From seconds and rows to pixels, measured from the upper left corner of ``axes``, whose limits must be set."""
 
-    per_second: float
-    per_row: float
-    per_point: float
-    first_s: float
-    area: Box
-
-    @classmethod
-    def of(cls, axes: Axes) -> Scale:
-        """Measure ``axes``; their limits must be set."""
+    def __init__(self, axes: Axes) -> None:
         size = axes.get_window_extent()
-        (first_s, last_s), (low, high) = axes.get_xlim(), axes.get_ylim()
-        area = Box(0.0, size.width, 0.0, size.height)
-        return cls(size.width / (last_s - first_s), size.height / abs(high - low), axes.figure.dpi / 72, first_s, area)
+        (self.first_s, last_s), (low, high) = axes.get_xlim(), axes.get_ylim()
+        self.per_second = size.width / (last_s - self.first_s)
+        self.per_row = size.height / abs(high - low)
+        self.per_point = axes.figure.dpi / 72
+        self.area = Box(0.0, size.width, 0.0, size.height)
 
     def box(self, block: Block) -> Box:
         """Return where the bar of ``block`` is."""
@@ -268,7 +254,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
     origin_s = first_submission_s(record)
     axes.set_ylim(len(record.nodes) - 0.5, -0.5)
     _rows(axes, record)
-    scale = Scale.of(axes)
+    scale = Scale(axes)
     boundaries: list[tuple[Block, str, Look]] = []
     names: list[Box] = []
     for reserved in record.reserved:

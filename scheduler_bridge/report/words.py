@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from scheduler_bridge.printable import one_line
@@ -210,28 +210,24 @@ class Number:
 
 def five_numbers(records: Sequence[RunRecord]) -> list[Number]:
     """Makespan, utilization, mean wait, mean turnaround and resizes of the last record, against the first."""
-
-    def values(record: RunRecord) -> tuple[str, str, str, str, str]:
-        total = metrics(record)
-        return (
-            seconds(total.makespan_s),
-            percent(total.utilization),
-            seconds(total.mean_wait_s),
-            seconds(total.mean_turnaround_s),
-            f"{total.grows} + {total.shrinks}",
-        )
-
-    meanings = (
-        ("Makespan", "first submission to now" if open_jobs(records[-1]) else "first submission to last end"),
-        ("Utilization", f"held by jobs, of {UTILIZATION_DENOMINATOR}"),
-        ("Mean wait", "submission to start"),
-        ("Mean turnaround", "submission to end"),
-        ("Resizes carried out", "grows + shrinks of running jobs"),
-    )
-    before = [f"{records[0].policy}: {value}" for value in values(records[0])] if len(records) > 1 else [""] * 5
+    numbers = _five(records[-1])
+    if len(records) == 1:
+        return numbers
+    policy = records[0].policy
     return [
-        Number(label, value, base, hint)
-        for (label, hint), value, base in zip(meanings, values(records[-1]), before, strict=True)
+        replace(one, before=f"{policy}: {base.value}") for one, base in zip(numbers, _five(records[0]), strict=True)
+    ]
+
+
+def _five(record: RunRecord) -> list[Number]:
+    total = metrics(record)
+    span = "first submission to now" if open_jobs(record) else "first submission to last end"
+    return [
+        Number("Makespan", seconds(total.makespan_s), hint=span),
+        Number("Utilization", percent(total.utilization), hint=f"held by jobs, of {UTILIZATION_DENOMINATOR}"),
+        Number("Mean wait", seconds(total.mean_wait_s), hint="submission to start"),
+        Number("Mean turnaround", seconds(total.mean_turnaround_s), hint="submission to end"),
+        Number("Resizes carried out", f"{total.grows} + {total.shrinks}", hint="grows + shrinks of running jobs"),
     ]
 
 

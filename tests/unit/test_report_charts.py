@@ -19,7 +19,6 @@ from scheduler_bridge.report.charts import (
     BarRow,
     Curve,
     Entry,
-    bar_table_height_in,
     draw_bar_table,
     draw_curves,
     draw_multiples,
@@ -53,8 +52,7 @@ def test_bars_have_numbers_and_printed_values_a_word(sign: int) -> None:
         BarRow("easy", [Entry(sign * 40.0, None, sign * 55.0), Entry(sign * 12.0, (sign * 5.0, sign * 30.0))]),
         BarRow("a policy of a long name", [Entry(sign * 100.0), Entry(None, None, sign * 3.0)]),
     ]
-    figure = sheet(bar_table_height_in(rows))
-    draw_bar_table(figure, ["here", "there"], rows, "{:+.0f} %".format)
+    figure = draw_bar_table(["here", "there"], rows, "{:+.0f} %".format)
     say(figure, "A finding", "A note.")
     mark = "+" if sign > 0 else "\N{MINUS SIGN}"
     assert [text.get_text() for text in _notes(figure)] == [

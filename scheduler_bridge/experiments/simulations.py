@@ -152,7 +152,8 @@ def on_all_places(books: Books, run: Run) -> None:
         return
     desk.books = books
     bag = Simulations(list(enumerate(cells)), run, _send)
-    config = glb.Config(workers=1, granularity=1, static=True, on_progress=_report_nothing, warm_up=_grow)
+    # progress is reported with every row, with the number of all simulations
+    config = glb.Config(workers=1, granularity=1, static=True, on_progress=lambda *_: None, warm_up=_grow)
     try:
         outcome = glb.compute(bag, Done, config)
     except BaseExceptionGroup as group:
@@ -179,12 +180,8 @@ def _take(row: Row) -> None:
     books = _desk.get().books
     if books is None:
         raise RuntimeError(f"a row of {row.cell} came when no sweep was running")
-    books.take(row)
-    apgas.progress(*books.standing(), "simulations")
-
-
-def _report_nothing(_tasks: int, _places: int, _workers: int) -> None:
-    """Progress is reported with every row, with the number of all simulations."""
+    now = books.take(row)
+    apgas.progress(now.done, now.cells, "simulations")
 
 
 def _first(error: BaseException) -> BaseException:

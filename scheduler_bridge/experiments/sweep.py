@@ -14,7 +14,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import astuple, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -79,8 +79,7 @@ def sweep(
         OSError: It cannot be read or written.
     """
     wanted = list(dict.fromkeys(cells))
-    with ExitStack() as stack:
-        kept = None if file is None else stack.enter_context(RowFile(file, columns))
+    with nullcontext() if file is None else RowFile(file, columns) as kept:
         places = _places()
         books = Books(wanted, kept, places or (lambda: 1), reporter)
         run = partial(_timed, simulate)
@@ -121,8 +120,8 @@ class Books:
         """The cells of which nothing is known, in order."""
         return list(self._open)
 
-    def take(self, row: Row) -> None:
-        """Take and keep a row.
+    def take(self, row: Row) -> Standing:
+        """Take and keep a row; return how far it is then.
 
         Raises:
             RuntimeError: There is one of that cell already.
@@ -138,11 +137,7 @@ class Books:
             self.found[cell] = row
             if row.origin is not None:
                 self._took.setdefault(cell.trace, []).append(row.origin.seconds)
-            self.report()
-
-    def standing(self) -> tuple[int, int]:
-        """How many cells are known, of how many."""
-        return len(self._wanted) - len(self._open), len(self._wanted)
+            return self.report()
 
     def close(self) -> None:
         """Put the rows in order.
@@ -157,9 +152,12 @@ class Books:
         if self._file is not None:
             self._file.finish(self._wanted)
 
-    def report(self) -> None:
+    def report(self) -> Standing:
         """Report how far it is."""
-        self._reporter(Standing(*self.standing(), self._left_s(), self._places()))
+        cells = len(self._wanted)
+        standing = Standing(cells - len(self._open), cells, self._left_s(), self._places())
+        self._reporter(standing)
+        return standing
 
     def _left_s(self) -> float | None:
         """A cell takes as long as those of its trace did on average, or as all did where none was simulated."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from scheduler_bridge.experiments.study import Means
+from scheduler_bridge.experiments.study import Means, known_of
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
 from scheduler_bridge.experiments.sweep import Cell, Figures, Reporter, Row, RowFile, SweepFileError, sweep
 from scheduler_bridge.report import words
@@ -205,9 +205,8 @@ class Results(Means):
 
     def averaged(self, share: int, policy: str, columns: Sequence[str]) -> list[float]:
         """The means over seeds of several columns; empty: some have none."""
-        found = [self.mean(share, policy, column) for column in columns]
-        means = [estimate.mean for estimate in found if estimate is not None]
-        return means if len(means) == len(found) else []
+        found = (self.mean(share, policy, column) for column in columns)
+        return known_of(None if estimate is None else estimate.mean for estimate in found)
 
 
 # The table, and what it says ------------------------------------------------------------------------------------------

@@ -39,7 +39,6 @@ from scheduler_bridge.report.charts import (
     sheet,
 )
 
-NAME: Final = "mebf"
 CLAIMS: Final = study.claims_file(__package__, "hours", "part")
 EVENTS: Final = ("shrinks", "expands", "backfills")
 """The events that Table 5 divides."""
@@ -72,7 +71,7 @@ def run(_data: Path | None, how: Sweeping) -> StudyReport:
     means = Twins(rows)
     verdicts = judged(means)
     return StudyReport(
-        NAME,
+        "mebf",
         "The MEBF paper: resizing by scalability",
         f"Twins: {len(seeds)}. {study.counted(verdicts)}.",
         _REMARKS,
@@ -127,13 +126,12 @@ PRINTED: Final[Mapping[tuple[str, str, int, str], float]] = {
 """The printed changes by workload, policy, share and measure."""
 
 
-def _in_percent(claim: study.Claim) -> bool:
-    return "hours" in claim or "part" in claim or claim["measure"] == "utilization"
-
-
 def judged(means: Twins) -> list[study.ClaimVerdict]:
     """Judge all claims."""
-    return study.Judge(means.find, in_percent=_in_percent).verdicts(CLAIMS["claim"], lambda _: _TWIN)
+    by = study.Judge(
+        means.find, in_percent=lambda claim: "hours" in claim or "part" in claim or claim["measure"] == "utilization"
+    )
+    return by.verdicts(CLAIMS["claim"], lambda _: _TWIN)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
@@ -159,10 +157,8 @@ def _tables(means: Twins) -> Iterator[DataTable]:
         values = [means.get(trace, policy, measure, share) for measure in COMMON]
         gains = [means.gain(trace, policy, measure, share) for measure in ("turnaround_s", "slowdown")]
         every.append((*key, *values, *gains))
-        row: list[Value] = [*key]
-        for names in (EVENTS, EXPAND_SIZES):
-            row += means.parts(trace, policy, names, share).values()
-        divided.append(tuple(row))
+        kinds, sizes = (means.parts(trace, policy, names, share).values() for names in (EVENTS, EXPAND_SIZES))
+        divided.append((*key, *kinds, *sizes))
     yield DataTable(
         "means",
         "Means over twins (synthetic), and the change against EASY with rigid jobs",

@@ -33,7 +33,6 @@ from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.words import plural
 
-NAME: Final = "ours"
 CONFIDENCE: Final = 95
 _INTERVALS: Final = (
     f"Intervals are {CONFIDENCE} % percentile bootstraps over seeds; policies are compared seed by seed. A policy is "
@@ -82,7 +81,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     tuned = {trace.name for trace in found if trace.tuned}
     over_all = [name for name in OTHERS if results.standing(results.workloads, name, OWN) == "better"]
     return StudyReport(
-        NAME,
+        "ours",
         "All policies on all workloads, and one of our own",
         _verdict(results, over_all),
         _remarks(found, how.scale),
@@ -335,7 +334,8 @@ def draw_map(results: Results, labels: Mapping[str, str], column: str, title: st
     figure = sheet(1.9 + 0.36 * len(rows))
     figure.suptitle(f"{title}, by that under EASY (framed: the lowest)", fontweight="bold")
     axes = figure.subplots()
-    table = np.array([[_value(results.ratio([row], name, _BASE, column)) for name in names] for row in rows])
+    ratios = [[results.ratio([row], name, _BASE, column) for name in names] for row in rows]
+    table = np.array([[ratio and ratio.value for ratio in line] for line in ratios], dtype=float)  # None becomes NaN
     norm = TwoSlopeNorm(0.0, math.log(_RANGE[0]), math.log(_RANGE[1]))
     picture = axes.imshow(np.log(np.clip(table, *_RANGE)), cmap="RdBu_r", norm=norm, aspect="auto")
     for y, line in enumerate(table):
@@ -398,7 +398,3 @@ def _draw_changes(results: Results, names: Iterable[tuple[str, str]], base: str,
         f"{over.capitalize()}, with {CONFIDENCE} % intervals.",
         f"Two columns of bars, turnaround and wait against {base}: {side}.",
     )
-
-
-def _value(ratio: Estimate | None) -> float:
-    return math.nan if ratio is None else ratio.value

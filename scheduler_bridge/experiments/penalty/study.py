@@ -15,7 +15,6 @@ from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry
 from scheduler_bridge.workloads.generate.papers import PENALTY_SCENARIOS
 
-NAME: Final = "penalty"
 CLAIMS: Final = study.claims_file(__package__)
 _SIZES: Final = (
     "The workloads are synthetic, drawn from the paper's text: 1,000 jobs of 20 users on 1,672 cores. Sizes, the "
@@ -48,7 +47,7 @@ def run(_data: Path | None, how: Sweeping) -> StudyReport:
         "what is known of the reason",
     )  # fmt: skip
     return StudyReport(
-        NAME,
+        "penalty",
         "The 2016 paper: users who estimate well come first",
         f"{len(seeds)} workloads a scenario: {plain}. With aging, {aged}.",
         (_TOLERANCE, _SIZES, _CLASSES, _AGING),

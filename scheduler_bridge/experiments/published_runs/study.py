@@ -27,7 +27,6 @@ from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyR
 from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.report.charts import INK, Curve
 
-NAME: Final = "real-runs-simulated"
 SEEDS: Final = range(42, 52)
 REPLICAS: Final = 8
 _COSTS: Final = (
@@ -63,7 +62,7 @@ def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: No
     runs = len(replayed)
     verdict = f"{runs} real runs replayed: {within(errors, 'means')}"
     return StudyReport(
-        NAME,
+        "real-runs-simulated",
         "The 2024 paper's real runs on 32 nodes, simulated",
         verdict,
         _remarks(comparison, reference, scale),
@@ -262,7 +261,7 @@ _BATCHES: Final = "real runs on 32 nodes, under the policies as published"
 
 def draw_means(comparison: Comparison) -> Picture:
     """Means by share of malleable jobs, simulated and measured; a row of panels a measure, a column a policy."""
-    runs = _runs(comparison)
+    runs = sum(len(cell.runs) for cell in comparison.compat)
     return draw_by_share(
         {MEASURES[name]: {strategy: _pair(comparison, strategy, name) for strategy in COMPAT} for name in JUDGED},
         {cell.share for cell in comparison.compat},
@@ -278,10 +277,6 @@ def _pair(comparison: Comparison, strategy: str, name: str) -> list[Curve]:
         Curve("simulated", [(share, ours) for share, _, ours in means if ours is not None]),
         Curve("measured", [(share, real) for share, real, _ in means if real is not None], INK, hollow=True),
     ]
-
-
-def _runs(comparison: Comparison) -> int:
-    return sum(len(cell.runs) for cell in comparison.compat)
 
 
 def _within(comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +42,6 @@ from scheduler_bridge.report.looks import OKABE_ITO
 from scheduler_bridge.sim.measures import quartiles
 from scheduler_bridge.workloads import TraceError
 
-NAME: Final = "real-runs"
 _OWN_BATCHES: Final = "The batches are the paper's own: the same jobs of the same sizes, submitted at the same times."
 _DRAWN_BATCHES: Final = (
     "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ."
@@ -175,15 +175,11 @@ def conclude(
         *([again] if again else []),
         *wrong,
     ]
-    verdict = (
-        f"Runs: {len(records)}, jobs: {jobs}; every result is right."
-        if not wrong
-        else f"Runs: {len(records)}, jobs: {jobs}; {words.plural(len(wrong), 'job')} failed or wrong."
-    )
+    results = f"{words.plural(len(wrong), 'job')} failed or wrong" if wrong else "every result is right"
     return StudyReport(
-        NAME,
+        "real-runs",
         "The 2024 paper's batches as real jobs",
-        f"{verdict} {_gain(batches)}".strip(),
+        f"Runs: {len(records)}, jobs: {jobs}; {results}. {_gain(batches)}".strip(),
         tuple(remarks),
         (
             *tables,
@@ -302,9 +298,8 @@ def runs_table(replayed: Sequence[Replayed[RunKey]], records: Mapping[RunKey, Ru
     """The same run by run."""
     rows = []
     for one in replayed:
-        found = fidelity.errors([one]).values()
+        values = chain.from_iterable(fidelity.errors([one]).values())
         covered = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
-        values = (value for triple in found for value in triple)
         rows.append((one.key.spoken, *findings.honest([records[one.key]]), *covered, *values))
     columns = ("run", *findings.HONEST, *_WITHIN, *COMPARED)
     return DataTable("fidelity-runs", "The simulator held against each run", columns, rows)
@@ -318,13 +313,11 @@ def fidelity_table(replayed: Sequence[Replayed[RunKey]], records: Mapping[RunKey
     for one in replayed:
         groups.setdefault((one.key.policy, one.key.share, one.key.kind), []).append(one)
     for (policy, share, kind), those in groups.items():
-        found = fidelity.errors(those)
-        row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
-        row += findings.honest(records[one.key] for one in those)
-        for real, simulated, error in found.values():
-            row += [real, simulated, error]
-            every.append(abs(error))
-        rows.append(tuple(row))
+        found = fidelity.errors(those).values()
+        every += [abs(error) for *_, error in found]
+        slower = ", slower resizes" if kind == "injected" else ""
+        weights = findings.honest(records[one.key] for one in those)
+        rows.append((policy + slower, share, len(those), *weights, *chain.from_iterable(found)))
     columns = ("policy", "malleable %", "runs", *findings.HONEST, *COMPARED)
     makespans, turnarounds = (sum(one.covers(name) for one in replayed) for name in ("makespan_s", "turnaround_s"))
     sentence = (

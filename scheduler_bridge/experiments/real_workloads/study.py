@@ -47,7 +47,6 @@ from scheduler_bridge.report.looks import OKABE_ITO
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAME: Final = "real-workloads"
 CLAIMS: Final = study.claims_file(__package__, "below")
 _TWIN: Final = (
     "Eagle is a statistical twin, drawn from what the paper prints of it: synthetic, not the log. How much of the "
@@ -101,7 +100,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
         figures[f"{trace.name}-resizes"] = draw_resizes(means, trace.name, trace.label, trace.paper)
         figures[f"{trace.name}-time"] = draw_time(timeline(trace), trace.label, window)
     return StudyReport(
-        NAME,
+        "real-workloads",
         "The 2025 paper: real workloads with malleable jobs",
         f"{study.counted(verdicts)}.",
         _remarks(found, how.scale, grid, judged(means, found, PUBLISHED)),

@@ -33,7 +33,6 @@ from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
-NAME: Final = "sd-policy"
 CLAIMS: Final = study.claims_file(__package__)
 _BIG: Final = 4
 """The workload of section 4.2."""
@@ -80,7 +79,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
         if len(one.days) > 1:
             figures[f"days-{one.trace.name}"] = draw_days(one)
     return StudyReport(
-        NAME,
+        "sd-policy",
         "The 2019 paper: SD-Policy, jobs that share nodes",
         f"{len(rows)} simulations: {study.counted(verdicts)}.",
         tuple(_remarks(found, how.scale)),
@@ -385,7 +384,7 @@ def draw_changes(means: Limits, traces: Sequence[Trace], names: Mapping[str, str
         for policy, label in names.items():
             found = {measure: means.change(trace.name, policy, measure) for measure in _TITLES}
             rows.append(BarRow(label, [Entry(found[of], None, theirs[of].get(policy)) for of in _TITLES]))
-    draws = _draws(means, traces)
+    draws = ", ".join(f"{means.seeds(trace.name, STATIC)} of {trace.name}" for trace in traces)
     note = (
         f"{what}: changes of means from static backfill to SD-Policy, by workload; left of the line is better. Draws: "
         f"{draws}. Hollow: what the paper prints; of the best of several limits, at our best."
@@ -411,10 +410,6 @@ def _finding(means: Limits, traces: Sequence[Trace], policies: Iterable[str]) ->
     higher = [trace.name for trace in known if min(changes("slowdown", trace)) > 0]
     text += f", not on {', '.join(higher)}" if higher else ""
     return f"{text}; makespan and energy change by {max(map(abs, rest)):.0f} % at most" if rest else text
-
-
-def _draws(means: Limits, traces: Sequence[Trace]) -> str:
-    return ", ".join(f"{means.seeds(trace.name, STATIC)} of {trace.name}" for trace in traces)
 
 
 def draw_maps(gains: Gains) -> Picture:

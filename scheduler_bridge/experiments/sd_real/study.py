@@ -29,7 +29,6 @@ from scheduler_bridge.sim.measures import Power
 from scheduler_bridge.workloads import TraceJob, Workload
 from scheduler_bridge.workloads.generate.models import cirne
 
-NAME: Final = "sd-real"
 _NOTE: Final = (
     "Every job is a real mpiexec with a place on each of its nodes and a thread for each of its cores; orders to use "
     "fewer or more cores are carried out while it computes. What is emulated are the nodes: a core is held to a rate."
@@ -81,7 +80,7 @@ def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> S
     seed = campaign.seeds[0]
     drawn = [record for key, record in records.items() if key.seed == seed]
     return StudyReport(
-        NAME,
+        "sd-real",
         "SD-Policy on real jobs that share nodes",
         f"{len(records)} runs, {jobs} jobs: {results}; {words.plural(shared, 'job')} started on nodes of others."
         f"{f' {study.counted(verdicts)}.' if campaign.jobs >= _ENOUGH else ''}",

@@ -119,7 +119,7 @@ class Runner:
             OSError: The folder cannot be written.
         """
         batch = self.campaign.batch(key)
-        before = Usage.now()
+        before = Usage()
         with scratch_in(self.folder, self.campaign.nodes, self.site) as scratch:
             config = DaemonConfig(
                 nodes=numbered_nodes(self.campaign.nodes),
@@ -279,7 +279,6 @@ _BUSY = slice(1, 4)
 _STOLEN = slice(6, 9)
 
 
-@dataclass(frozen=True, slots=True)
 class Usage:
     """CPU seconds so far.
 
@@ -290,15 +289,9 @@ class Usage:
         machine_s: Of all processes on all cores of this machine; None: not known.
     """
 
-    at_s: float
-    jobs_s: float
-    own_s: float
-    machine_s: float | None
-
-    @classmethod
-    def now(cls) -> Usage:
-        """Look."""
-        return cls(time.monotonic(), children_cpu_s(), time.process_time(), _machine_s())
+    def __init__(self) -> None:
+        self.at_s, self.jobs_s = time.monotonic(), children_cpu_s()
+        self.own_s, self.machine_s = time.process_time(), _machine_s()
 
 
 def used(before: Usage, record: RunRecord) -> dict[str, Any]:
@@ -309,7 +302,7 @@ def used(before: Usage, record: RunRecord) -> dict[str, Any]:
         batch; ``scheduler_s``; ``others_share``: what processes of others used of the whole machine, from 0 to 1, None
         where that is not known; ``worst_lag_s`` of all places; ``given_up_s``: place-seconds that were never caught up.
     """
-    after = Usage.now()
+    after = Usage()
     cores = len(os.sched_getaffinity(0))
     seconds = after.jobs_s - before.jobs_s
     scheduler_s = after.own_s - before.own_s

@@ -164,6 +164,14 @@ def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:
     (folder / "jobs.csv").write_text("strategy,malleable_percent\nFCFS,0\n")
     with pytest.raises(TraceError, match=r"jobs.csv: KeyError"):
         read_reference(tmp_path)
+    (folder / "jobs.csv").write_text("strategy,malleable_percent\nFCFS,none\n")
+    with pytest.raises(TraceError, match=r"jobs.csv: ValueError"):
+        read_reference(tmp_path)
+    for empty in ("jobs.csv", "strong_scaling.csv"):
+        (folder / empty).write_text("program\n")
+    (folder / "AverageNodeUtilization.csv").write_text("malleable,FCFS\n0,much\n")
+    with pytest.raises(TraceError, match=r"AverageNodeUtilization.csv: ValueError"):
+        read_reference(tmp_path)
 
 
 def test_the_published_runs_are_distinguished(data_folder: Path) -> None:

@@ -105,22 +105,20 @@ def read_reference(data: Path) -> Reference:
     runs: dict[RunKey, dict[int, SimRecord]] = {}
     failed: dict[RunKey, set[int]] = {}
     numbers: dict[tuple[str, int, int], int] = {}
-    for row, job in _rows(folder / JOBS, lambda row: (row, _job(row))):
-        batch = (row["strategy"], int(row["malleable_percent"]), int(row["seed"]))
+    for batch, has_failed, job in _rows(folder / JOBS, _of_batch):
         key = RunKey(*batch, numbers.setdefault(batch, 0))
         if job.spec.job_id in runs.get(key, {}):
             numbers[batch] += 1
             key = RunKey(*batch, numbers[batch])
         runs.setdefault(key, {})[job.spec.job_id] = job
-        if row["error_elastic"] == "True":
+        if has_failed:
             failed.setdefault(key, set()).add(job.spec.job_id)
     scaling: Scaling = {}
     for what, nodes, seconds in _rows(folder / SCALING, _point):
         scaling.setdefault(what, {})[nodes] = seconds
     utilization: dict[tuple[str, int], float] = {}
-    for row in _rows(folder / UTILIZATION, dict):
-        share, *_ = row.values()
-        utilization.update({(name, int(share)): float(value) for name, value in list(row.items())[1:]})
+    for means in _rows(folder / UTILIZATION, _used):
+        utilization |= means
     batches = {key: Batch(tuple(jobs.values()), frozenset(failed.get(key, ()))) for key, jobs in runs.items()}
     return Reference(batches, scaling, utilization, tuple(folder / name for name in FILES))
 
@@ -133,6 +131,17 @@ def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:
         raise TraceError(f"{path}: not there", *_RULE) from None
     except (KeyError, TypeError, ValueError) as error:
         raise TraceError(f"{path}: {type(error).__name__}: {error}", *_RULE) from None
+
+
+def _of_batch(row: dict[str, str]) -> tuple[tuple[str, int, int], bool, SimRecord]:
+    """The batch of a job, whether a resize of it failed, and the job."""
+    batch = row["strategy"], int(row["malleable_percent"]), int(row["seed"])
+    return batch, row["error_elastic"] == "True", _job(row)
+
+
+def _used(row: dict[str, str]) -> dict[tuple[str, int], float]:
+    (_, share), *means = row.items()
+    return {(name, int(share)): float(value) for name, value in means}
 
 
 def _job(row: dict[str, str]) -> SimRecord:
@@ -417,12 +426,10 @@ def predict(
 def _cell(reference: Reference, keys: Sequence[RunKey], policy: str, costs: Costs, replicas: int) -> Cell:
     """Replay runs of one policy and share."""
     strategy, share, *_ = keys[0]
-    runs = tuple(_side_by_side(reference, key, policy, costs, replicas) for key in keys)
-    return Cell(strategy, share, policy, runs, reference.utilization[strategy, share])
-
-
-def _side_by_side(reference: Reference, key: RunKey, policy: str, costs: Costs, replicas: int) -> Replayed[RunKey]:
-    batch = reference.runs[key]
-    found = [simulated(batch, reference.scaling, policy, costs, replica=number) for number in range(replicas)]
-    by_name = {name: [one[name] for one in found] for name in found[0]}
-    return Replayed(key, measured(batch.jobs, costs), by_name, bool(batch.failed))
+    runs = []
+    for key in keys:
+        batch = reference.runs[key]
+        found = [simulated(batch, reference.scaling, policy, costs, replica=number) for number in range(replicas)]
+        by_name = {name: [one[name] for one in found] for name in found[0]}
+        runs.append(Replayed(key, measured(batch.jobs, costs), by_name, bool(batch.failed)))
+    return Cell(strategy, share, policy, tuple(runs), reference.utilization[strategy, share])

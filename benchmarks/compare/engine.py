@@ -104,14 +104,12 @@ class Quantity:
         key: Its name in the answers.
         title: Its name for people.
         goals: What ours should be.
-        ours_only: Whether no other contender has such a figure.
     """
 
     key: str
     title: str
     unit: Unit
     goals: tuple[Goal, ...] = ()
-    ours_only: bool = False
 
 
 @dataclass(frozen=True)

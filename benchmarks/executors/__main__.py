@@ -55,7 +55,7 @@ MEASURES: Final = {
             {"n": 50, "bytes": 8 << 20, "limit_s": 0.3},
             _ALL,
             Quantity("per_s", "tasks with an array of 8 MiB", "1/s"),
-            Quantity("scattered_per_s", "the same, scattered before", "1/s", ours_only=True),
+            Quantity("scattered_per_s", "the same, scattered before", "1/s"),
         ),
         of_one_case(
             "start",

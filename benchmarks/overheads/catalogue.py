@@ -148,9 +148,7 @@ MEASURES: Final = {
                     (OURS, *PEERS),
                     (
                         Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),
-                        Quantity(
-                            "messages", f"messages of a finish over {places} of 8 places", "count", ours_only=True
-                        ),
+                        Quantity("messages", f"messages of a finish over {places} of 8 places", "count"),
                     ),
                 )
                 for places in (2, 4, 8)
@@ -197,7 +195,7 @@ MEASURES: Final = {
                     (OURS, MPI, *((DASK, RAY) if n == 1 else (DASK,))),
                     (
                         Quantity("grow_s", f"grow by {n}", "s", (Goal("<=", 1.5, MPI),)),
-                        Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s", ours_only=True),
+                        Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s"),
                         *([Quantity("shrink_s", f"shrink by {n}", "s", (Goal("<=", 0.5, MPI),))] if n < 8 else []),
                     ),
                 )
@@ -213,7 +211,7 @@ MEASURES: Final = {
                     {"measure": "resize", "n": n, "loads": "numpy"},
                     (OURS, MPI),
                     (
-                        Quantity("grow_s", f"grow by {n} again", "s", ours_only=True),
+                        Quantity("grow_s", f"grow by {n} again", "s"),
                         Quantity("loaded_s", f"grow by {n} again, until NumPy is loaded", "s", (Goal("<=", 0.5, MPI),)),
                     ),
                 )

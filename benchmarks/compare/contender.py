@@ -117,6 +117,21 @@ def dask_cluster(workers: int) -> Iterator[tuple[Any, Any]]:
         yield cluster, client
 
 
+EXECUTORS: Final = {
+    "ours": ("apgas.futures", "MalleableExecutor", "places"),
+    "pool": ("concurrent.futures", "ProcessPoolExecutor", "max_workers"),
+    "futures": ("mpi4py.futures", "MPIPoolExecutor", "max_workers"),
+    "loky": ("joblib.externals.loky", "ProcessPoolExecutor", "max_workers"),
+}
+"""By contender: the module, the class, and by what name that takes the number of workers."""
+
+
+def executor_of(name: str, workers: int) -> Any:
+    """Return the executor of a contender, a context manager."""
+    module, kind, argument = EXECUTORS[name]
+    return getattr(import_module(module), kind)(**{argument: workers})
+
+
 # Timing, alike for all contenders ------------------------------------------------------------------------------------
 
 

@@ -15,11 +15,10 @@ with extras_named():
     import typer
 
     from ..compare import command_line, display
-    from ..compare.contender import Config
+    from ..compare.contender import EXECUTORS, Config
     from ..compare.engine import OURS, Goal, Quantity, carry_out, draw_bars
     from ..overheads.__main__ import Overheads
     from ..overheads.catalogue import FUTURES, LOKY, POOL, Measure, hello_of_executor, of_one_case
-    from .contenders import EXECUTORS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

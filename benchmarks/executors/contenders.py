@@ -10,20 +10,12 @@ import time
 from collections import deque
 from concurrent.futures import Executor
 from functools import partial
-from importlib import import_module
 from typing import Any, Final
 
-from ..compare.contender import Answer, Channel, Command, Config, call_rate, noop, timed
+from ..compare.contender import Answer, Channel, Command, Config, call_rate, executor_of, noop, timed
 
 _TOGETHER: Final = 8
 """Large arguments that are under way at once."""
-EXECUTORS: Final = {
-    "ours": ("apgas.futures", "MalleableExecutor", "places"),
-    "pool": ("concurrent.futures", "ProcessPoolExecutor", "max_workers"),
-    "futures": ("mpi4py.futures", "MPIPoolExecutor", "max_workers"),
-    "loky": ("joblib.externals.loky", "ProcessPoolExecutor", "max_workers"),
-}
-"""By contender: the module, the class, and by what name that takes the number of workers."""
 
 
 def durations(count: int, least_s: float, most_s: float) -> list[float]:
@@ -80,8 +72,7 @@ def _large(executor: Executor, command: Command) -> Answer:
 def main(name: str, config: Config) -> None:
     """Serve as an executor whose workers have all been started."""
     channel = Channel()
-    module, kind, workers = EXECUTORS[name]
-    with getattr(import_module(module), kind)(**{workers: config.places}) as executor:
+    with executor_of(name, config.places) as executor:
         for future in [executor.submit(os.getpid) for _ in range(2 * config.places)]:
             future.result()
         asked = {"submit": _submit, "map": _map, "sweep": _sweep, "large": _large}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from ..compare import child
-from ..compare.contender import Config
+from ..compare.contender import EXECUTORS, Config
 from ..compare.engine import OURS, Goal, Quantity
 
 Kind: TypeAlias = Literal["ask", "start", "idle"]
@@ -385,8 +385,8 @@ MPI.COMM_WORLD.Barrier()
 if MPI.COMM_WORLD.rank == 0:
     {_SAY}
 """,
-    "pool": hello_of_executor("concurrent.futures", "ProcessPoolExecutor", "max_workers", 1),
-    "futures": hello_of_executor("mpi4py.futures", "MPIPoolExecutor", "max_workers", 1),
+    "pool": hello_of_executor(*EXECUTORS[POOL], 1),
+    "futures": hello_of_executor(*EXECUTORS[FUTURES], 1),
     "ray": f"""
 import os, time
 import ray

@@ -24,6 +24,7 @@ from ..compare.contender import (
     call_times,
     dask_cluster,
     echo_rate,
+    executor_of,
     memory_with_numpy,
     noop,
     pin,
@@ -47,11 +48,6 @@ class Peer:
     submit: Callable[..., Any]
     result: Callable[[Any], Any]
     gather: Callable[[Sequence[Any]], object]
-
-
-def from_executor(executor: Any) -> Peer:
-    """Return the peer behind an executor of the kind of ``concurrent.futures``."""
-    return Peer(executor.submit, lambda future: future.result(), lambda futures: [f.result() for f in futures])
 
 
 def workers(config: Config) -> int:
@@ -96,18 +92,14 @@ def _finish(peer: Peer, command: Command) -> Answer:
 # The contenders ------------------------------------------------------------------------------------------------------
 
 
-def pool(config: Config, channel: Channel) -> None:
-    """Serve as ``concurrent.futures.ProcessPoolExecutor``."""
-    from concurrent.futures import ProcessPoolExecutor
+def executor(name: str, config: Config, channel: Channel) -> None:
+    """Serve as an executor of the kind of ``concurrent.futures``."""
+    with executor_of(name, workers(config)) as started:
+        submit, gather = started.submit, lambda futures: [future.result() for future in futures]
+        channel.serve(handlers(Peer(submit, lambda future: future.result(), gather), config))
 
-    with ProcessPoolExecutor(workers(config)) as executor:
-        channel.serve(handlers(from_executor(executor), config))
 
-
-def futures(config: Config, channel: Channel) -> None:
-    """Serve as ``mpi4py.futures.MPIPoolExecutor``; the workers are spawned."""
-    with import_module("mpi4py.futures").MPIPoolExecutor(max_workers=workers(config)) as executor:
-        channel.serve(handlers(from_executor(executor), config))
+pool, futures = (partial(executor, name) for name in ("pool", "futures"))
 
 
 def dask(config: Config, channel: Channel) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.compare.contender import EXECUTORS
 from benchmarks.executors.__main__ import MEASURES, Executors
-from benchmarks.executors.contenders import EXECUTORS, durations
+from benchmarks.executors.contenders import durations
 from benchmarks.overheads.catalogue import LABELS
 
 

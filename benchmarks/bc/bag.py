@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .graph import Graph, Instance
-    from .kernel import Workspace
 
 BLOCK_SOURCES: Final = 16
 
@@ -58,15 +57,16 @@ class Solver:
     def __init__(self, graph: Graph, compiled: bool | None = None) -> None:
         self.graph = graph
         self.sources = graph.sources()
-        self._factor = factor_of(graph.vertices)
-        self._accumulate: Callable[[NDArray[np.uint32], NDArray[np.int64]], None] = self._plain
+        factor = factor_of(graph.vertices)
+        self._accumulate: Callable[[NDArray[np.uint32], NDArray[np.int64]], None]
         if has_numba() if compiled is None else compiled:
-            from . import kernel
+            from .kernel import Kernel
 
-            self._kernel = kernel
-            self._links = kernel.Links.of(graph)
-            self._free: list[Workspace] = []
-            self._accumulate = self._fast
+            self._accumulate = Kernel(graph, factor).accumulate
+        else:
+            from . import reference
+
+            self._accumulate = functools.partial(reference.accumulate, graph, factor)
 
     def zeros(self) -> NDArray[np.int64]:
         """Return totals that nothing went into: one number per vertex with an edge."""
@@ -79,19 +79,6 @@ class Solver:
         last = min(last, len(self.sources))  # the other vertices contribute nothing
         for start in range(first, last, BLOCK_SOURCES):
             self._accumulate(self.sources[start : min(start + BLOCK_SOURCES, last)], totals)
-
-    def _plain(self, sources: NDArray[np.uint32], totals: NDArray[np.int64]) -> None:
-        from . import reference
-
-        reference.accumulate(self.graph, sources, self._factor, totals)
-
-    def _fast(self, sources: NDArray[np.uint32], totals: NDArray[np.int64]) -> None:
-        try:
-            space = self._free.pop()
-        except IndexError:
-            space = self._kernel.Workspace.of_size(self.graph.active)
-        self._kernel.accumulate(self._links, sources, self._factor, totals, space)
-        self._free.append(space)
 
 
 _loading = threading.Lock()

@@ -55,7 +55,7 @@ def _sum(graph: Graph, totals: NDArray[np.int64]) -> tuple[bool, str]:
 
 def _reference(graph: Graph, totals: NDArray[np.int64]) -> tuple[bool, str]:
     expected = np.zeros_like(totals)
-    reference.accumulate(graph, np.arange(graph.active), factor_of(graph.vertices), expected)
+    reference.accumulate(graph, factor_of(graph.vertices), np.arange(graph.active), expected)
     wrong = np.flatnonzero(totals != expected)
     return _spoken(graph, wrong, totals, expected, "every vertex of a sequential run, to the bit")
 

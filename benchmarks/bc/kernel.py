@@ -118,23 +118,32 @@ class Workspace(NamedTuple):
         )
 
 
-def accumulate(
-    links: Links, sources: NDArray[np.uint32], factor: float, totals: NDArray[np.int64], space: Workspace
-) -> None:
-    """Add the dependencies of the sources to ``totals``, in units of 1 / ``factor``.
+class Kernel:
+    """The kernel on one graph; may be called from several threads. ``factor``: units per path, a power of two."""
 
-    Args:
-        links: The graph.
-        sources: At most sixteen vertices with edges, all different.
-        factor: Units per path; a power of two.
-        totals: One number per vertex with an edge.
-        space: Used by this call alone.
+    def __init__(self, graph: Graph, factor: float) -> None:
+        self._links = Links.of(graph)
+        self._active = graph.active
+        self._factor = factor
+        self._free: list[Workspace] = []
 
-    Raises:
-        PathCountError: The numbers of shortest paths to vertices of the same distance are too far apart.
-    """
-    count = len(sources)
-    space.sources[:count] = sources  # the same array each time: to take others to pieces takes longer than to copy
-    failed = compiled().accumulate(links.busiest, count, factor, totals, *links[:-1], *space)
-    if failed >= 0:
-        raise PathCountError(int(sources[failed]))
+    def accumulate(self, sources: NDArray[np.uint32], totals: NDArray[np.int64]) -> None:
+        """Add the dependencies of the sources to ``totals``, in units of 1 / ``factor``.
+
+        Args:
+            sources: At most sixteen vertices with edges, all different.
+            totals: One number per vertex with an edge.
+
+        Raises:
+            PathCountError: The numbers of shortest paths to vertices of the same distance are too far apart.
+        """
+        try:
+            space = self._free.pop()
+        except IndexError:
+            space = Workspace.of_size(self._active)
+        count, links = len(sources), self._links
+        space.sources[:count] = sources  # the same array each time: to take others to pieces takes longer than to copy
+        failed = compiled().accumulate(links.busiest, count, self._factor, totals, *links[:-1], *space)
+        if failed >= 0:
+            raise PathCountError(int(sources[failed]))
+        self._free.append(space)

@@ -71,7 +71,7 @@ def _edges(adjacency: Adjacency, vertices: NDArray[np.int64]) -> tuple[NDArray[n
     return np.repeat(vertices, counts), adjacency.neighbours[edges]
 
 
-def accumulate(graph: Graph, sources: NDArray[np.integer], factor: float, totals: NDArray[np.int64]) -> None:
+def accumulate(graph: Graph, factor: float, sources: NDArray[np.integer], totals: NDArray[np.int64]) -> None:
     """Add the dependencies of the sources to ``totals``, each rounded to units of 1 / ``factor``."""
     for source in sources.tolist():
         totals += (dependencies(graph, source)[: len(totals)] * factor + 0.5).astype(np.int64)

@@ -251,7 +251,7 @@ def accumulate(
     busiest, count, factor, totals, starts, heads, back_starts, tails,
     sources, entries, masks, levels, leaving, leading, scaled, seen, fresh, touched, front, paths, shares, sums,
 ):  # fmt: skip
-    """Add the dependencies of the first ``count`` sources, see ``kernel.accumulate``.
+    """Add the dependencies of the first ``count`` sources, see ``kernel.Kernel``.
 
     Return the lane whose path counts are too far apart, -1 if there is none.
     """

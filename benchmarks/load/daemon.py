@@ -28,6 +28,8 @@ from scheduler_bridge.daemon.storage.journal import Step
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
 
+from ..compare.contender import percentile
+
 LINE_BYTES: Final = 1 << 20
 _OWN_FILES: Final = 200
 
@@ -207,11 +209,7 @@ class Gauge:
 
 def spread(seconds: Sequence[float]) -> Spread:
     """Return the spread of ``seconds``; percentiles are values that occurred (nearest rank)."""
-    if not seconds:
-        return Spread()
-    ordered = sorted(seconds)
-    count = len(ordered)
-    return Spread(count, ordered[(count - 1) // 2], ordered[-(-99 * count // 100) - 1], ordered[-1])
+    return Spread(len(seconds), *(percentile(seconds, share) for share in (0.5, 0.99, 1.0))) if seconds else Spread()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import multiprocessing
 import resource
 import time
 from array import array
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,8 @@ from scheduler_bridge.policies.base import Around, stands_until
 from scheduler_bridge.sim import ReplayOptions, replay
 from scheduler_bridge.workloads import Workload, convert
 from scheduler_bridge.workloads.generate import generate
+
+from ..compare.contender import percentile
 
 THETA: Final = "theta"
 KNL: Final = "knl"
@@ -172,17 +173,16 @@ def run(case: Case, data: Path | None = None) -> Figures:
     settings = replace(settings_for(case.policy), walltime="scaled", cores_per_node=case.cores_per_node)
     done = replay(workload, timed, options=ReplayOptions(settings=settings))
     cpu_s = time.process_time() - began
-    passes = array("d", sorted(timed.seconds))
     return Figures(
         jobs=len(workload),
         nodes=workload.nodes,
         cpu_s=cpu_s,
         batches=done.result.batches,
         events=done.result.events,
-        decisions=len(passes),
-        p50_us=quantile(passes, 0.5) * 1e6,
-        p99_us=quantile(passes, 0.99) * 1e6,
-        max_us=quantile(passes, 1.0) * 1e6,
+        decisions=len(timed.seconds),
+        p50_us=percentile(timed.seconds, 0.5) * 1e6,
+        p99_us=percentile(timed.seconds, 0.99) * 1e6,
+        max_us=max(timed.seconds) * 1e6,
         memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         mean_wait_s=done.measures.every.mean_wait_s or 0.0,
     )
@@ -197,11 +197,6 @@ def _workload(case: Case, data: Path | None) -> Workload:
         options = {name: value for name, value in given.items() if value}
         workload = generate(case.generator, case.seed, **options)
     return convert(workload, case.malleable, case.seed) if case.malleable else workload
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below or at which ``share`` of the ordered values lie; 0 of none."""
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
 def goal(case: Case, figures: Figures) -> str:

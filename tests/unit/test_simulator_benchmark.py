@@ -10,7 +10,7 @@ import pytest
 from benchmarks.simulator import process
 from benchmarks.simulator.__main__ import form, main
 from benchmarks.simulator.bare import easy
-from benchmarks.simulator.catalogue import KNL, THETA, Case, goal, quantile, run
+from benchmarks.simulator.catalogue import KNL, THETA, Case, goal, run
 from benchmarks.simulator.process import measure
 from scheduler_bridge.workloads.generate import generate
 
@@ -42,12 +42,6 @@ def test_it_says_which_form_is_measured_and_how_to_measure_the_other_one(tmp_pat
     (tmp_path / "scheduler_bridge" / "core").mkdir(parents=True)
     (tmp_path / "scheduler_bridge" / "core" / "scheduler.cpython-311-x86_64-linux-gnu.so").touch()
     assert "python -P -m apgas.benchmarks.simulator" in form(compiled=False, installed=tmp_path)
-
-
-def test_quantiles() -> None:
-    values = [float(value) for value in range(100)]
-    assert (quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1.0)) == (50.0, 99.0, 99.0)
-    assert quantile([], 0.5) == 0.0
 
 
 def test_an_unknown_suite_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

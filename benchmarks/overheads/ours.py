@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Final, Literal
+from typing import Final
 
 import apgas
 from apgas.testing.handlers import ReleaseNewest
@@ -142,7 +142,6 @@ def _back() -> None:
 # Our places come and go on order -------------------------------------------------------------------------------------
 
 LIMIT_S: Final = 40.0
-_LOOK_S: Final = 0.2
 
 
 class Resizer(ReleaseNewest):
@@ -184,7 +183,7 @@ class Resizer(ReleaseNewest):
         self._register()
         self._grown.clear()
         before_s = time.perf_counter()
-        self._order("+", n, self._grown.wait)
+        self._order(f"+{n}", lambda: self._grown.wait(LIMIT_S))
         return self._grown_s - before_s
 
     def shrink(self, n: int) -> float:
@@ -197,17 +196,7 @@ class Resizer(ReleaseNewest):
         self._register()
         with Ends(apgas.at(place, os.getpid) for place in apgas.places()[-n:]) as ends:
             before_s = time.perf_counter()
-            gone_s = 0.0
-
-            def gone(_: float) -> bool:
-                nonlocal gone_s
-                if not gone_s:
-                    ends.wait(LIMIT_S)
-                    gone_s = time.perf_counter()
-                return True
-
-            self._order("-", n, gone)
-        return gone_s - before_s
+            return self._order(f"-{n}", lambda: ends.wait(LIMIT_S)) - before_s
 
     def _register(self) -> None:
         """Become the handler at the first order: a program that is not resized needs none."""
@@ -215,20 +204,19 @@ class Resizer(ReleaseNewest):
             self._registered = True
             apgas.define_malleable_handler(self)
 
-    def _order(self, sign: Literal["+", "-"], n: int, wait: Callable[[float], bool]) -> None:
-        """Give an order, let ``wait`` wait for what is timed, then wait until the order's record is there."""
+    def _order(self, order: str, wait: Callable[[], object]) -> float:
+        """Give an order, return when ``wait`` had waited for what is timed; by then the order's record is there."""
         before = len(apgas.resizes())
-        apgas.schedule_orders(f"0:{sign}{n}")
-        until_s = time.monotonic() + LIMIT_S
-        while not wait(_LOOK_S):
-            if time.monotonic() > until_s or len(apgas.resizes()) > before:
-                break
+        apgas.schedule_orders(f"0:{order}")
+        wait()
+        waited_s, until_s = time.perf_counter(), time.monotonic() + LIMIT_S
         while len(apgas.resizes()) == before and time.monotonic() < until_s:
             time.sleep(0.001)
         records = apgas.resizes()[before:]
         if not records or records[0].outcome != "done":
             reason = f"{records[0].outcome}: {records[0].reason}" if records else f"no end within {LIMIT_S:g} s"
-            raise RuntimeError(f"{sign}{n} was not carried out, {reason}")
+            raise RuntimeError(f"{order} was not carried out, {reason}")
+        return waited_s
 
     def _run_on_newcomers(self, call: Callable[[], object]) -> float:
         """Return the seconds until each has run it."""

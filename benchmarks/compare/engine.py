@@ -454,7 +454,7 @@ def carry_out(
     if page is not None and not page.parent.is_dir():
         raise BadUsage(f"--page {page}", "there is no such folder", "give a file in a folder that exists")
     target = ResultFile(json)
-    target.reserve()
+    target.reserve(comparison.as_json())
     with (
         interruptible(),
         RunProgress(comparison.steps, quiet) as progress,

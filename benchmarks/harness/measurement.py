@@ -151,10 +151,10 @@ class ResultFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
-    def reserve(self) -> None:
-        """Say that the run did not end; raises ``BadUsage``, as the function does."""
+    def reserve(self, content: Mapping[str, object] | None = None) -> None:
+        """Say that the run did not end, beside what is known so far; raises ``BadUsage``, as the function does."""
         if self._path is not None:
-            reserve(self._path, "--json", _json({"error": "the run did not end"}))
+            reserve(self._path, "--json", _json({"error": "the run did not end", **(content or {})}))
 
     def write(self, content: Mapping[str, object]) -> None:
         """Replace the content, all at once; what was there stays if that fails.

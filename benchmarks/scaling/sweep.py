@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json as json_module
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,14 +14,15 @@ import typer
 
 from ..compare import command_line, display
 from ..compare.display import Sheet, written
-from ..compare.engine import name_files
+from ..compare.engine import Comparison, Stage, carry_out
 from ..harness.errors import BadUsage
-from ..harness.measurement import ResultFile, gather_provenance
+from ..harness.measurement import ResultFile
 from ..harness.progress import scaled
 from .model import Computation, Job, Machine, Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 STEALS: Final = (0, 1, 2, 3, 5, 8)
@@ -30,40 +31,131 @@ MOST_PLACES: Final = 1_000_000
 _STEP: Final = 4
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """The runs of one picture.
+@dataclass(kw_only=True)
+class Sweep(Comparison):
+    """The runs of one picture: by number of places, for each kind of finish; by random steals; by lifeline graph.
 
     Attributes:
-        sizes: By number of places, for each kind of finish.
-        steals: By number of random steals.
-        graphs: By lifeline graph.
+        places: Numbers of places, ascending.
+        base: What all runs have, but for the number of places.
+        at: On how many places random steals and graphs are varied; in jobs of up to as many all goes to place 0
+            itself, too.
+        path: Where what came out is written after each run, if anywhere.
+        points: What came out, also of earlier runs, which are not repeated.
     """
 
-    sizes: tuple[Job, ...]
-    steals: tuple[Job, ...]
-    graphs: tuple[Job, ...]
+    name = "scaling model"
+    title = "SIMULATED: the balancer on many places"
+
+    rounds: int = 1
+    places: Sequence[int]
+    base: Job
+    at: int
+    machine: Machine = field(default_factory=Machine)
+    path: Path | None = None
+    points: dict[Job, Computation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        trees = [replace(self.base, places=count) for count in self.places]
+        self.sizes = [*trees, *(replace(job, finish="home") for job in trees if job.places <= self.at)]
+        still = replace(self.base, places=self.at, finish="none")
+        self.steals = [replace(still, random_steals=steals) for steals in STEALS]
+        self.graphs = [replace(still, radix=radix) for radix in RADICES if radix <= self.at]
+        self.graphs += [replace(still, lifelines=kind, radix=4) for kind in ("kautz", "random")]
+        self.graphs.append(replace(still, lifelines="ring"))
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
-        """All runs, each once, small ones first."""
-        return tuple(sorted(dict.fromkeys((*self.sizes, *self.steals, *self.graphs)), key=lambda job: job.places))
+    def left(self) -> list[Job]:
+        """What is still to be run, each once, small ones first."""
+        jobs = sorted(dict.fromkeys((*self.sizes, *self.steals, *self.graphs)), key=lambda job: job.places)
+        return [job for job in jobs if job not in self.points]
 
+    @property
+    def steps(self) -> int:
+        """One for each run."""
+        return len(self.left)
 
-def sweep_of(places: Sequence[int], base: Job, at: int) -> Sweep:
-    """Return the runs for ``places``; w and the graphs are varied ``at`` a number of places.
+    @property
+    def seed(self) -> int:
+        """The seed of the choice of victims."""
+        return self.base.seed
 
-    In jobs of up to as many places all goes to place 0 itself, too. ``base`` is all but the number of places.
-    """
-    still = replace(base, places=at, finish="none")
-    hypercubes = tuple(replace(still, radix=radix) for radix in RADICES if radix <= at)
-    others = [replace(still, lifelines="kautz", radix=4), replace(still, lifelines="random", radix=4)]
-    trees = tuple(replace(base, places=count, finish="tree") for count in places)
-    return Sweep(
-        sizes=(*trees, *(replace(job, finish="home") for job in trees if job.places <= at)),
-        steals=tuple(replace(still, random_steals=steals) for steals in STEALS),
-        graphs=(*hypercubes, *others, replace(still, lifelines="ring")),
-    )
+    def measure(self, stage: Stage) -> None:
+        """Run what is left; what has come out is kept whatever ends this."""
+        left = self.left
+        for number, job in enumerate(left):
+            spoken = f"{job.places:,} places, w {job.random_steals}, {graph_name(job)}, reports: {job.finish}"
+            stage.progress.begin("model", f"{spoken}, run {number + 1} of {len(left)}")
+            stage.progress.step(spoken)
+
+            def note(share: float, now_s: float, spoken: str = spoken) -> None:
+                stage.progress.note(f"{spoken}, at {now_s:.2f} s, {100 * share:.0f} %")
+
+            self.points[job] = Model(job, self.machine, note).run()
+            ResultFile(self.path).reserve(self.as_json())
+
+    def as_json(self) -> dict[str, object]:
+        """Return the content of the JSON file; seconds are those of the model."""
+        return {
+            "benchmark": self.name,
+            "simulated": True,
+            "machine": asdict(self.machine),
+            "runs": [asdict(point) for point in self.points.values()],
+        }
+
+    def series(self, finish: str) -> list[Computation]:
+        """Return what came out by number of places."""
+        return [self.points[job] for job in self.sizes if job.finish == finish]
+
+    def sheets(self) -> list[Sheet]:
+        """Return the table: a section with trees and one without, one for w, one for the graphs."""
+        at = f"{self.at:,} places, the stealing alone"
+        sections = [
+            [[_FINISH[finish]], *(_row(f"{point.job.places:,}", point) for point in self.series(finish))]
+            for finish in _FINISH
+        ]
+        sections.append([[f"{at}, w ="], *(_row(str(job.random_steals), self.points[job]) for job in self.steals)])
+        sections.append([[f"{at}, lifelines"], *(_row(graph_name(job), self.points[job]) for job in self.graphs)])
+        return [Sheet(_HEADS, "l" + "r" * (len(_HEADS) - 1), sections)]
+
+    def remarks(self) -> list[str]:
+        """Return the lines below the table."""
+        return [
+            f"simulated: {self._conditions}; {self._usual}",
+            "spread: until 99 % of the places have had work; end: from the last task to the result on place 0",
+            "collecting: the part of it from the end of the finish on",
+            "epoch: in the same job, from the commit of a grow by one place until all have entered the new epoch",
+        ]
+
+    @property
+    def _conditions(self) -> str:
+        """What the figures depend on, in one line."""
+        return (
+            f"{self.base.work_s:g} s of work per place, calls of {1e3 * self.machine.call_s:g} ms, latency "
+            f"{1e6 * self.machine.latency_s:g} µs, {1e6 * self.machine.message_s:g} µs of CPU per message and end"
+        )
+
+    @property
+    def _usual(self) -> str:
+        return f"w = {self.base.random_steals}, {graph_name(self.base)} unless said"
+
+    def draw(self, machine: str) -> Figure:  # noqa: ARG002 - it was simulated
+        """Draw four panels."""
+        figure, panels = display.new_picture(9.6, 7.0, 2, 2)
+        for axes, panel in zip(panels.flat, (_efficiency, _times, _messages, _choices), strict=True):
+            panel(axes, self)
+        title = f"SIMULATED: {self.finding()}".replace(" %", "\N{NO-BREAK SPACE}%")
+        figure.suptitle(textwrap.fill(title, 90), x=0.01, ha="left", fontsize=11, weight="bold")
+        note = f"discrete-event simulation, no measurement: {self._conditions};\n{self._usual}"
+        figure.supxlabel(note, fontsize=8, color=display.INK)
+        return figure
+
+    def finding(self) -> str:
+        """Return what the picture says, in one line."""
+        trees, homes = map(self.series, _FINISH)
+        lost = [f"{100 * (1 - series[-1].efficiency):.1f} %" for series in (trees, homes) if series]
+        text = f"{lost[0]} of the time is lost on {trees[-1].job.places:,} places, the end included"
+        return f"{text}; by place 0 itself {lost[1]} on {homes[-1].job.places:,}" if homes else text
 
 
 def parse_places(text: str) -> tuple[int, ...]:
@@ -92,17 +184,6 @@ def _range(part: str) -> Iterator[int]:
         yield count
         count *= _STEP
     yield most
-
-
-def as_json(points: Sequence[Computation], machine: Machine, provenance: Mapping[str, object]) -> dict[str, object]:
-    """Return the content of the JSON file; seconds are those of the model."""
-    return {
-        "benchmark": "scaling model",
-        "simulated": True,
-        "machine": asdict(machine),
-        "runs": [asdict(point) for point in points],
-        "provenance": dict(provenance),
-    }
 
 
 # The command ---------------------------------------------------------------------------------------------------------
@@ -136,40 +217,14 @@ def _command(
         raise BadUsage(f"--work {work:g}", "there must be work", "give a positive number of seconds")
     if at < 2:
         raise BadUsage(f"--at {at}", "there must be at least 2 places", f"give --at {_AT}")
-    display.check_picture(figure)
     counts = parse_places(_QUICK if quick else places)
     base = Job(places=2, work_s=0.5 if quick else work, seed=seed)
-    chosen = sweep_of(counts, base, min(at, counts[-1]))
-    return _run(chosen, base, Machine(), json, figure, quiet)
+    asked = Sweep(places=counts, base=base, at=min(at, counts[-1]), path=json)
+    asked.points = _earlier(json, asked.machine)
+    return carry_out(asked, json, quiet, figure)
 
 
 main = partial(command_line.main, PROGRAM, _command)
-
-
-def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: Path | None, quiet: bool) -> int:
-    points = _earlier(path, machine)
-    target = ResultFile(path)
-    found = gather_provenance((), base.seed)
-    left = [job for job in chosen.jobs if job not in points]
-    with command_line.interruptible(), command_line.RunProgress(len(left), quiet) as progress:
-        for number, job in enumerate(left):
-            progress.begin("model", f"{_spoken(job)}, run {number + 1} of {len(left)}")
-            progress.step(_spoken(job))
-
-            def note(share: float, now_s: float, job: Job = job) -> None:
-                progress.note(f"{_spoken(job)}, at {now_s:.2f} s, {100 * share:.0f} %")
-
-            points[job] = Model(job, machine, note).run()
-            target.write(as_json(list(points.values()), machine, found))
-    display.show_sheets("SIMULATED: the balancer on many places", [sheet_of(chosen, points)], remarks(machine, base))
-    if figure is not None:
-        draw_figure(chosen, points, machine, base, figure)
-    name_files(path, figure)
-    return 0
-
-
-def _spoken(job: Job) -> str:
-    return f"{job.places:,} places, w {job.random_steals}, {graph_name(job)}, reports: {job.finish}"
 
 
 def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
@@ -179,11 +234,10 @@ def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
         BadUsage: There is something else in it.
     """
     if path is None or not path.is_file():
-        ResultFile(path).reserve()
         return {}
     try:
         content = json_module.loads(path.read_text(encoding="utf-8"))
-        if content.get("benchmark") != "scaling model" or content.get("machine") != asdict(machine):
+        if content.get("benchmark") != Sweep.name or content.get("machine") != asdict(machine):
             return {}
         points = [Computation.from_json(run) for run in content["runs"]]
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -195,14 +249,10 @@ def _earlier(path: Path | None, machine: Machine) -> dict[Job, Computation]:
 
 _FINISH: Final = {"tree": "all by trees (the runtime)", "home": "all by place 0 itself"}
 """How reports, results and news travel."""
-
-
-def conditions(machine: Machine, base: Job) -> str:
-    """Return what the figures depend on, in one line."""
-    return (
-        f"{base.work_s:g} s of work per place, calls of {1e3 * machine.call_s:g} ms, latency "
-        f"{1e6 * machine.latency_s:g} µs, {1e6 * machine.message_s:g} µs of CPU per message and end"
-    )
+_HEADS: Final = (
+    *("places", "efficiency", "to last task", "steals/place", "messages/place", "at place 0"),
+    *("spread", "end", "collecting", "epoch"),
+)
 
 
 def graph_name(job: Job) -> str:
@@ -224,71 +274,7 @@ def _row(name: str, point: Computation) -> list[str]:
     ]
 
 
-def sheet_of(sweep: Sweep, points: Mapping[Job, Computation]) -> Sheet:
-    """Return the table: a section with trees and one without, one for w, one for the graphs."""
-    at = f"{sweep.steals[0].places:,} places, the stealing alone"
-    sections = [
-        [[_FINISH[finish]], *(_row(f"{job.places:,}", points[job]) for job in sweep.sizes if job.finish == finish)]
-        for finish in _FINISH
-    ]
-    sections.append([[f"{at}, w ="], *(_row(str(job.random_steals), points[job]) for job in sweep.steals)])
-    sections.append([[f"{at}, lifelines"], *(_row(graph_name(job), points[job]) for job in sweep.graphs)])
-    heads = (
-        "places",
-        "efficiency",
-        "to last task",
-        "steals/place",
-        "messages/place",
-        "at place 0",
-        "spread",
-        "end",
-        "collecting",
-        "epoch",
-    )
-    return Sheet(heads, "lrrrrrrrrr", sections)
-
-
-def remarks(machine: Machine, base: Job) -> list[str]:
-    """Return the lines below the table."""
-    return [
-        f"simulated: {conditions(machine, base)}; w = {base.random_steals}, {graph_name(base)} unless said",
-        "spread: until 99 % of the places have had work; end: from the last task to the result on place 0",
-        "collecting: the part of it from the end of the finish on",
-        "epoch: in the same job, from the commit of a grow by one place until all have entered the new epoch",
-    ]
-
-
-# The picture of the model: four panels; needs matplotlib -------------------------------------------------------------
-
-
-def draw_figure(sweep: Sweep, points: Mapping[Job, Computation], machine: Machine, base: Job, path: Path) -> None:
-    """Draw the runs of ``sweep``; the suffix of ``path`` decides the kind of file."""
-    figure, panels = display.new_picture(9.6, 7.0, 2, 2)
-    _efficiency(panels[0][0], sweep, points)
-    _times(panels[0][1], sweep, points)
-    _messages(panels[1][0], sweep, points)
-    _choices(panels[1][1], sweep, points)
-    title = f"SIMULATED: {finding(sweep, points)}".replace(" %", "\N{NO-BREAK SPACE}%")
-    figure.suptitle(textwrap.fill(title, 90), x=0.01, ha="left", fontsize=11, weight="bold")
-    figure.supxlabel(
-        f"discrete-event simulation, no measurement: {conditions(machine, base)};\n"
-        f"w = {base.random_steals}, {graph_name(base)} unless said",
-        fontsize=8,
-        color=display.INK,
-    )
-    figure.savefig(path, dpi=150)
-
-
-def finding(sweep: Sweep, points: Mapping[Job, Computation]) -> str:
-    """Return what the picture says, in one line."""
-    trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
-    lost = [f"{100 * (1 - series[-1].efficiency):.1f} %" for series in (trees, homes) if series]
-    text = f"{lost[0]} of the time is lost on {trees[-1].job.places:,} places, the end included"
-    return f"{text}; by place 0 itself {lost[1]} on {homes[-1].job.places:,}" if homes else text
-
-
-def _series(sweep: Sweep, points: Mapping[Job, Computation], finish: str) -> list[Computation]:
-    return [points[job] for job in sweep.sizes if job.finish == finish]
+# The panels of the picture; they need matplotlib ---------------------------------------------------------------------
 
 
 def _by_places(axes: Axes, sweep: Sweep) -> None:
@@ -302,9 +288,9 @@ def _short(count: int) -> str:
     return f"{count // 1000}k" if count >= 1000 and count % 1000 == 0 else f"{count:,}"
 
 
-def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
+def _efficiency(axes: Axes, sweep: Sweep) -> None:
     for index, finish in enumerate(_FINISH):
-        series = _series(sweep, points, finish)
+        series = sweep.series(finish)
         beside = (0, 11) if finish == "tree" else (8, -13)
         _line(axes, index, series, [100 * point.efficiency for point in series], _FINISH[finish], beside)
     _by_places(axes, sweep)
@@ -312,8 +298,8 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> 
     display.dress_axes(axes, "Compute, of the time up to the result", "places", "%")
 
 
-def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
-    trees, homes = (_series(sweep, points, finish) for finish in _FINISH)
+def _times(axes: Axes, sweep: Sweep) -> None:
+    trees, homes = map(sweep.series, _FINISH)
     _line(axes, 0, trees, [point.spread_s for point in trees], "99 % have worked", (-38, 3), scale=1e3)
     _line(axes, 1, trees, [point.end_s for point in trees], "last task to result", (-10, 2), scale=1e3)
     _line(axes, 2, trees, [point.news_s for point in trees], "news of an epoch", (-12, 8), scale=1e3)
@@ -326,8 +312,8 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
     display.dress_axes(axes, title, "places", "ms")
 
 
-def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
-    trees = _series(sweep, points, "tree")
+def _messages(axes: Axes, sweep: Sweep) -> None:
+    trees = sweep.series("tree")
     _line(axes, 0, trees, [point.messages for point in trees], "messages", (-8, 4))
     _line(axes, 1, trees, [point.steals for point in trees], "steals", (-4, -16))
     _by_places(axes, sweep)
@@ -359,9 +345,9 @@ def _seconds(value_s: float) -> str:
     return f"{value_s:.1f} s" if value_s >= 1 else f"{1000 * value_s:.0f} ms"
 
 
-def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> None:
-    rows = [(f"w = {job.random_steals}", points[job]) for job in sweep.steals]
-    rows += [(graph_name(job), points[job]) for job in sweep.graphs]
+def _choices(axes: Axes, sweep: Sweep) -> None:
+    rows = [(f"w = {job.random_steals}", sweep.points[job]) for job in sweep.steals]
+    rows += [(graph_name(job), sweep.points[job]) for job in sweep.graphs]
     lost = [100 * (1 - point.balance) for _, point in rows]
     colours = [display.COLOURS[0]] * len(sweep.steals) + [display.COLOURS[2]] * len(sweep.graphs)
     axes.barh(range(len(rows)), lost, color=colours, height=0.7)
@@ -371,8 +357,7 @@ def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Computation]) -> Non
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.6 * max(lost))
-    places = sweep.steals[0].places
     worst, _ = min(rows, key=lambda _row: _row[1].balance)
-    title = f"Lost to stealing on {places:,} places: most with {worst}"
+    title = f"Lost to stealing on {sweep.at:,} places: most with {worst}"
     display.dress_axes(axes, title, "% of the time up to the last task")
     axes.grid(visible=False)

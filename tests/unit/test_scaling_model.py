@@ -24,7 +24,7 @@ from benchmarks.scaling.model import (
     news_s,
     spread,
 )
-from benchmarks.scaling.sweep import parse_places, sweep_of
+from benchmarks.scaling.sweep import Sweep, parse_places
 from glb import LedgerError
 from glb.testing import check_bag
 
@@ -131,7 +131,7 @@ def test_numbers_of_places() -> None:
 
 
 def test_all_by_place_0_itself_is_left_out_where_that_is_too_much() -> None:
-    sizes = sweep_of((16, 64), Job(places=2), 16).sizes
+    sizes = Sweep(places=(16, 64), base=Job(places=2), at=16).sizes
     assert [(job.places, job.finish) for job in sizes] == [(16, "tree"), (64, "tree"), (16, "home")]
 
 
@@ -155,16 +155,16 @@ def test_news_that_do_not_reach_all_are_noticed(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_title_says_what_the_first_panel_shows() -> None:
     drawing = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
-    made = sweep_of((16, 64), Job(places=2, work_s=0.2), 16)
-    points = {
+    made = Sweep(places=(16, 64), base=Job(places=2, work_s=0.2), at=16)
+    made.points = {
         job: Computation(job, 0.75 if job.finish == "home" else 0.875, 0.9, 1.0, 2.0, 3, 0.001, 0.5, 0.5, 1.0, 0.1)
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()
-    sweep._efficiency(axes, made, points)
+    sweep._efficiency(axes, made)
     ends = {line.get_ydata()[-1] for line in axes.lines}
     assert ends == {87.5, 75.0}
-    said = sweep.finding(made, points)
+    said = made.finding()
     assert "12.5 % of the time is lost on 64 places" in said
     assert "by place 0 itself 25.0 % on 16" in said
     assert {text.get_text() for text in axes.texts} == set(sweep._FINISH.values())

@@ -6,7 +6,7 @@ import json
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from statistics import median
@@ -31,15 +31,6 @@ _BENCHMARKS: Final = __package__.rpartition(".")[0]
 _LEAST_CPU_S: Final = 0.001
 
 
-@dataclass(frozen=True)
-class Resize:
-    """A grow or a shrink in the middle of a run: its kind, nodes and seconds."""
-
-    kind: str
-    nodes: int
-    seconds: float
-
-
 @dataclass
 class Series:
     """One benchmark on 1, 2, … nodes.
@@ -52,7 +43,7 @@ class Series:
         lag_s: The furthest that a worker fell behind its pace, by nodes.
         copies: Tasks per second of as many programs that compute alone at the same time, by nodes, each round.
         verified: Whether every result was the known one; None if none is known.
-        resizes: What was resized in a run of its own.
+        resizes: What was resized in a run of its own, in the middle of it: kind, nodes and seconds.
     """
 
     program: Program
@@ -65,7 +56,7 @@ class Series:
     tasks: int = 0
     copies: dict[int, list[float]] = field(default_factory=dict)
     verified: bool | None = None
-    resizes: list[Resize] = field(default_factory=list)
+    resizes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def seconds(self) -> dict[int, float]:
@@ -113,7 +104,7 @@ class Series:
                 }
                 for nodes, seconds in self.seconds.items()
             },
-            "resizes": [asdict(resize) for resize in self.resizes],
+            "resizes": self.resizes,
         }
 
 
@@ -200,7 +191,7 @@ class Scaling(Comparison):
         orders = f"{0.1 * whole_s:.2f}:+{nodes},{0.4 * whole_s:.2f}:-{nodes}"
         (result,) = jobs(1, nodes, [*pace, "--orders", orders], _START_S + 5 * one_s)
         series.resizes = [
-            Resize(record["kind"], record["n"], record["seconds"])
+            {"kind": record["kind"], "nodes": record["n"], "seconds": record["seconds"]}
             for record in result["resizes"]
             if record["outcome"] == "done"
         ]
@@ -254,8 +245,8 @@ class Scaling(Comparison):
             lines.append(f"the paper's: its own nodes (48 workers each) and problems, {', '.join(sizes)}")
         for name, series in self.series.items():
             for resize in series.resizes:
-                sign = "+" if resize.kind == "grow" else "-"
-                lines.append(f"{series.program.title}: {sign}{resize.nodes} nodes took {written(resize.seconds, 's')}")
+                change = f"{'+' if resize['kind'] == 'grow' else '-'}{resize['nodes']}"
+                lines.append(f"{series.program.title}: {change} nodes took {written(resize['seconds'], 's')}")
             if series.verified is False:
                 lines.append(f"{series.program.title}: WRONG RESULT")
             if (name, OURS) in self.failures:

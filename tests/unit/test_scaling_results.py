@@ -13,7 +13,7 @@ from benchmarks.scaling import catalogue
 from benchmarks.scaling.__main__ import main, parse_nodes
 from benchmarks.scaling.catalogue import PROGRAMS, Published, one_node_s
 from benchmarks.scaling.cores import OnCores, on_cores
-from benchmarks.scaling.emulated import Resize, Scaling, Series
+from benchmarks.scaling.emulated import Scaling, Series
 
 CSV = "program,size,nodes,runs,median_s,min_s,max_s\nUTS,18,1,16,200,1,2\nUTS,18,4,3,60,1,2\nUTS,20,8,3,400,1,2\n"
 
@@ -37,7 +37,9 @@ def measured(published: Published | None = None) -> Scaling:
     uts = Series(PROGRAMS["uts"], ("--depth", "14"), "nodes", 44e6, 0.1, verified=True)
     uts.runs_s = {1: [24.0, 25.0, 23.0], 16: [2.0, 1.6, 1.5], 4: [6.25]}
     uts.lag_s = {1: 0.01, 4: 0.02, 16: 0.4}
-    uts.resizes = [Resize("grow", 8, 0.12), Resize("shrink", 8, 0.01)]
+    uts.resizes = [
+        {"kind": kind, "nodes": 8, "seconds": seconds} for kind, seconds in (("grow", 0.12), ("shrink", 0.01))
+    ]
     results = scaling((1, 4, 16), 3, published=published)
     results.series = {"uts": uts, "pi": Series(PROGRAMS["pi"], ("--samples", "1e9"))}
     results.failures["pi", "ours"] = "it has ended: no room"

@@ -32,6 +32,7 @@ from apgas.core.finish import FinishTable, Flush, Gathered
 from apgas.core.membership import Membership
 from apgas.core.place import PlaceCore as MemberCore
 from apgas.core.relay import DEGREE, Relay, branches, parent
+from apgas.runtime.driver import GATHER_S, HOLD_S
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Start
 from glb.core.ledger import Ledger
 from glb.core.lifelines import graph_of
@@ -53,10 +54,6 @@ ENTRY_OF_REPORT_BYTES: Final = 8
 """Bytes that a place takes in reports that are passed on: what it has left open, and how many reports it has made."""
 ID_BYTES: Final = 8
 """Bytes of a place in a question for results."""
-GATHER_S: Final = 0.001
-"""The least time between two messages of a place with reports of others, as in ``apgas.runtime.driver``."""
-HOLD_S: Final = 0.02
-"""How long a place that works holds reports of others, as in ``apgas.runtime.driver``."""
 
 
 class ModelError(AssertionError):

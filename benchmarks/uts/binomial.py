@@ -18,7 +18,7 @@ from ..levelbag import LevelQueue
 from . import kernel
 from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag, subtree_nodes
 from .plain import HIGH, LOW
-from .tree import Geometric, Law, SeededTree, ShapedTree, law
+from .tree import Law, SeededTree, ShapedTree, law
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +101,16 @@ _FLOOR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class HybridTree(Geometric):
-    """A tree that is geometric above level ``depth`` / 2 and binomial from there on.
+class HybridTree(ShapedTree):
+    """A geometric tree, of ``depth`` 4 or more, that is binomial from level ``depth`` / 2 on.
 
     Args:
-        shape: As for ``ShapedTree``.
-        depth: As for ``ShapedTree``; 4 or more.
-        seed: Seed of the root's hash.
-        branching: Mean number of children of the root.
         probability: Probability that a node of the binomial part has children.
         children: Their number.
     """
 
-    shape: str
-    depth: int
-    seed: int
-    branching: int
     probability: float
     children: int
-
-    @property
-    def geometric(self) -> ShapedTree:
-        """The tree that the upper part is cut from."""
-        return ShapedTree(self.shape, self.depth, self.seed, self.branching)
 
     @property
     def binomial(self) -> BinomialTree:
@@ -142,7 +129,9 @@ class HybridTree(Geometric):
 
     def mean_children(self, level: int) -> float:
         """Return the mean number of children of the nodes on a level."""
-        return self.geometric.mean_children(level) if level < self.turn else self.probability * self.children
+        if level >= self.turn:
+            return self.probability * self.children
+        return ShapedTree.mean_children(self, level)  # ``super()`` does not know the class that ``slots`` makes
 
 
 @lru_cache(maxsize=8)

@@ -27,8 +27,8 @@ def count_nodes(tree: AnyTree) -> int:
 
 def _children(tree: AnyTree, state: bytes, depth: int) -> int:
     word = last_word(state)
-    if isinstance(tree, HybridTree):
-        return _children(tree.geometric if depth < tree.turn else tree.binomial, state, depth)
+    if isinstance(tree, HybridTree) and depth >= tree.turn:
+        return _children(tree.binomial, state, depth)
     if not isinstance(tree, BinomialTree):
         return child_count(word, tree.mean_children(depth))
     if depth == 0:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar, c
 import typer
 import typer.main
 
+from scheduler_bridge.cli.common import flattened
+
 from .errors import BadUsage
 from .options import (
     check_efficiency,
@@ -168,12 +170,23 @@ def parse(module: str, arguments: Sequence[str]) -> Parsed:
     Raises:
         BadUsage: The arguments make no sense.
     """
-    command = _with_common(importlib.import_module(module).command)
-    return cast("Parsed", call(command, f"python -m {module.rpartition('.')[0]}", arguments))
+    own = importlib.import_module(module).command
+
+    def both(options: CommonOptions, **values: object) -> Parsed:
+        options.check()
+        return own(**values), options
+
+    types = {**get_type_hints(own, include_extras=True), "options": CommonOptions}
+    parameters = [*inspect.signature(own).parameters.values(), *inspect.signature(both).parameters.values()]
+    both.__doc__, both.__annotations__ = own.__doc__, types
+    both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read below
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters if each.name in types]
+    )
+    return cast("Parsed", call(both, f"python -m {module.rpartition('.')[0]}", arguments))
 
 
 def call(function: Callable[..., object], program: str, arguments: Sequence[str]) -> object:
-    """Call ``function``, whose annotated parameters are the options; return what it does, or 0 after ``--help``.
+    """Call ``function``, whose parameters stand for the options; return what it does, or 0 after ``--help``.
 
     Its docstring is the help. ``program`` is how the command is called, its name last.
 
@@ -182,32 +195,10 @@ def call(function: Callable[..., object], program: str, arguments: Sequence[str]
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     text = (inspect.getdoc(function) or "").replace("python -m benchmarks.", f"python -m {_BENCHMARKS}.")
-    app.command(help=text)(function)
+    app.command(help=text)(flattened(function))
     try:
         return typer.main.get_command(app).main(list(arguments), prog_name=program, standalone_mode=False)
     except _USAGE_ERROR as error:
         message = " ".join(cast("Any", error).format_message().split())
         name = program.rpartition(" ")[2]
         raise BadUsage(message, f"{name} cannot read its command line", f"see {program} --help") from None
-
-
-def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
-    """Return a command that has the parameters of ``own`` and the common ones."""
-    own_names = set(inspect.signature(own).parameters)
-
-    def both(**values: object) -> Parsed:
-        options = CommonOptions(**{name: value for name, value in values.items() if name not in own_names})  # type: ignore[arg-type]  # by name
-        options.check()
-        return own(**{name: value for name, value in values.items() if name in own_names}), options
-
-    parameters = [
-        parameter.replace(annotation=get_type_hints(function, include_extras=True)[parameter.name])
-        for function in (own, CommonOptions)
-        for parameter in inspect.signature(function).parameters.values()
-    ]
-    both.__doc__ = own.__doc__
-    both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by the option parser
-        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    )
-    both.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return both

@@ -99,20 +99,20 @@ class Commands(typer.Typer):
 
 def _registering(register: Callable[[Callable[..., None]], Any]) -> Callable[[_Function], _Function]:
     def registered(function: _Function) -> _Function:
-        register(_flattened(function))
+        register(flattened(function))
         return function
 
     return registered
 
 
-def _flattened(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function whose parameters are the options that those of ``function`` stand for."""
+def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose parameters are the options that those of ``function`` stand for; see ``Commands``."""
     types = get_type_hints(function, include_extras=True)
     given = inspect.signature(function).parameters.values()
     parameters = [option for each in given for option in _options(each.name, types[each.name], each.default)]
 
-    def flat(**values: Any) -> None:
-        function(**{name: _value_of(kind, name, values) for name, kind in types.items() if name != "return"})
+    def flat(**values: Any) -> Any:
+        return function(**{name: _value_of(kind, name, values) for name, kind in types.items() if name != "return"})
 
     flat.__name__ = function.__name__
     flat.__doc__ = function.__doc__

@@ -34,8 +34,9 @@ with extras_named():
     from scheduler_bridge.backends.slurm import Loan, read_loans
     from scheduler_bridge.backends.slurm.harvest import LOANS
 
-    from .compare import command_line
+    from .compare import command_line, display
     from .harness.errors import BadUsage
+    from .harness.measurement import ResultFile
     from .harness.ranges import RangeBag
 
 if TYPE_CHECKING:
@@ -288,21 +289,12 @@ def measure(site: Site, preemptions: int, nodes: int, hold_s: float, seed: int) 
 
 def draw(found: Found) -> Figure:
     """Draw the size over time, the preemptions, and how soon each node was left."""
-    from scheduler_bridge.report import charts
-    from scheduler_bridge.report.looks import OKABE_ITO
-
-    figure = charts.sheet(5.4)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1.2))
     run, zero_s = found.taken, found.taken.began_s
-    times = [at_s - zero_s for at_s, _ in run.sizes] + [run.ended_s - zero_s]
+    times_s = [at_s - zero_s for at_s, _ in run.sizes] + [run.ended_s - zero_s]
     sizes = [nodes for _, nodes in run.sizes]
-    most = max(sizes)
-    blue, red = OKABE_ITO[4], OKABE_ITO[5]
-    above.stairs(sizes, times, fill=True, color=blue, alpha=0.35)
-    above.stairs(sizes, times, color=blue, linewidth=0.8, baseline=None)
+    figure, above, below = display.draw_sizes(times_s, sizes, "nodes that compute")
     marks = [loan.warned_s - zero_s for loan in found.preemptions if loan.warned_s is not None]
-    above.plot(marks, [most + 0.35] * len(marks), "v", color=red, markersize=4, clip_on=False)
-    above.set(ylim=(0, most + 0.7), ylabel="nodes that compute", yticks=range(most + 1))
+    above.plot(marks, [max(sizes) + 0.35] * len(marks), "v", color=display.COLOURS[1], markersize=4, clip_on=False)
     facts = found.summary()
     above.set_title(
         f"{facts['preemptions']} preemptions (marks), {facts['lost']} nodes lost; one node is the program's own; "
@@ -311,14 +303,12 @@ def draw(found: Found) -> Figure:
     )  # fmt: skip
     pairs = [(loan.warned_s, loan.left_s) for loan in found.preemptions]
     left = [(at_s - zero_s, left_s - at_s) for at_s, left_s in pairs if at_s is not None and left_s is not None]
-    below.plot(*zip(*left, strict=True), "o", color=red, markersize=3)
-    below.axhline(1.0, color=charts.GREY, linewidth=0.8)
-    below.set(xlim=(0, times[-1]), ylim=(0, None), xlabel="seconds", ylabel="left after, s")
+    below.plot(*zip(*left, strict=True), "o", color=display.COLOURS[1], markersize=3)
+    below.axhline(1.0, color=display.GREY, linewidth=0.8)
+    below.set(ylim=(0, None), ylabel="left after, s")
     below.set_title(
         f"from the warning until the node is left: {facts['left_p95_s']:.2f} s (95 %)", loc="left", fontsize=10
     )
-    for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -344,6 +334,8 @@ def _command(
         raise BadUsage(
             _PROGRAM, "there is no Slurm here", f"launch/emulated-cluster --slurm --preemption -- {_PROGRAM}"
         ) from None
+    display.check_picture(figure)
+    ResultFile(json).reserve()
     with tempfile.TemporaryDirectory(prefix="malleable-harvest-") as folder:
         found = measure(Site(Path(folder), harvest, wanted, nodes), preemptions, nodes, hold_s, seed)
     facts = found.summary()

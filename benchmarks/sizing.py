@@ -38,9 +38,10 @@ with extras_named():
     import typer
 
     from .balance.naps import NapBag, Naps
-    from .compare import command_line
+    from .compare import command_line, display
     from .compare.child import environment
     from .harness.errors import BadUsage
+    from .harness.measurement import ResultFile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -342,34 +343,24 @@ class Stage:
 
 def draw(found: Found) -> Figure:
     """Draw the nodes of the run that sizes itself over time, and how busy they were."""
-    from scheduler_bridge.report import charts
-    from scheduler_bridge.report.looks import OKABE_ITO
-
-    figure = charts.sheet(5.4)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1.2))
     run, facts = found.sized, found.summary()
-    blue, red = OKABE_ITO[4], OKABE_ITO[5]
-    times = [at_s for at_s, _ in run.held] + [run.seconds]
-    sizes = [nodes for _, nodes in run.held]
-    above.stairs(sizes, times, fill=True, color=blue, alpha=0.35)
-    above.stairs(sizes, times, color=blue, linewidth=0.8, baseline=None)
-    above.axhline(found.best, color=charts.GREY, linewidth=0.8, linestyle="--")
-    above.text(run.seconds, found.best, f" best fixed: {found.best}", color=charts.GREY, fontsize=8, va="center")
+    red = display.COLOURS[1]
+    times_s = [at_s for at_s, _ in run.held] + [run.seconds]
+    figure, above, below = display.draw_sizes(times_s, [nodes for _, nodes in run.held], "nodes held")
+    above.axhline(found.best, color=display.GREY, linewidth=0.8, linestyle="--")
+    above.text(run.seconds, found.best, f" best fixed: {found.best}", color=display.GREY, fontsize=8, va="center")
     wishes = [(at_s, nodes, wanted) for at_s, nodes, _, wanted in run.looks if wanted]
     for at_s, nodes, wanted in wishes:
         above.plot([at_s], [nodes], "^" if wanted > 0 else "v", color=red, markersize=5, clip_on=False)
-    above.set(ylim=(0, max(sizes) + 0.7), ylabel="nodes held", yticks=range(max(sizes) + 1))
     above.set_title(
         f"{found.name}: {facts['node-seconds beside it']} times the node-seconds of the best fixed size in "
         f"{facts['seconds beside it']} times its runtime; marks: what the job asked for",
         loc="left", fontsize=10,
     )  # fmt: skip
     below.plot([look[0] for look in run.looks], [100 * look[2] for look in run.looks], color=red, linewidth=1.0)
-    below.axhline(100 * found.target, color=charts.GREY, linewidth=0.8, linestyle="--")
-    below.text(run.seconds, 100 * found.target, " target", color=charts.GREY, fontsize=8, va="center")
-    below.set(xlim=(0, run.seconds), ylim=(0, 104), xlabel="seconds", ylabel="busy, %")
-    for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)
+    below.axhline(100 * found.target, color=display.GREY, linewidth=0.8, linestyle="--")
+    below.text(run.seconds, 100 * found.target, " target", color=display.GREY, fontsize=8, va="center")
+    below.set(ylim=(0, 104), ylabel="busy, %")
     return figure
 
 
@@ -403,6 +394,8 @@ def _command(
         raise BadUsage(f"--sizes {sizes}", "sizes are numbers of nodes", "give them like --sizes 1,2,4,8")
     if not 0 < target < 1 or not chosen:
         raise BadUsage(f"--target-efficiency {target:g}", "it is a share of 1, and a program is needed", "give 0.9")
+    display.check_picture(figure)
+    ResultFile(json).reserve()
     results: list[Found] = []
     with (
         tempfile.TemporaryDirectory(prefix="malleable-sizing-") as folder,

@@ -130,6 +130,8 @@ def show_sheets(title: str, sheets: Iterable[Sheet], remarks: Iterable[str], str
 # Pictures; matplotlib is loaded when one is drawn --------------------------------------------------------------------
 
 INK: Final = "#333333"
+GREY: Final = "#6b6b6b"
+"""Of what is said beside a picture."""
 PALE: Final = "#b8c4cc"
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 """Okabe and Ito's, safe for colour-blind readers."""
@@ -156,6 +158,21 @@ def new_picture(
 
     figure = charts.sheet(height, width)
     return figure, figure.subplots(rows, columns, squeeze=False, height_ratios=height_ratios)
+
+
+def draw_sizes(times_s: Sequence[float], sizes: Sequence[int], what: str) -> tuple[Figure, Axes, Axes]:
+    """Draw how many nodes there were between these times; return the picture, that panel, and an empty one below."""
+    from scheduler_bridge.report import charts
+
+    figure = charts.sheet(5.4)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1.2))
+    above.stairs(sizes, times_s, fill=True, color=COLOURS[0], alpha=0.35)
+    above.stairs(sizes, times_s, color=COLOURS[0], linewidth=0.8, baseline=None)
+    above.set(ylim=(0, max(sizes) + 0.7), ylabel=what, yticks=range(max(sizes) + 1))
+    below.set(xlim=(0, times_s[-1]), xlabel="seconds")
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, above, below
 
 
 def dress_axes(axes: Axes, title: str, across: str, upwards: str = "") -> None:

@@ -21,7 +21,8 @@ from apgas.runtime.program import program
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
 from benchmarks.balance.naps import NapBag, Naps
-from benchmarks.sizing import ARRAY_PROGRAMS, EXAMPLES, ArrayProgram, Found, Run, _arrays
+from benchmarks.compare import command_line
+from benchmarks.sizing import ARRAY_PROGRAMS, EXAMPLES, ArrayProgram, Found, Run, _arrays, _command
 from glb.sizing import PlaceCounts, measured
 
 WINDOW_S = 0.5
@@ -407,3 +408,8 @@ def test_nodes_are_counted_from_when_they_were_held() -> None:
     run.end(4.0)
     assert run.node_seconds == 2 + 8 + 3
     assert run.turns == 1
+
+
+@pytest.mark.parametrize("wrong", [["--json", "missing/x.json"], ["--figure", "missing/x.png"], ["--figure", "x.doc"]])
+def test_files_that_cannot_be_written_are_refused_before_anything_runs(wrong: list[str]) -> None:
+    assert command_line.main("python -m benchmarks.sizing", _command, wrong) == 2

@@ -1,4 +1,4 @@
-"""The common part of the commands that compare: overheads, executors, kernels, balance, scaling, simulator.
+"""The common part of the commands that compare: arrays, balance, executors, kernels, overheads and others.
 
 Each has a catalogue of what is asked. ``engine`` asks everybody in turn and judges the answers; ``display`` shows them
 as tables and pictures; ``command_line`` reads the options; ``child`` holds a contender's processes from outside, and

@@ -16,26 +16,14 @@ with extras_named():
 
     from ..compare import command_line
     from ..compare.display import Sheet, show_sheets
-    from ..harness.errors import BadUsage, show_error
+    from ..harness.errors import show_error
     from .measure import Load, Measurement, measure
 
-_PROGRAM: Final = f"python -m {__package__}"
-_FULL: Final = Load()
 _QUICK: Final = Load(queued=500, connected=50, rate=500, seconds=2)
 
 
 def _command(
-    queued: Annotated[int, typer.Option(min=0, help="Jobs that wait.")] = _FULL.queued,
-    connected: Annotated[int, typer.Option(min=1, help="Malleable jobs that run and are connected.")] = _FULL.connected,
-    rate: Annotated[float, typer.Option(help="Events a second.")] = _FULL.rate,
-    requests: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of them that asks for nodes, or offers some.")
-    ] = _FULL.requests,
-    ends: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of them by which a job ends; one comes for it.")
-    ] = _FULL.ends,
-    seconds: Annotated[float, typer.Option(help="How long.")] = _FULL.seconds,
-    policy: Annotated[str, typer.Option(help="What decides.")] = _FULL.policy,
+    load: Load,
     quick: Annotated[bool, typer.Option("--quick", help="Try it in a small way: 500 jobs, 50 connected.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
@@ -44,11 +32,7 @@ def _command(
     Example: python -m benchmarks.load --quick
     """
     try:
-        load = _QUICK if quick else Load(queued, connected, rate, requests, ends, seconds, policy)
-    except ValueError as error:
-        raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
-    try:
-        report = measure(load, lambda text: typer.echo(text, err=True))
+        report = measure(_QUICK if quick else load, lambda text: typer.echo(text, err=True))
     except (DaemonError, RuntimeError, TimeoutError) as error:
         show_error("the scheduler cannot be measured", str(error), getattr(error, "hint", ""))
         return 1
@@ -60,7 +44,7 @@ def _command(
     return 0
 
 
-main = partial(command_line.main, _PROGRAM, _command)
+main = partial(command_line.main, f"python -m {__package__}", _command)
 
 
 def show_measurement(report: Measurement) -> None:

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+import typer
 
 from scheduler_bridge.core import Snapshot
 from scheduler_bridge.core import events as ev
@@ -24,6 +25,7 @@ from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
 
+from ..harness.errors import BadUsage
 from .daemon import Figures, Spread, allow_files, spread
 from .stage import FakeJob, Stage, open_stage
 
@@ -49,19 +51,26 @@ class Load:
             What is left of the rate are reports of progress, which are only remembered.
     """
 
-    queued: int = 10_000
-    connected: int = 1_000
-    rate: float = 5_000.0
-    requests: float = 0.25
-    ends: float = 0.02
-    seconds: float = 10.0
-    policy: str = "malleable"
+    queued: Annotated[int, typer.Option(min=0, help="Jobs that wait.")] = 10_000
+    connected: Annotated[int, typer.Option(min=1, help="Malleable jobs that run and are connected.")] = 1_000
+    rate: Annotated[float, typer.Option(help="Events a second.")] = 5_000.0
+    requests: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of them that asks for nodes, or offers some.")
+    ] = 0.25
+    ends: Annotated[float, typer.Option(min=0, max=1, help="Share of them by which a job ends; one comes for it.")] = (
+        0.02
+    )
+    seconds: Annotated[float, typer.Option(help="How long.")] = 10.0
+    policy: Annotated[str, typer.Option(help="What decides.")] = "malleable"
 
     def __post_init__(self) -> None:
+        why = ""
         if self.queued < 0 or self.connected < 1 or self.rate <= 0 or self.seconds <= 0:
-            raise ValueError("a load needs at least one connected job, a rate, and seconds above 0")
-        if not (0 <= self.requests <= 1 and 0 <= self.ends <= 1):
-            raise ValueError("shares lie between 0 and 1")
+            why = "a load needs at least one connected job, a rate, and seconds above 0"
+        elif not (0 <= self.requests <= 1 and 0 <= self.ends <= 1):
+            why = "shares lie between 0 and 1"
+        if why:
+            raise BadUsage("the load", why, f"see python -m {__package__} --help")
 
     @property
     def nodes(self) -> int:

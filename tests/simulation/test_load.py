@@ -13,6 +13,7 @@ import pytest
 from support import PATIENCE_S
 from support.logged import encode
 
+from benchmarks.harness.errors import BadUsage
 from benchmarks.load.__main__ import main
 from benchmarks.load.daemon import spread
 from benchmarks.load.measure import PROGRESS, Load, _waiting, kinds, last_row, measure
@@ -86,8 +87,9 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("rate", "seconds"), [(0.0, 1.0), (1.0, 0.0)])
 def test_a_load_that_is_none_is_refused(rate: float, seconds: float) -> None:
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(BadUsage, match="above 0"):
         Load(rate=rate, seconds=seconds)
+    assert main(["--rate", str(rate), "--seconds", str(seconds)]) == 2
 
 
 def test_percentiles_are_values_that_occurred() -> None:

@@ -25,7 +25,6 @@ with extras_named():
         PROGRAMS,
         QUICK_LEAST_S,
         QUICK_NODES,
-        find_published,
         read_published,
     )
     from .cores import OnCores, on_cores
@@ -88,7 +87,7 @@ def _command(
         share=share,
         least_s=QUICK_LEAST_S if quick else LEAST_S,
         quick=quick,
-        published=read_published(find_published()),
+        published=read_published(),
     )
     return carry_out(asked, json, quiet, figure)
 

@@ -75,20 +75,17 @@ VARIABLE: Final = "MALLEABLE_DATA"
 _FILE: Final = Path("reference", "real-runs-32-nodes", "strong_scaling.csv")
 
 
-def find_published() -> Path | None:
-    """Return the file: below the folder that MALLEABLE_DATA names, or ``shared/data`` beside the project's folder."""
-    named = os.environ.get(VARIABLE)
-    root = Path(__file__).resolve().parents[2]
-    folders = [Path(named)] if named else [root / "shared" / "data", root.parent / "shared" / "data"]
-    return next((folder / _FILE for folder in folders if (folder / _FILE).is_file()), None)
+def read_published() -> Published:
+    """Return the medians; nothing without the file.
 
-
-def read_published(path: Path | None) -> dict[str, dict[str, dict[int, float]]]:
-    """Return the median seconds by program, problem and nodes; nothing without a file.
+    It is below the folder that MALLEABLE_DATA names, or ``shared/data`` beside the project's folder.
 
     Raises:
         ValueError: The file is no such table.
     """
+    named, root = os.environ.get(VARIABLE), Path(__file__).resolve().parents[2]
+    folders = [Path(named)] if named else [root / "shared" / "data", root.parent / "shared" / "data"]
+    path = next((folder / _FILE for folder in folders if (folder / _FILE).is_file()), None)
     found: dict[str, dict[str, dict[int, float]]] = {}
     if path is None:
         return found

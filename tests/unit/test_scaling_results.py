@@ -48,12 +48,12 @@ def measured(published: Published | None = None) -> Scaling:
 
 
 @pytest.fixture
-def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, dict[int, float]]]:
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
     folder = tmp_path / "reference" / "real-runs-32-nodes"
     folder.mkdir(parents=True)
     (folder / "strong_scaling.csv").write_text(CSV)
     monkeypatch.setenv(catalogue.VARIABLE, str(tmp_path))
-    return catalogue.read_published(catalogue.find_published())
+    return catalogue.read_published()
 
 
 def test_all_nodes_together_stay_within_their_share() -> None:
@@ -86,16 +86,17 @@ def test_the_published_times_are_read(published: Published) -> None:
     ]
 
 
+@pytest.mark.usefixtures("published")
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("program,size\nUTS,18\n")
-    with pytest.raises(ValueError, match=r"x\.csv:2"):
-        catalogue.read_published(tmp_path / "x.csv")
-    assert catalogue.read_published(None) == {}
+    file = tmp_path / "reference" / "real-runs-32-nodes" / "strong_scaling.csv"
+    file.write_text("program,size\nUTS,18\n")
+    with pytest.raises(ValueError, match=r"strong_scaling\.csv:2"):
+        catalogue.read_published()
 
 
 def test_the_published_times_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(catalogue.VARIABLE, str(tmp_path))
-    assert catalogue.find_published() is None
+    assert catalogue.read_published() == {}
 
 
 def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -> None:

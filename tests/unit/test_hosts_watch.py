@@ -18,6 +18,16 @@ from scheduler_bridge.daemon import Standing
 RULES = Rules(every_s=0.01, again_s=0.01, slowest_s=0.02, deadline_s=10.0, failures=2)
 
 
+class Played:
+    """Looks at hosts as a test wants, of its own accord only."""
+
+    def stop(self) -> None:
+        pass
+
+    async def complaints(self, hosts: Sequence[Host]) -> dict[str, str]:
+        raise AssertionError(hosts)
+
+
 class Daemon(Any):  # type: ignore[misc]  # a stand-in
     """Two nodes; notes the calls, and carries them out."""
 
@@ -30,6 +40,9 @@ class Daemon(Any):  # type: ignore[misc]  # a stand-in
 
     def standing(self, node: str) -> Standing:
         return self.stands.get(node, Standing.SERVING)
+
+    def nodes_of(self, job_id: int) -> Sequence[str]:
+        return self.nodes
 
     def suspect(self, node: str, reason: str) -> None:
         self._note(f"suspect {node}: {reason}", node, Standing.AILING)
@@ -138,14 +151,11 @@ def test_a_node_that_has_left_is_not_looked_at_until_it_comes_back(up: Path) -> 
 
 
 def test_nothing_follows_where_nobody_can_say_how_a_host_is() -> None:
-    class Unsure:
+    class Unsure(Played):
         """Knows in the end that b is dead, and never how a is."""
 
         def __init__(self) -> None:
             self.looks = 0
-
-        def stop(self) -> None:
-            pass
 
         async def look(self, host: Host) -> str | None:
             self.looks += host.name == "b"
@@ -162,14 +172,11 @@ def test_nothing_follows_where_nobody_can_say_how_a_host_is() -> None:
 
 
 def test_hosts_that_are_looked_at_together_are_looked_at_at_once() -> None:
-    class Together:
+    class Together(Played):
         """Answers when it has been asked about both."""
 
         def __init__(self) -> None:
             self.both = asyncio.Barrier(2)
-
-        def stop(self) -> None:
-            pass
 
         async def look(self, host: Host) -> str | None:
             await self.both.wait()
@@ -184,6 +191,17 @@ def test_hosts_that_are_looked_at_together_are_looked_at_at_once() -> None:
         return daemon.calls
 
     assert sorted(asyncio.run(play())) == ["lose a: a is dead, spare True", "lose b: b is dead, spare True"]
+
+
+def test_nodes_of_a_job_that_has_failed_get_no_further_jobs_if_they_are_not_fit(up: Path) -> None:
+    daemon = Daemon()
+    (up / "b").unlink()
+    watch = Watch(daemon, lambda node: Host(node, node), looker(up), RULES)
+    found = asyncio.run(watch.complaints(7))
+    assert found == {"b": f"cat: {up}/b: No such file or directory"}
+    assert daemon.calls == [f"suspect b: {found['b']}"]
+    assert asyncio.run(watch.complaints(7)) == found
+    assert len(daemon.calls) == 1, "it is out of service already"
 
 
 def test_an_error_of_a_look_is_not_swallowed(up: Path) -> None:

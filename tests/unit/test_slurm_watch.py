@@ -90,10 +90,14 @@ class Played(Slurm):
         return tuple(info for info in reading.read_nodes(SINFO) if info.node in names)
 
 
+def hosts(*names: str) -> list[Host]:
+    return [Host(name, name) for name in names]
+
+
 def look(slurm: Played, *names: str) -> list[str | None]:
     async def all_at_once() -> list[str | None]:
         looker = Looker(slurm, 7, lambda: names)
-        looks = [asyncio.create_task(looker.look(Host(name, name))) for name in names]
+        looks = [asyncio.create_task(looker.look(host)) for host in hosts(*names)]
         while not slurm.asked:
             await asyncio.sleep(0)
         slurm.go.set()
@@ -120,7 +124,7 @@ def test_where_slurm_is_silent_nothing_follows(caplog: pytest.LogCaptureFixture)
 def test_nodes_of_a_job_that_failed_have_to_be_fit_beyond_doubt() -> None:
     slurm = Played()
     slurm.go.set()
-    complaints = asyncio.run(Looker(slurm, 7, tuple).complaints(["host1", "host3", "host4"]))
+    complaints = asyncio.run(Looker(slurm, 7, tuple).complaints(hosts("host1", "host3", "host4")))
     assert sorted(complaints) == ["host3", "host4"]
 
 
@@ -130,8 +134,8 @@ def test_a_node_that_is_lent_is_judged_by_how_it_is_itself() -> None:
     slurm.go.set()
     lent = ["host3", "host9"]
     looker = Looker(slurm, 7, tuple, lambda: lent)
-    assert asyncio.run(looker.complaints(lent)) == {"host3": "Slurm says that it is down (Not responding)"}
-    gone = asyncio.run(Looker(slurm, 7, tuple, list).complaints(["host9"]))
+    assert asyncio.run(looker.complaints(hosts(*lent))) == {"host3": "Slurm says that it is down (Not responding)"}
+    gone = asyncio.run(Looker(slurm, 7, tuple, list).complaints(hosts("host9")))
     assert gone == {"host9": "Slurm has taken it out of job 7"}
 
 
@@ -143,11 +147,11 @@ def test_whoever_ends_waits_for_no_answer_of_slurm(tmp_path: Path, monkeypatch: 
 
     async def ending() -> dict[str, str]:
         looker = Looker(Slurm(), 7, tuple)
-        asked = asyncio.create_task(looker.complaints(["host1"]))
+        asked = asyncio.create_task(looker.complaints(hosts("host1")))
         while not (tmp_path / "called").exists():
             await asyncio.sleep(0.01)
         looker.stop()
-        return {**await asked, **await looker.complaints(["host1"])}
+        return {**await asked, **await looker.complaints(hosts("host1"))}
 
     began_s = time.monotonic()
     assert asyncio.run(ending()) == {}

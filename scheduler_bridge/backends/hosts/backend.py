@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, Reach, fewest_cores, is_here, read_hosts
-from scheduler_bridge.backends.hosts.watch import Looker, Rules, Watch, withdraw
+from scheduler_bridge.backends.hosts.watch import Looker, Rules, Watch
 from scheduler_bridge.backends.standin import StandIn, address
 from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError
 from scheduler_bridge.daemon.jobs.executor import Executor, Setup
@@ -30,7 +30,7 @@ class NodesBackend(ABC):
 
     def __init__(self, reach: StandIn) -> None:
         self._files = reach
-        self._daemon: Daemon | None = None
+        self._watch: Watch | None = None
 
     def executor(self, setup: Setup) -> Executor:
         """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
@@ -45,21 +45,18 @@ class NodesBackend(ABC):
     def lacks(self, node: str) -> str:
         """Return why there can be no node of this name; empty if there can."""
 
-    @abstractmethod
     def watch(self, daemon: Daemon) -> Watch:
         """Return what looks at the daemon's nodes."""
+        self._watch = self._watching(daemon)
+        return self._watch
 
     @abstractmethod
-    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
-        """Look at ``nodes`` now; return those that are not fit, and why."""
+    def _watching(self, daemon: Daemon) -> Watch:
+        """Make it."""
 
     async def gone(self, job_id: int) -> str:
         """Look at the nodes of a job that has failed; those that are not fit get no further jobs."""
-        if self._daemon is None:
-            return ""
-        health = self._daemon.health
-        complaints = await self._complaints(health.nodes_of(job_id))
-        withdraw(health, complaints)
+        complaints = await self._watch.complaints(job_id) if self._watch is not None else {}
         return "; ".join(self._complained.format(node, complaint) for node, complaint in complaints.items())
 
 
@@ -120,18 +117,16 @@ class HostsBackend(NodesBackend):
         hosts: Which ones.
         settings: How they are reached.
         reach: What launchers reach them with.
-        ailing: Those that do not answer, and what they failed with.
+        ailing: Those that do not answer.
     """
 
-    def __init__(self, hosts: Sequence[Host], settings: HostsConfig, reach: Reach, ailing: dict[str, str]) -> None:
+    def __init__(self, hosts: Sequence[Host], settings: HostsConfig, reach: Reach, ailing: Iterable[str]) -> None:
         super().__init__(reach)
         self._hosts = {host.name: host for host in hosts}
         self._settings = settings
         self._reach = reach
         reach.know_hosts(hosts)
         self._ailing = ailing
-        rules = settings.rules
-        self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
 
     def lacks(self, node: str) -> str:
         """Return why there can be no node of this name; empty if there can."""
@@ -141,13 +136,10 @@ class HostsBackend(NodesBackend):
             return str(error)
         return "" if node in names else f"{self._settings.file} does not name it"
 
-    def watch(self, daemon: Daemon) -> Watch:
-        """Return what looks at the daemon's nodes."""
-        self._daemon = daemon
-        return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing, self._forget)
-
-    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
-        return await self._looker.look_at_all([self._known(node) for node in nodes])
+    def _watching(self, daemon: Daemon) -> Watch:
+        rules = self._settings.rules
+        looker = Looker(self._settings.launcher, rules.deadline_s, rules.at_once, self._reach.needed)
+        return Watch(daemon, self._known, looker, rules, self._ailing, self._forget)
 
     def _forget(self, node: str) -> None:
         """A node has left: if it comes back, what the file says then counts."""
@@ -180,7 +172,7 @@ def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[Daem
     hosts = read_hosts(settings.file)
     reach = Reach(config.state_dir.absolute(), settings.launcher)
     looker = Looker(settings.launcher, settings.rules.deadline_s, settings.rules.at_once)
-    ailing = asyncio.run(looker.look_at_all(hosts))
+    ailing = asyncio.run(looker.complaints(hosts))
     for name, complaint in ailing.items():
         _logger.warning("host %s gets no jobs: %s", name, complaint)
     if len(ailing) == len(hosts) and not (config.state_dir / ENDPOINT).exists():  # Else jobs may run already.

@@ -7,7 +7,7 @@ import logging
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, Protocol, Self, assert_never
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
 from scheduler_bridge.daemon import Daemon, Standing
-from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.jobrunner.processes import signal_group
 from scheduler_bridge.printable import one_line
 
@@ -27,6 +26,9 @@ class Looks(Protocol):
 
     async def look(self, host: Host) -> str | None:
         """Return why a host is of no use now; empty if it answers, None if that is not known."""
+
+    async def complaints(self, hosts: Sequence[Host]) -> dict[str, str]:
+        """Look at hosts now; return the complaints about those that are not fit beyond doubt, by their names."""
 
     def stop(self) -> None:
         """Wait for no answer any more: there are no further looks."""
@@ -114,6 +116,15 @@ class Watch:
             self._act(action, node, complaint)
             delay_s = self._rules.wait_s(record.failed)
 
+    async def complaints(self, job_id: int) -> dict[str, str]:
+        """Look at the nodes of a job that has failed, now; return those that are not fit, which get no further jobs."""
+        health = self._daemon.health
+        complaints = await self._looker.complaints([self._known(node) for node in health.nodes_of(job_id)])
+        for node, complaint in complaints.items():
+            if health.standing(node) is Standing.SERVING:
+                self._act(Action.SUSPECT, node, complaint)
+        return complaints
+
     @staticmethod
     def _now_s() -> float:
         return asyncio.get_running_loop().time()
@@ -132,14 +143,6 @@ class Watch:
             case _:
                 assert_never(action)
         _logger.warning("host %s: %s%s", node, action, f": {complaint}" if complaint else "")
-
-
-def withdraw(health: Health, complaints: Mapping[str, str]) -> None:
-    """Give nodes no further jobs that did not answer when a job of theirs had failed."""
-    for node, complaint in complaints.items():
-        if health.standing(node) is Standing.SERVING:
-            health.suspect(node, complaint)
-            _logger.warning("host %s: %s: %s", node, Action.SUSPECT, complaint)
 
 
 # What follows from a look. Pure --------------------------------------------------------------------------------------
@@ -289,7 +292,7 @@ class Looker:
         async with self._room:
             return (await run_on_host(self._launcher, host, self._command, self._deadline_s)).complaint
 
-    async def look_at_all(self, hosts: Sequence[Host]) -> dict[str, str]:
+    async def complaints(self, hosts: Sequence[Host]) -> dict[str, str]:
         """Return the complaints about those of the hosts that have any, by their names."""
         complaints = await asyncio.gather(*(self.look(host) for host in hosts))
         return {host.name: complaint for host, complaint in zip(hosts, complaints, strict=True) if complaint}

@@ -69,12 +69,11 @@ class SlurmBackend(NodesBackend):
     def __init__(self, slurm: Slurm, job: int, config: DaemonConfig, every_s: float, harvest: Harvest | None) -> None:
         self.reach = Reach(config.state_dir.absolute())
         super().__init__(self.reach)
+        self._slurm = slurm
+        self._every_s = every_s
         self._harvest = harvest
         books = config.state_dir.absolute() / LOANS if harvest is not None else None
         self._allocation = Allocation(slurm, job, changed=self.reach.know_owners, books=books, harvest=harvest)
-        # Slurm has looked more than once before it says that a node is down
-        self._rules = Rules(every_s=every_s, failures=1, together=True)
-        self._looker = Looker(slurm, job, self._names, lambda: self._allocation.holdings.companions)
 
     @asynccontextmanager
     async def harvesting(self, daemon: Daemon) -> AsyncIterator[None]:
@@ -107,16 +106,13 @@ class SlurmBackend(NodesBackend):
             return ""
         return f"it is none of Slurm job {allotted.job}, which has {', '.join(allotted.own)}"
 
-    def watch(self, daemon: Daemon) -> Watch:
-        """Return what looks at the daemon's nodes."""
-        self._daemon = daemon
-        return Watch(daemon, lambda node: Host(node, node), self._looker, self._rules)
-
-    def _names(self) -> Sequence[str]:
-        return self._daemon.nodes if self._daemon is not None else ()
-
-    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
-        return await self._looker.complaints(nodes)
+    def _watching(self, daemon: Daemon) -> Watch:
+        allocation = self._allocation
+        job = allocation.holdings.job
+        looker = Looker(self._slurm, job, lambda: daemon.nodes, lambda: allocation.holdings.companions)
+        # Slurm has looked more than once before it says that a node is down
+        rules = Rules(every_s=self._every_s, failures=1, together=True)
+        return Watch(daemon, lambda node: Host(node, node), looker, rules)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
@@ -201,10 +197,9 @@ class Looker:
         sight = (await asyncio.shield(self._asking)).get(host.name, Sight())
         return None if sight.doubtful else sight.complaint
 
-    async def complaints(self, names: Iterable[str]) -> dict[str, str]:
-        """Look now; return the complaints about those of ``names`` that are not fit beyond doubt."""
-        wanted = tuple(names)
-        sights = await self._look(wanted) if wanted else {}
+    async def complaints(self, hosts: Sequence[Host]) -> dict[str, str]:
+        """Look now; return the complaints about those of ``hosts`` that are not fit beyond doubt."""
+        sights = await self._look(tuple(host.name for host in hosts)) if hosts else {}
         return {name: sight.complaint for name, sight in sights.items() if sight.complaint}
 
     async def _look(self, names: tuple[str, ...]) -> Mapping[str, Sight]:

@@ -130,7 +130,7 @@ def test_harvested_nodes_are_asked_for_elsewhere_and_a_warning_comes_through(too
     warned: list[str] = []
     harvest = Harvest("spare", "low")
     allocation = Allocation(Slurm(), 1, books=tools / "books", harvest=harvest)
-    allocation.listen(lambda node, _: warned.append(node), lambda node, _: None)
+    allocation.listen(lambda node, words: warned.extend((node, words)))
     assert allocation.idle() == 2
     assert allocation.grow(3, PATIENCE_S, at_least=1) == ("c", "d")
     assert "--partition=spare --qos=low" in log(tools, "sbatch")[0]
@@ -138,8 +138,9 @@ def test_harvested_nodes_are_asked_for_elsewhere_and_a_warning_comes_through(too
     until(lambda: len(witnesses(tools)) == 2)
     one, other = witnesses(tools)
     os.kill(one, signal.SIGTERM)
-    until(lambda: len(warned) == 1)
+    until(lambda: len(warned) == 2)
     assert warned[0] in ("c", "d")
+    assert warned[1] == "Slurm takes it back"
     allocation.leave(warned[0])
     assert len(allocation.holdings.companions) == 1
     allocation.close()

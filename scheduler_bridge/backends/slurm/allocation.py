@@ -24,9 +24,8 @@ from scheduler_bridge.backends.standin import address
 _logger = logging.getLogger(__name__)
 
 GrowBy: TypeAlias = Literal["companion", "expand"]
-Heard: TypeAlias = Callable[[str, float | None], None]
-"""Called, in a thread, with the node of a companion job, and how long it is lent, in seconds since 1970; None: that is
-not known yet."""
+Recalled: TypeAlias = Callable[[str, str], None]
+"""Called, in a thread, with a node that Slurm takes back, or has taken back unasked, and with words that say so."""
 
 GONE_S: Final = 30.0
 """How long the last process of the job may take to leave a node that is given back."""
@@ -40,6 +39,7 @@ _MOST_S = 8.0
 _ENDS_S = 5.0
 _WAITS_AGAIN: Final = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 """How a companion job is that has run, and was requeued."""
+_TAKES: Final = "Slurm takes it back"
 _BEFORE_THE_END: Final = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED"})
 
 
@@ -93,14 +93,12 @@ class Allocation:
         self._leases: Leases | None = None
         self._open: set[int] = set()
         self._unsure = False  # whether a companion job may be left that waits for a node
-        self._warnings: set[int] = set()
         self._over: set[int] = set()  # those that have ended by themselves
         self._most_minutes: int | None = None
         self._grow_by = grow_by
         self._changed = changed
         self._harvest = harvest
-        self._warned: Heard = lambda _node, _until_s: None
-        self._taken: Heard = self._warned
+        self._recalled: Recalled = lambda _node, _words: None
         self._one_call = threading.Lock()
         self._holding = threading.Lock()
         self._closed = False
@@ -134,9 +132,9 @@ class Allocation:
         self._open = {companion for companion, entry in self._loans.items() if "to_s" not in entry}
         self._settle(tuple(self._open))
 
-    def listen(self, warned: Heard, taken: Heard) -> None:
-        """Have ``warned`` called when Slurm is about to take a node back, and ``taken`` when it has, unasked."""
-        self._warned, self._taken = warned, taken
+    def listen(self, recalled: Recalled) -> None:
+        """Have ``recalled`` called when Slurm is about to take a node back, and when it has, unasked."""
+        self._recalled = recalled
 
     def loans(self) -> tuple[Loan, ...]:
         """Return what was lent so far."""
@@ -229,8 +227,8 @@ class Allocation:
                 self._open.add(companion)
                 self._note(companion, node=node, from_s=info.starts_s or time.time())
                 self._hold(lambda held: held.lent(node, companion))  # noqa: B023 - called at once
-                if companion in self._warnings:
-                    self._warned(node, None)
+                if "warned_s" in self._loans[companion]:
+                    self._recalled(node, _TAKES)
         except (SlurmError, ReadingError, ValueError) as error:
             for companion in set(asked) - set(self.holdings.companions.values()):
                 leases.end(companion)
@@ -260,36 +258,36 @@ class Allocation:
             pause_s = min(2 * pause_s, _MOST_S)
         return self._slurm.job(companion)
 
-    def _nodes_of(self, companion: int) -> list[str]:
-        return [node for node, job in self.holdings.companions.items() if job == companion]
+    def _node_of(self, companion: int) -> str:
+        """Return the node that a companion job lends; empty: none, not yet or not any more."""
+        return next((node for node, job in self.holdings.companions.items() if job == companion), "")
 
     def _taken_back(self, companion: int) -> None:
         """Slurm is about to end a companion job."""
-        self._warnings.add(companion)
         self._note(companion, warned_s=time.time())
-        nodes = self._nodes_of(companion)
-        for node in nodes:
-            self._warned(node, None)
+        node = self._node_of(companion)
+        if not node:
+            return
+        self._recalled(node, _TAKES)
         with suppress(SlurmError, ReadingError):  # the program leaves it meanwhile, if Slurm says when or not
-            ends_s = self._slurm.job(companion).ends_s if nodes else None
-            for node in nodes if ends_s is not None and ends_s > time.time() else ():
-                self._warned(node, ends_s)
+            ends_s = self._slurm.job(companion).ends_s
+            if ends_s is not None and ends_s > time.time():
+                self._recalled(node, f"{_TAKES}, at {time.strftime('%H:%M:%S', time.localtime(ends_s))}")
 
     def _ended_by_itself(self, companion: int) -> None:
         """A companion job has ended that was not to: cancelled, preempted, or its node has died."""
-        nodes = self._nodes_of(companion)
-        if self._closed or not nodes:
+        node = self._node_of(companion)
+        if self._closed or not node:
             return
         self._over.add(companion)
-        for node in nodes:
-            self._taken(node, None)
+        self._recalled(node, "Slurm has taken it back")
         self._settle([companion])
         try:
             info = self._slurm.job(companion)
             why = f"it is {info.state.lower()} ({info.reason})"
         except (SlurmError, ReadingError) as error:
             why = str(error)
-        _logger.warning("companion job %d has ended and taken %s back: %s", companion, ", ".join(nodes), why)
+        _logger.warning("companion job %d has ended and taken %s back: %s", companion, node, why)
 
     def check_release(self, count: int) -> None:
         """See that the ``count`` nodes that came last could be given back; else a ``SlurmError`` says why not."""

@@ -19,10 +19,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
-from scheduler_bridge.backends.slurm.allocation import Allocation, Heard
+from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.harvest import Harvest, Regrowth, summary
 from scheduler_bridge.backends.slurm.reading import ReadingError, SlurmError
 from scheduler_bridge.daemon import Daemon
@@ -75,13 +74,13 @@ class Harvester:
         """Harvest until this is cancelled."""
         loop = asyncio.get_running_loop()
 
-        def hear(act: Heard, node: str, until_s: float | None) -> None:
+        def hear(node: str, words: str) -> None:
             with suppress(RuntimeError):  # the loop is closed: all nodes are given back
-                loop.call_soon_threadsafe(act, node, until_s)
+                loop.call_soon_threadsafe(self._recall, node, words)
 
         async with asyncio.TaskGroup() as self._tasks:
             self._tasks.create_task(self._return_unused())
-            self._allocation.listen(partial(hear, self._warned), partial(hear, self._ended))
+            self._allocation.listen(hear)
             while True:
                 now_s = time.monotonic()
                 if (wanted := self._wanted()) <= 0:
@@ -126,15 +125,6 @@ class Harvester:
         self._leaving.difference_update(lent)
         self._regrowth.taken_back(time.monotonic())
         self._tasks.create_task(asyncio.to_thread(self._allocation.lost, lent))
-
-    def _warned(self, node: str, until_s: float | None) -> None:
-        """Slurm is about to take a node back, at ``until_s`` if that is known."""
-        at = f", at {time.strftime('%H:%M:%S', time.localtime(until_s))}" if until_s is not None else ""
-        self._recall(node, f"Slurm takes it back{at}")
-
-    def _ended(self, node: str, _: float | None) -> None:
-        """The companion job of a node has ended by itself."""
-        self._recall(node, "Slurm has taken it back")
 
     def _recall(self, node: str, words: str, *, wanted: bool = True) -> None:
         known = node in self._leaving

@@ -385,7 +385,7 @@ class Allocation:
     def stop(self) -> None:
         """Take no further nodes: a call of ``grow`` fails soon."""
         self._closed = True
-        self._slurm.interrupt()
+        self._slurm.give_up("salloc")  # it waits for a node
         if self._leases is not None:
             self._leases.wake()
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -34,10 +33,9 @@ class SilentError(SlurmError):
     """Slurm did not answer in time; it may have done what was asked, or may still do it."""
 
 
-def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return the variables for a command that is to know nothing of the job that it is called in."""
-    given = os.environ if environ is None else environ
-    return {name: value for name, value in given.items() if name in KEPT or not name.startswith(_OF_A_JOB)}
+    return {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(_OF_A_JOB)}
 
 
 class Slurm:
@@ -48,20 +46,13 @@ class Slurm:
 
     def __init__(self) -> None:
         self._limits: Limits | None = None
-        self._asking: subprocess.Popen[str] | None = None
-        self._running: set[subprocess.Popen[str]] = set()
+        self._running: dict[subprocess.Popen[str], str] = {}
 
-    def give_up(self) -> None:
-        """Wait no longer for any command that runs now: they are killed, and their callers get an error."""
-        for process in tuple(self._running):
-            if process.poll() is None:
+    def give_up(self, command: str = "") -> None:
+        """Wait no longer for a command, or for any that runs now: they are killed, and their callers get an error."""
+        for process, name in tuple(self._running.items()):
+            if command in ("", name) and process.poll() is None:
                 signal_group(process.pid, signal.SIGKILL)
-
-    def interrupt(self) -> None:
-        """Wait no longer for a job that was asked for: ``allocate`` fails, and nothing is left of it."""
-        asking = self._asking
-        if asking is not None and asking.poll() is None:
-            signal_group(asking.pid, signal.SIGKILL)
 
     def limits(self) -> Limits:
         """Return what it lets a job do; asked once."""
@@ -136,7 +127,7 @@ class Slurm:
             SlurmError: It has no node for it within ``wait_s``; nothing of the request is left.
         """
         try:
-            said = self._execute(words, wait_s + CALL_S, waits=True)
+            said = self._execute(words, wait_s + CALL_S)
         except SlurmError as error:
             self._revoke(str(error))
             raise
@@ -163,9 +154,7 @@ class Slurm:
             raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.stderr or said.stdout)}")
         return said
 
-    def _execute(
-        self, words: holdings.Words, deadline_s: float, text: str = "", *, waits: bool = False
-    ) -> subprocess.CompletedProcess[str]:
+    def _execute(self, words: holdings.Words, deadline_s: float, text: str = "") -> subprocess.CompletedProcess[str]:
         # scontrol leaves scripts where it is called
         with tempfile.TemporaryDirectory(prefix="malleable-slurm-") as folder:
             try:
@@ -175,8 +164,7 @@ class Slurm:
                 )  # fmt: skip
             except FileNotFoundError:
                 raise SlurmError(f"there is no {words[0]} in PATH", "load Slurm's commands into PATH") from None
-            self._asking = process if waits else self._asking
-            self._running.add(process)
+            self._running[process] = words[0]
             with process:
                 try:
                     out, err = process.communicate(text, timeout=deadline_s)
@@ -186,7 +174,7 @@ class Slurm:
                     late = f"{words[0]} has not answered within {deadline_s:g} s: {out}{err}"
                     raise SilentError(late.strip()) from None
                 finally:
-                    self._running.discard(process)
+                    del self._running[process]
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 

@@ -70,7 +70,7 @@ def send(who: str, number: signal.Signals) -> bool:
     if handle is None:
         return False
     try:
-        with contextlib.suppress(ProcessLookupError):  # ended just now
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # ended just now, or no more ours
             signal.pidfd_send_signal(handle, number)
     finally:
         os.close(handle)
@@ -131,11 +131,13 @@ def end_marked(mark: str, patience_s: float) -> list[int]:
         if now >= give_up:
             return left
         for pid in left:
-            if now >= kill_from:
-                _signal(pid, mark, signal.SIGKILL)
-            elif pid not in termed:
-                termed.add(pid)
-                _signal(pid, mark, signal.SIGTERM)
+            who = identity(pid)
+            if _carries(pid, mark):  # asked after its identity: it is not one that got the id meanwhile
+                if now >= kill_from:
+                    send(who, signal.SIGKILL)
+                elif pid not in termed:
+                    termed.add(pid)
+                    send(who, signal.SIGTERM)
         time.sleep(_PAUSE_S)
     return []
 
@@ -187,14 +189,3 @@ def mapped_segments(pid: int) -> set[str]:
     except OSError:
         return set()
     return set(_SEGMENT.findall(maps))
-
-
-def _signal(pid: int, mark: str, number: signal.Signals) -> None:
-    """Send ``number`` to the process that carries ``mark``, and to no other that got its id meanwhile."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # ended just now, or not ours any more
-        handle = os.pidfd_open(pid)
-        try:
-            if _carries(pid, mark):
-                signal.pidfd_send_signal(handle, number)
-        finally:
-            os.close(handle)

@@ -396,9 +396,7 @@ def doctor(
     if hosts is not None:
         findings = examine(read_hosts(hosts), launcher_of(launcher or "ssh"), Path.cwd())
         for found in findings:
-            sys.stdout.write(
-                checks.as_text(checks.Check(found.host, found.ok, found.tried, found.came, found.mend)) + "\n"
-            )
+            sys.stdout.write(checks.as_text(checks.Check(*found)) + "\n")
         failed = sum(not found.ok for found in findings)
         if failed:
             raise CliError(f"{failed} of {len(findings)} hosts cannot run jobs", "see the list above", code=1)

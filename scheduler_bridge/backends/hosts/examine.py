@@ -9,9 +9,8 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler_bridge.backends.hosts.hosts import Host, Launcher, is_here
 from scheduler_bridge.backends.hosts.watch import Answer, run_on_host
@@ -26,9 +25,8 @@ _PROGRAM: Final = Path(__file__).with_name("facts.py")
 _SAME: Final = ("Python", "malleable-apgas", "mpi4py", "MPICH", "apgas")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is to be said of a host.
+class Finding(NamedTuple):
+    """What is to be said of a host: a line of the doctor's checklist.
 
     Attributes:
         host: Its name.

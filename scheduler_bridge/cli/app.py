@@ -168,10 +168,10 @@ def _worded_by_kind(error: Exception) -> CliError:
     match error:
         case SubmitError() | TraceError():
             return CliError(str(error), error.why, error.hint)
-        case HintedError():
-            return CliError(str(error), hint=error.hint, code=2 if isinstance(error, DaemonError) else 1)
         case ReadingError():
             return CliError(str(error), "this version of Slurm says it in another way", "malleable doctor", 1)
+        case HintedError():
+            return CliError(str(error), hint=error.hint, code=2 if isinstance(error, DaemonError) else 1)
         case UnknownModelError():
             return CliError(str(error))
         case PolicyError():

@@ -29,7 +29,6 @@ from scheduler_bridge.backends.hosts import (
 )
 from scheduler_bridge.backends.slurm import (
     Harvest,
-    ReadingError,
     Slurm,
     SlurmBackend,
     SlurmError,
@@ -427,5 +426,5 @@ def _limits_of_slurm() -> tuple[str, bool, str, str, str]:
     tried = "scontrol --version, scontrol show config"
     try:
         return ("Slurm's limits", True, tried, "; ".join(Slurm().limits().sentences()), "")
-    except (SlurmError, ReadingError) as error:
+    except SlurmError as error:
         return ("Slurm's limits", False, tried, str(error), "ask the operator: scontrol ping")

@@ -16,7 +16,7 @@ from support.played import Job
 from apgas.malleability import orders as wire
 from scheduler_bridge.backends.slurm import JobInfo, Limits, Session, SessionConfig, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.holdings import Words
-from scheduler_bridge.backends.slurm.reading import Step
+from scheduler_bridge.backends.slurm.reading import ReadingError, Step
 from scheduler_bridge.daemon import ControlClient, JobRequest, SubmitError
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Notes
@@ -35,7 +35,7 @@ class Played(Slurm):
     def __init__(self) -> None:
         super().__init__()
         self.did: list[Words] = []
-        self.away = False
+        self.away: SlurmError | None = None
         self._jobs = iter(range(2, 10))
         self._scripts: dict[int, subprocess.Popen[str]] = {}
 
@@ -48,8 +48,8 @@ class Played(Slurm):
         return JobInfo(number, "COMPLETED" if number in self.over() else "RUNNING", (f"n{number}",), ends_s=1000.0)
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
-        if self.away:
-            raise SlurmError("it is away")
+        if self.away is not None:
+            raise self.away
         return ()
 
     def submit(self, words: Words, script: str) -> int:
@@ -180,8 +180,9 @@ def test_nodes_of_companion_jobs_go_first_and_back_when_the_program_has_left_the
     assert [resize.kind for resize in record.jobs[0].resizes] == ["grow", "shrink", "grow"]
 
 
+@pytest.mark.parametrize("error", [SlurmError("it is away"), ReadingError("a line is not understood")])
 def test_nodes_are_given_back_when_slurm_is_there_again(
-    tmp_path: Path, slurm: Played, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, slurm: Played, monkeypatch: pytest.MonkeyPatch, error: SlurmError
 ) -> None:
     """They stayed unused to the end of the job."""
     monkeypatch.setattr("scheduler_bridge.backends.slurm.session.AGAIN_S", 0.05)
@@ -191,14 +192,14 @@ def test_nodes_are_given_back_when_slurm_is_there_again(
         session.resize(1, -1)
         order = await job.hear()
         assert isinstance(order, wire.Shrink)
-        slurm.away = True
+        slurm.away = error
         await job.say(wire.Outcome(order=order.order, kind="shrink", outcome="done", nodes=order.nodes))
         await until(lambda: session.snapshot().jobs[0].resizing is None)
-        assert session.snapshot().jobs[0].reason == "n2 not given back yet: it is away"
+        assert session.snapshot().jobs[0].reason == f"n2 not given back yet: {error}"
         assert slurm.over() == []
-        slurm.away = False
+        slurm.away = None
         await until(lambda: slurm.over() == [2])
-        await until(lambda: session.snapshot().jobs[0].reason != "n2 not given back yet: it is away")
+        await until(lambda: session.snapshot().jobs[0].reason != f"n2 not given back yet: {error}")
 
     perform(config(tmp_path), tmp_path, slurm, play)
 

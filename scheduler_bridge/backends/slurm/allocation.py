@@ -18,7 +18,7 @@ from scheduler_bridge.backends.slurm.driver import SilentError, Slurm
 from scheduler_bridge.backends.slurm.harvest import Harvest, Loan
 from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.lease import LOST_S, WITNESS, Leases
-from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, SlurmError, explained
+from scheduler_bridge.backends.slurm.reading import JobInfo, SlurmError, explained
 from scheduler_bridge.backends.standin import address
 
 _logger = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ class Allocation:
             self._slurm.run(holdings.give_up(companion))
             nodes = self._slurm.job(self.holdings.job).nodes
             self._hold(lambda held: held.expanded(nodes))
-        except (SlurmError, ValueError) as error:
+        except SlurmError as error:
             with suppress(SlurmError):  # the first error is what is reported
                 self._slurm.run(holdings.cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
@@ -229,7 +229,7 @@ class Allocation:
                 self._hold(lambda held: held.lent(node, companion))  # noqa: B023 - called at once
                 if "warned_s" in self._loans[companion]:
                     self._recalled(node, _TAKES)
-        except (SlurmError, ReadingError, ValueError) as error:
+        except (SlurmError, ValueError) as error:
             for companion in set(asked) - set(self.holdings.companions.values()):
                 leases.end(companion)
                 try:
@@ -269,7 +269,7 @@ class Allocation:
         if not node:
             return
         self._recalled(node, _TAKES)
-        with suppress(SlurmError, ReadingError):  # the program leaves it meanwhile, if Slurm says when or not
+        with suppress(SlurmError):  # the program leaves it meanwhile, if Slurm says when or not
             ends_s = self._slurm.job(companion).ends_s
             if ends_s is not None and ends_s > time.time():
                 self._recalled(node, f"{_TAKES}, at {time.strftime('%H:%M:%S', time.localtime(ends_s))}")
@@ -285,7 +285,7 @@ class Allocation:
         try:
             info = self._slurm.job(companion)
             why = f"it is {info.state.lower()} ({info.reason})"
-        except (SlurmError, ReadingError) as error:
+        except SlurmError as error:
             why = str(error)
         _logger.warning("companion job %d has ended and taken %s back: %s", companion, node, why)
 
@@ -349,7 +349,7 @@ class Allocation:
                         to_s = info.ends_s or now_s
                         break
                     time.sleep(_LOOK_AGAIN_S)
-            except (SlurmError, ReadingError):
+            except SlurmError:
                 until = 0.0
             self._note(companion, to_s=to_s)
 

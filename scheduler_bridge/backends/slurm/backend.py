@@ -20,7 +20,7 @@ from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Reach, Slurm
 from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
 from scheduler_bridge.backends.slurm.harvester import Harvester
-from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, SlurmError
+from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, SlurmError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.daemon import Daemon, DaemonConfig
 
@@ -208,7 +208,7 @@ class Looker:
         try:
             job = await asyncio.to_thread(self._slurm.job, self._job)
             infos = await asyncio.to_thread(self._slurm.nodes, tuple(dict.fromkeys(names)))
-        except (SlurmError, ReadingError) as error:
+        except SlurmError as error:
             if self._stopped.is_set():  # that is why
                 return dict.fromkeys(names, Sight())
             if not self._silent:

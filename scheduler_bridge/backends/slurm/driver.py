@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler_bridge.backends.slurm import holdings, reading
 from scheduler_bridge.backends.slurm.holdings import STEP, Holdings, Limits
-from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, ReadingError, SlurmError, Step
+from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, SlurmError, Step
 from scheduler_bridge.backends.standin import StandIn
 from scheduler_bridge.jobrunner.processes import signal_group
 
@@ -137,7 +137,7 @@ class Slurm:
             return number
         reason = ""
         if number is not None:
-            with suppress(SlurmError, ReadingError):  # the refusal is reported in any case
+            with suppress(SlurmError):  # the refusal is reported in any case
                 reason = f"; job {number} waited: {reading.explained(self.job(number).reason)}"
         self._revoke(text)
         raise SlurmError(f"Slurm gives no node: {reading.complaint(said.stderr)}{reason}")

@@ -23,7 +23,7 @@ from typing import Final
 
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.harvest import Harvest, Regrowth, summary
-from scheduler_bridge.backends.slurm.reading import ReadingError, SlurmError
+from scheduler_bridge.backends.slurm.reading import SlurmError
 from scheduler_bridge.daemon import Daemon
 
 _logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Harvester:
             if not idle:
                 return False
             nodes = await asyncio.to_thread(self._allocation.grow, min(idle, most), WAIT_S, at_least=1)
-        except (SlurmError, ReadingError) as error:
+        except SlurmError as error:
             _logger.warning("no nodes are harvested: %s", error)
             return False
         if kept := await self.kept(nodes):

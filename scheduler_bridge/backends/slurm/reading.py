@@ -30,7 +30,7 @@ class SlurmError(HintedError):
     """Slurm did not do what was asked; the text says what and why, ``hint`` what to do."""
 
 
-class ReadingError(ValueError):
+class ReadingError(SlurmError):
     """Slurm said something that is not understood."""
 
 

@@ -29,7 +29,7 @@ from scheduler_bridge.backends.slurm.driver import Reach, Slurm
 from scheduler_bridge.backends.slurm.harvest import LOANS, Harvest
 from scheduler_bridge.backends.slurm.harvester import Harvester
 from scheduler_bridge.backends.slurm.lease import LOST_S
-from scheduler_bridge.backends.slurm.reading import ReadingError, SlurmError
+from scheduler_bridge.backends.slurm.reading import SlurmError
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.history import Explanation
@@ -409,7 +409,7 @@ class Session(Daemon):
         grows = super().snapshot().job(self._job).grows
         try:
             idle = await asyncio.to_thread(self._allocation.idle)
-        except (SlurmError, ReadingError) as error:
+        except SlurmError as error:
             self._say(f"not resized: {error}")
             return False
         if idle and not self._objection(1):

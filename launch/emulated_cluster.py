@@ -13,6 +13,7 @@ interface leads out: packets of the cluster cannot leave it.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import shutil
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import emulated_slurm
 
@@ -29,7 +31,6 @@ MOST_HOSTS = 250
 NOT_SET_UP = 125
 NOT_FOUND = 127
 USAGE = 2
-NO_SLURM = "none"
 SSH_FAILED = 255
 REACH_S = 5.0
 PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
@@ -93,18 +94,22 @@ def main(arguments: list[str]) -> int:
     if shutil.which(options.command[0]) is None:
         print(f"emulated-cluster: {options.command[0]}: no such command", file=sys.stderr)
         return NOT_FOUND
-    slurm = NO_SLURM
+    slurm: dict[str, str | bool] = {}
     try:
         way = find_way()
         if options.slurm:
             if "--user" in way:
                 raise ClusterError("Slurm's daemons need root: in a user namespace they cannot change their groups")
-            commands = emulated_slurm.install(emulated_slurm.install_folder())
-            slurm = f"{commands}:{int(not options.no_expansion)}{int(options.accounting)}{int(options.preemption)}"
+            slurm = {
+                "commands": str(emulated_slurm.install(emulated_slurm.install_folder())),
+                "expansion": not options.no_expansion,
+                "accounting": options.accounting,
+                "preemption": options.preemption,
+            }
     except (ClusterError, emulated_slurm.InstallError) as error:
         print(f"emulated-cluster: {error}", file=sys.stderr)
         return NOT_SET_UP
-    return _call(way, options.hosts, slurm, options.command)
+    return _call(way, options.hosts, json.dumps(slurm), options.command)
 
 
 def _install_slurm(command: list[str]) -> int:
@@ -177,12 +182,12 @@ def _call(way: list[str], hosts: int, slurm: str, command: list[str]) -> int:
 # the init ------------------------------------------------------------------------------------------------------------
 
 
-def _init(pipe: int, hosts: int, slurm: str, group: str, command: list[str]) -> int:
+def _init(pipe: int, hosts: int, slurm: dict[str, Any], group: str, command: list[str]) -> int:
     """Build the cluster, run the command, and return its exit code; as process 1, take all others along."""
     names = [f"host{number}" for number in range(1, hosts + 1)]
     try:
         _build(names)
-        environment = _environment() if slurm == NO_SLURM else _start_slurm(names, slurm)
+        environment = _start_slurm(names, **slurm) if slurm else _environment()
     except (OSError, subprocess.CalledProcessError) as error:
         why = getattr(error, "stderr", None) or error
         print(f"emulated-cluster: the hosts could not be made: {why}", file=sys.stderr)
@@ -191,7 +196,7 @@ def _init(pipe: int, hosts: int, slurm: str, group: str, command: list[str]) -> 
         print(f"emulated-cluster: Slurm: {error}", file=sys.stderr)
         return NOT_SET_UP
     child = subprocess.Popen(
-        _enter("host1", command) if slurm == NO_SLURM else command,
+        command if slurm else _enter("host1", command),
         env=environment,
         process_group=0 if group == "own" else None,
         # the only thread so far
@@ -250,19 +255,15 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _start_slurm(hosts: list[str], slurm: str) -> dict[str, str]:
+def _start_slurm(hosts: list[str], commands: str, **chosen: bool) -> dict[str, str]:
     """Start Slurm; mpiexec's options are left to the batch system."""
-    commands, chosen = slurm.rsplit(":", 1)
-    expansion, accounting, preemption = (digit == "1" for digit in chosen)
     folder = FOLDER / "slurm"
     # the init's own network namespace becomes a host, too
     _ip([], ["link set lo up", f"address add {emulated_slurm.ADDRESS}/24 dev bridge0"])
     socket.sethostname(emulated_slurm.LOGIN)
     with Path("/etc/hosts").open("a", encoding="utf-8") as table:
         table.write(f"{emulated_slurm.ADDRESS} {emulated_slurm.LOGIN}\n")
-    found = emulated_slurm.start(
-        Path(commands), folder, hosts, _enter, expansion=expansion, accounting=accounting, preemption=preemption
-    )
+    found = emulated_slurm.start(Path(commands), folder, hosts, _enter, **chosen)
     return {**os.environ, **found, "TMPDIR": str(FOLDER / "tmp")}
 
 
@@ -316,4 +317,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "ssh":
         print(f"ssh: {_ssh(sys.argv[2:])}", file=sys.stderr)
         sys.exit(SSH_FAILED)
-    sys.exit(_init(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]))
+    sys.exit(_init(int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4], sys.argv[5:]))

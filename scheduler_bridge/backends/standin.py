@@ -43,6 +43,10 @@ class StandIn:
         of_what: Whose the nodes are, for its message about a stranger.
         body: What the script does in the end: ``$host`` is the node, ``$found`` its entry in the table, ``$*`` the
             command.
+
+    Attributes:
+        program: What is called like ssh.
+        programs: The texts of all programs that are written: of this one, and of such that it calls.
     """
 
     def __init__(self, folder: Path, name: str, of_what: str, body: str) -> None:
@@ -50,12 +54,14 @@ class StandIn:
         self._table = folder / f"{name}-nodes"
         self._written = False
         self._entries = ""
-        self._text = _SCRIPT.format(table=shlex.quote(str(self._table)), of_what=of_what, body=body)
+        text = _SCRIPT.format(table=shlex.quote(str(self._table)), of_what=of_what, body=body)
+        self.programs = {self.program: text}
 
     def write(self) -> None:
-        """Write the program, and the table as far as it is known."""
+        """Write the programs, and the table as far as it is known."""
         self._written = True
-        write_whole(self.program, self._text.encode(), 0o700)
+        for path, text in self.programs.items():
+            write_whole(path, text.encode(), 0o700)
         write_whole(self._table, self._entries.encode(), 0o600)
 
     def know(self, entries: Iterable[tuple[str, object]]) -> None:
@@ -65,8 +71,8 @@ class StandIn:
             write_whole(self._table, self._entries.encode(), 0o600)
 
     def forget(self) -> None:
-        """Remove both files."""
-        for path in (self.program, self._table) if self._written else ():
+        """Remove all files."""
+        for path in (*self.programs, self._table) if self._written else ():
             path.unlink(missing_ok=True)
 
 

@@ -138,7 +138,7 @@ class HostsBackend(NodesBackend):
 
     def _watching(self, daemon: Daemon) -> Watch:
         rules = self._settings.rules
-        looker = Looker(self._settings.launcher, rules.deadline_s, rules.at_once, self._reach.needed)
+        looker = Looker(self._settings.launcher, rules.deadline_s, rules.at_once, self._reach.programs)
         return Watch(daemon, self._known, looker, rules, self._ailing, self._forget)
 
     def _forget(self, node: str) -> None:

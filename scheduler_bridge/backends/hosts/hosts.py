@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 from apgas.launch import ENV_REACHED
-from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.backends.standin import StandIn
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.jobrunner import processes
@@ -239,26 +238,15 @@ class Reach(StandIn):
     """
 
     def __init__(self, folder: Path, launcher: Launcher) -> None:
-        self._there = folder / f"{_NAME}-there"
+        there = folder / f"{_NAME}-there"
         body = _BODY.format(
             mark=processes.ENV_MARK,
-            there=shlex.quote(shlex.quote(str(self._there))),
+            there=shlex.quote(shlex.quote(str(there))),
             launch=launcher.in_shell("found", "command"),
         )
         super().__init__(folder, _NAME, "of this scheduler", body)
-        self.needed = (self.program, self._there)
-
-    def write(self) -> None:
-        """Write the programs."""
-        super().write()
-        write_whole(self._there, _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED).encode(), 0o700)
+        self.programs[there] = _THERE.format(mark=processes.ENV_MARK, env=ENV_REACHED)
 
     def know_hosts(self, hosts: Iterable[Host]) -> None:
         """Write down where each host is."""
         self.know((host.name, host.address) for host in hosts)
-
-    def forget(self) -> None:
-        """Remove everything."""
-        super().forget()
-        if self._written:
-            self._there.unlink(missing_ok=True)

@@ -87,6 +87,7 @@ class Lent:
         self.now_s = 0.0
         self.nodes: list[str] = []
         self.recalled = 0
+        self.room_for_lent = 0
         self._change = asyncio.Event()
 
     @property
@@ -138,7 +139,7 @@ def test_a_node_that_comes_back_is_as_new(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(harvester, "time", lent)
 
     async def play() -> None:
-        task = asyncio.create_task(Harvester(lent, lent, Harvest("spare"), lambda: 0).run())
+        task = asyncio.create_task(Harvester(lent, lent, Harvest("spare")).run())
         lent.lend(("a",), "")
         await settle()
         lent.now_s = UNUSED_S

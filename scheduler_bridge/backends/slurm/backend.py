@@ -81,7 +81,7 @@ class SlurmBackend(NodesBackend):
         if self._harvest is None:
             yield
             return
-        harvester = Harvester(daemon, self._allocation, self._harvest, lambda: daemon.room_for_lent)
+        harvester = Harvester(daemon, self._allocation, self._harvest)
         daemon.when_lost(harvester.lost)
         daemon.tell_loans(harvester.said)
         task = asyncio.create_task(harvester.run())

@@ -38,10 +38,9 @@ class Harvester:
     """Takes idle nodes for a scheduler, and has its jobs leave those that Slurm takes back.
 
     Args:
-        scheduler: Uses the nodes.
+        scheduler: Uses the nodes, and says how many more it could use now.
         allocation: Gives and takes them.
         harvest: From where, and how often.
-        wanted: Says how many nodes more could be used now.
         reap: Takes that many nodes at most, if they are idle, and has them used; returns whether any came. By default
             they are lent to the scheduler.
         settle: Called each time that something has happened while a node is being left.
@@ -52,14 +51,12 @@ class Harvester:
         scheduler: Daemon,
         allocation: Allocation,
         harvest: Harvest,
-        wanted: Callable[[], int],
         reap: Callable[[int], Awaitable[bool]] | None = None,
         settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._allocation = allocation
         self._harvest = harvest
-        self._wanted = wanted
         self._reap = reap or self._lend
         self._settle = settle
         self._regrowth = Regrowth(harvest, time.monotonic())
@@ -83,7 +80,7 @@ class Harvester:
             self._allocation.listen(hear)
             while True:
                 now_s = time.monotonic()
-                if (wanted := self._wanted()) <= 0:
+                if (wanted := self._scheduler.room_for_lent) <= 0:
                     await self._scheduler.changed()
                 elif self._regrowth.due_s > now_s:
                     await asyncio.sleep(self._regrowth.due_s - now_s)

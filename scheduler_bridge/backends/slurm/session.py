@@ -116,9 +116,7 @@ class Session(Daemon):
         )
         self._harvester: Harvester | None = None
         if config.harvest is not None:
-            self._harvester = Harvester(
-                self, self._allocation, config.harvest, self._lacking, self._reap, self._tidy_up
-            )
+            self._harvester = Harvester(self, self._allocation, config.harvest, self._reap, self._tidy_up)
         self._resizing: Literal["grow", "shrink"] | None = None
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -394,7 +392,8 @@ class Session(Daemon):
 
     # nodes that Slurm takes back --------------------------------------------------------------------------------------
 
-    def _lacking(self) -> int:
+    @property
+    def room_for_lent(self) -> int:
         """How many nodes more are to be had, now."""
         held = len(super().snapshot().job(self._job).nodes)
         return 0 if self._objection(1) else self._wanted - held

@@ -16,7 +16,6 @@ from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.record import JobRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.sim import replay
 from scheduler_bridge.workloads import (
-    Cleaning,
     TraceError,
     TraceJob,
     Workload,
@@ -24,12 +23,12 @@ from scheduler_bridge.workloads import (
     load,
     make_evolving,
     mebf_rule,
-    read_clean_csv,
-    read_elastisim,
     read_swf,
     workload_of,
     write_swf,
 )
+from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
+from scheduler_bridge.workloads.elastisim import read_elastisim
 
 CORI = '"Job","Host Name","Partition","QOS","Submit","Start","End","Elapsed Secs","Nodes Allocated","Raw Hours"'
 

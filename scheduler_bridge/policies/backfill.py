@@ -77,11 +77,8 @@ class Easy:
             self._consider_arrived(plan, standing, size)
             return
         line, reserved = plan.line(queue, size.need), None
-        while reserved is None and (spec := line.next()) is not None:
-            if line.need <= (usable := plan.usable):
-                plan.start(spec, size.pick(spec, usable), IN_ORDER)
-            else:
-                reserved = self._block(plan, spec, line.need)
+        while reserved is None and (blocked := start_in_order(plan, line, size)) is not None:
+            reserved = self._block(plan, blocked, line.need)
         while reserved is not None and (room := plan.soon) > 0:
             spec = line.next_fitting(1, room, plan.spare, plan.now, reserved.start_s)
             if spec is None:

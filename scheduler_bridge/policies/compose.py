@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
 from scheduler_bridge.policies.base import Decision, stands_until
 from scheduler_bridge.policies.plan import Plan
 
-
-class QueueOrder(Protocol):
-    """Who comes first."""
-
-    def __call__(self, view: ClusterView, now: float) -> Sequence[JobSpec]:
-        """The waiting jobs, the most urgent first."""
+QueueOrder: TypeAlias = Callable[[ClusterView, float], Sequence[JobSpec]]
+"""Who comes first: the waiting jobs at a time, the most urgent first."""
 
 
 class StartSize(Protocol):

@@ -20,14 +20,6 @@ MIDDLE: Final = 0.0275
 """Of the interval from which the paper draws alpha and beta [section 4.3]: for jobs of which they are not known."""
 
 
-def runtime_s(spec: JobSpec, nodes: int) -> float:
-    """How long the job would run on ``nodes`` nodes, if it took its walltime on the nodes that it asked for [D].
-
-    The speedup is n^(1 - rho) [section 2.2; the exponent is D: the text names rho and shows curves].
-    """
-    return spec.walltime_s * math.pow(spec.nodes / nodes, 1.0 - spec.rho)
-
-
 @dataclass(frozen=True, slots=True)
 class ResizeModel:
     """What a resize costs and whether it is worth its price [sections 2.2 and 3, algorithm 3].
@@ -58,11 +50,14 @@ class ResizeModel:
         return self.scale_s * ((alpha + self.b) * abs(after - before) + beta / (before + after))
 
     def is_feasible(self, job: RunningJob, nodes: int, now: float) -> bool:
-        """Whether a resize to ``nodes`` is worth it. [D] The static time is that at the present size."""
+        """Whether a resize to ``nodes`` is worth it.
+
+        [D] The static time is that at the present size. The job takes its walltime on the nodes that it asked for.
+        """
         if job.expected_end_s - now <= self.theta * job.spec.walltime_s:
             return False
-        predicted_s = runtime_s(job.spec, nodes) + self.cost_s(job.nodes, nodes, job.spec.overhead)
-        return predicted_s <= self.gamma * runtime_s(job.spec, job.nodes)
+        predicted_s = job.spec.walltime_at_s(nodes) + self.cost_s(job.nodes, nodes, job.spec.overhead)
+        return predicted_s <= self.gamma * job.spec.walltime_at_s(job.nodes)
 
 
 OWN: Final = "own"

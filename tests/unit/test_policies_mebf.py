@@ -19,7 +19,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import ClusterView, InvalidJobError, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
-from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel, runtime_s
+from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel
 from scheduler_bridge.sim import simulate
 
 NOW = 100.0
@@ -140,9 +140,9 @@ def test_a_wrong_overhead_is_refused() -> None:
 
 
 def test_the_runtime_follows_rho() -> None:
-    assert runtime_s(malleable(1, 1, 4, 64), 16) == 250.0
-    assert runtime_s(malleable(1, 1, 4, 64, rho=0.5), 16) == 500.0
-    assert runtime_s(malleable(1, 1, 4, 64, rho=1.0), 16) == 1000.0
+    assert malleable(1, 1, 4, 64).walltime_at_s(16) == 250.0
+    assert malleable(1, 1, 4, 64, rho=0.5).walltime_at_s(16) == 500.0
+    assert malleable(1, 1, 4, 64, rho=1.0).walltime_at_s(16) == 1000.0
     with pytest.raises(InvalidJobError, match=r"rho is 1\.5"):
         malleable(1, 1, 4, 64, rho=1.5)
 

@@ -87,8 +87,6 @@ class Engine:
         self._tick_s = tick_s
         self._sharing = sharing
         self._forgets = forgets
-        self._cores_per_node = (settings or Settings()).cores_per_node
-        self._user_nodes = (settings or Settings()).user_nodes
         self._progress = progress
         self._over = 0
         self._failures = 0
@@ -224,7 +222,7 @@ class Engine:
         job_id = spec.job_id
         if job_id in self._records:
             raise ValueError(f"two jobs have the id {job_id}")
-        if self._user_nodes is not None and spec.min_nodes > self._user_nodes:  # the live scheduler refuses it, too
+        if (most := self._core.user_nodes) is not None and spec.min_nodes > most:  # the live scheduler refuses it, too
             self._records[job_id] = SimRecord(spec, refused=True)
             if self._held_back is not None:
                 self._pass_on(self._held_back, job_id, completed=False, now=now)
@@ -373,7 +371,7 @@ class Engine:
         """Go on with these numbers of cores, by node."""
         run.cores = cores
         if cores:
-            record.shares += ((self._now, sum(cores) / (len(cores) * self._cores_per_node)),)
+            record.shares += ((self._now, sum(cores) / (len(cores) * self._core.cores_per_node)),)
         self._go_on(run, len(run.nodes))
 
     def _arrived(self, run: Run, record: SimRecord) -> None:
@@ -397,7 +395,7 @@ class Engine:
             run.left_s = run.left_at(now)
         run.rate, run.since_s = run.rate_on(nodes) if nodes else 0.0, now
         if run.cores:
-            run.rate *= share(run.cores, self._cores_per_node, self._sharing)
+            run.rate *= share(run.cores, self._core.cores_per_node, self._sharing)
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
@@ -572,7 +570,7 @@ class Engine:
 
     def _weight(self, run: Run, nodes: int) -> float:
         """What these nodes count: as many as they are; of those that it shares, the part that its cores are."""
-        return nodes * share(run.cores, self._cores_per_node, "ideal") if run.cores else float(nodes)
+        return nodes * share(run.cores, self._core.cores_per_node, "ideal") if run.cores else float(nodes)
 
     def _order(self, order: ev.SendOrder, run: Run) -> None:
         if order.kind == "grow":

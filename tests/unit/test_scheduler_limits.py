@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from support.scheduling import malleable, rigid, without_alarms
+from support.simulated import simulated
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import InfeasibleDecisionError, SchedulerCore, Settings
@@ -28,6 +29,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Start
+from scheduler_bridge.sim import simulate
 
 NODES = tuple("abcdefgh")
 
@@ -165,3 +167,14 @@ def test_a_policy_that_does_not_heed_what_it_is_shown_is_refused(job: JobSpec) -
     core = SchedulerCore(NODES, Careless(), Settings(user_nodes=4))
     with pytest.raises(InfeasibleDecisionError):
         core.handle(JobSubmitted(job), 0.0)
+
+
+def test_a_simulated_job_is_refused_by_the_limit_as_it_is_then() -> None:
+    jobs = [simulated(structs.replace(rigid(number, 3), submit_s=10.0 * number), 5.0) for number in range(3)]
+    limits = [(5.0, UserNodesLimited(2)), (15.0, UserNodesLimited(3))]
+    found = simulate(NODES, policies.get("easy"), jobs, limits, Settings(user_nodes=4)).records.values()
+    assert [(record.refused, record.outcome) for record in found] == [
+        (False, "completed"),
+        (True, None),
+        (False, "completed"),
+    ]

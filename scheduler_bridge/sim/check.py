@@ -18,7 +18,7 @@ from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Sh
 from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
-from scheduler_bridge.sim.engine import Engine
+from scheduler_bridge.sim.engine import Engine, node_names
 from scheduler_bridge.sim.jobs import Dynamics, SimResult, Simulated
 from scheduler_bridge.workloads import TraceJob
 
@@ -40,11 +40,6 @@ class Scenario:
     jobs: tuple[Simulated, ...]
     disturbances: tuple[tuple[float, ev.Event], ...] = ()
     settings: Settings = field(default_factory=Settings)
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """The nodes' names."""
-        return tuple(f"n{index:04d}" for index in range(self.nodes))
 
     @property
     def is_exact(self) -> bool:
@@ -98,13 +93,13 @@ def check_policy(
         make_policy(), conserves, need, protects if scenario.is_exact else "nothing", _SHIFT_S if shifts else 0.0
     )
     auditor = Auditor(
-        scenario.node_names,
+        node_names(scenario.nodes),
         scenario.settings.cores_per_node,
         watcher.jobs_per_node,
         scenario.settings.walltime == "scaled",
         watcher.shared_nodes,
     )
-    engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
+    engine = Engine(scenario.nodes, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
     watcher.check_memory(make_policy())
     if engine.core.anomalies:
@@ -113,7 +108,7 @@ def check_policy(
         for record in result.records.values():
             if record.end_s is None and not record.refused:
                 raise AuditError(f"{record} is not over: {engine.core.explain(record.spec.job_id)}")
-    again = Engine(scenario.node_names, make_policy(), scenario.settings).run(scenario.jobs, scenario.disturbances)
+    again = Engine(scenario.nodes, make_policy(), scenario.settings).run(scenario.jobs, scenario.disturbances)
     if again.records != result.records:
         raise AuditError("a second run gave other records")
     return result
@@ -382,7 +377,7 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
         for _ in range(rng.randint(0, 5))
     ]
     happens += _reservations(random.Random(f"{seed} reservations"), nodes)
-    happens += [(_LAST_DISTURBANCE_S + 1.0, ev.NodeUp(f"n{index:04d}")) for index in range(nodes)]
+    happens += [(_LAST_DISTURBANCE_S + 1.0, ev.NodeUp(node)) for node in node_names(nodes)]
     settings = Settings(
         pass_interval_s=rng.choice([None, 5.0]),
         cooldown_s=rng.choice([0.0, 3.0]),
@@ -438,7 +433,7 @@ def _reservations(rng: random.Random, nodes: int) -> list[tuple[float, ev.Event]
     for number in range(rng.choice([0, 0, 1, 2, 3])):
         made_s = float(rng.randint(0, _LAST_SUBMIT_S))
         start_s = made_s + rng.choice([0, rng.randint(1, 120)])
-        named = tuple(f"n{index:04d}" for index in sorted(rng.sample(range(nodes), rng.randint(1, nodes))))
+        named = tuple(sorted(rng.sample(node_names(nodes), rng.randint(1, nodes))))
         reservation = AdvanceReservation(
             name=f"r{number}",
             start_s=start_s,

@@ -334,7 +334,7 @@ class Engine:
         self._runs.pop(job_id, None)
         self._over += 1
         record.end_s = self._now
-        if run.growing is not None:
+        if run.arriving:
             self._arrived(run, record)
         if run.risk is not None:
             self._settle_work(run, run.risk)
@@ -376,10 +376,8 @@ class Engine:
 
     def _arrived(self, run: Run, record: SimRecord) -> None:
         """Nodes are not held for a growing job any more: it uses them, or they go back."""
-        if run.growing is not None:
-            since_s, nodes = run.growing
-            record.reserve(since_s, self._now, nodes)
-            run.growing, run.arriving = None, ()
+        record.reserve(run.held_from_s, self._now, len(run.arriving))
+        run.arriving = ()
 
     def _go_on(self, run: Run, nodes: int) -> None:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
@@ -573,8 +571,6 @@ class Engine:
         return nodes * share(run.cores, self._core.cores_per_node, "ideal") if run.cores else float(nodes)
 
     def _order(self, order: ev.SendOrder, run: Run) -> None:
-        if order.kind == "grow":
-            run.arriving = order.nodes
         if order.kind != "workers":
             self._answer(run, order.count if order.kind == "grow" else -order.count)
         for time_s, what in answers(order, run, self._now):
@@ -658,7 +654,7 @@ def _resize_answers(
     after = before + (order.count if grows else -order.count)
     done_s = begin_s + (dynamics.grow_s if grows else dynamics.shrink_s)
     if grows:
-        run.growing = (now, order.count)
+        run.arriving, run.held_from_s = order.nodes, now
     if dynamics.cost is not None:
         # one that was measured is negative where a job has carried an order out before all of it computed
         done_s = max(now, done_s + dynamics.cost(before, after, run.job.overhead))

@@ -277,15 +277,15 @@ class Run(msgspec.Struct):
     ordered_cores: tuple[int, ...] = ()
     computes_s: float = 0.0
     """When its start-up is over."""
-    growing: tuple[float, int] | None = None
-    """Since when how many nodes are held for it that it does not use yet."""
+    arriving: tuple[str, ...] = ()
+    """The nodes that are held for it while it grows, and that it does not use yet."""
+    held_from_s: float = 0.0
+    """Since when they are."""
     killed: bool = False
     over: bool = False
     begun: bool = False
     risk: Risk | None = None
     """What it would lose with a node; None: it writes no checkpoints and has lost nothing."""
-    arriving: tuple[str, ...] = ()
-    """The nodes that are held for it while it grows."""
     dead: tuple[str, ...] = ()
     """The nodes that it has lost."""
     sizes_itself: Controller | None = None

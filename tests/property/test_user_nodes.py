@@ -71,14 +71,14 @@ def test_no_user_gets_more(policy: str, seeds: int) -> None:
         limit = 1 + seed % scenario.nodes
         settings = replace(scenario.settings, user_nodes=limit)
         books = Books(limit)
-        engine = Engine(scenario.node_names, policies.get(policy), settings, observer=books.watch, check=True)
+        engine = Engine(scenario.nodes, policies.get(policy), settings, observer=books.watch, check=True)
         result = engine.run(scenario.jobs, scenario.disturbances)
         for record in result.records.values():
             assert record.refused == (record.spec.min_nodes > limit), f"seed {seed}: {record}"
             why = f"seed {seed}: {record}, {books.held}"
             assert record.refused or record.end_s is not None, why
         assert not engine.core.anomalies or limit < scenario.nodes, f"seed {seed}"
-        free = Engine(scenario.node_names, policies.get(policy), scenario.settings)
+        free = Engine(scenario.nodes, policies.get(policy), scenario.settings)
         held_back += result.records != free.run(scenario.jobs, scenario.disturbances).records
     assert held_back > seeds // 4
 

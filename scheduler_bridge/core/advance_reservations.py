@@ -339,7 +339,7 @@ class _Parts:
         booking = booking_of(state, spec)
         if booking is None:
             text = self.policy.why_waiting(view, spec, promise)
-            kept = (state.pool.free_ranks & closed).bit_count()
+            kept = (state.pool.all_free_ranks & closed).bit_count()
             return f"{text}; {wording.are(kept)} free but reserved" if kept else text
         name = booking.spec.name
         if not booking.started:

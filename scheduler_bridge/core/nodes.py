@@ -112,11 +112,6 @@ class NodePool:
         """How many nodes can be taken."""
         return self._free_count if self._within is None else (self.all_free_ranks & self._within).bit_count()
 
-    @property
-    def free_ranks(self) -> int:
-        """The ranks of the nodes that can be taken."""
-        return self.all_free_ranks if self._within is None else self.all_free_ranks & self._within
-
     def __len__(self) -> int:
         return len(self._names) - self._gone.bit_count()
 

@@ -164,7 +164,7 @@ def test_numbered_nodes_are_nodes_like_others(count: int) -> None:
             elif node in pool or act == "restore":
                 getattr(pool, act)(node)
         assert list(pools[0].names) == list(pools[1].names)
-        assert [(pool.free_ranks, pool.down_ranks, pool.leaving, len(pool)) for pool in pools[:1]] == [
-            (pool.free_ranks, pool.down_ranks, pool.leaving, len(pool)) for pool in pools[1:]
+        assert [(pool.all_free_ranks, pool.down_ranks, pool.leaving, len(pool)) for pool in pools[:1]] == [
+            (pool.all_free_ranks, pool.down_ranks, pool.leaving, len(pool)) for pool in pools[1:]
         ]
         assert [pool.check() for pool in pools] == ["", ""]

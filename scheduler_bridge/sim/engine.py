@@ -10,9 +10,10 @@ from typing import Final, assert_never
 
 from msgspec import structs
 
-from scheduler_bridge.core import Remembered, SchedulerCore, Settings
+from scheduler_bridge.core import Explanation, JobState, Remembered, SchedulerCore, Settings
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.nodes import NumberedNodes
+from scheduler_bridge.model import wording
 from scheduler_bridge.policies import Policy, PolicyError
 from scheduler_bridge.sim.agenda import Agenda, HeldBack, Occurrence, Submissions, taken
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
@@ -103,6 +104,7 @@ class Engine:
         self._waiting: dict[int, Simulated] = {}
         self._runs: dict[int, Run] = {}
         self._records: dict[int, SimRecord] = {}
+        self._refusals: dict[int, str] = {}
 
     def run(
         self, jobs: Iterable[Simulated] | Submissions, disturbances: Iterable[tuple[float, ev.Event]] = ()
@@ -128,8 +130,19 @@ class Engine:
         if self._held_back is not None:  # some wait for jobs that never ended
             self._records.update({job.job_id: SimRecord(job.spec()) for job, _ in self._held_back.kept.values()})
         kept = self._records if self._remember == "all" else self._remember
-        explanations = {job_id: self._core.explanation(job_id) for job_id in kept if job_id in self._records}
+        explanations = {job_id: self._explanation(job_id) for job_id in kept if job_id in self._records}
         return SimResult(self._records, self._now, self._batches, self._events, explanations, self._failures)
+
+    def _explanation(self, job_id: int) -> Explanation:
+        """Why a job is where it is. Of those that were refused, or not let in yet, the core knows nothing."""
+        spec = self._records[job_id].spec
+        if job_id in self._refusals:
+            state, text = JobState.ENDED, f"refused: {self._refusals[job_id]}"
+        elif self._held_back is not None and job_id in self._held_back.kept:
+            state, text = JobState.QUEUED, "it waits for the end of other jobs"
+        else:
+            return self._core.explanation(job_id)
+        return Explanation(job_id, spec.label, state, self._now, text, (), None, (), ())
 
     def _in_order(self, jobs: Iterable[Simulated]) -> Submissions:
         found = deque(sorted(jobs, key=lambda simulated: (simulated[0].submit_s, simulated[0].job_id)))
@@ -224,6 +237,7 @@ class Engine:
             raise ValueError(f"two jobs have the id {job_id}")
         if (most := self._core.user_nodes) is not None and spec.min_nodes > most:  # the live scheduler refuses it, too
             self._records[job_id] = SimRecord(spec, refused=True)
+            self._refusals[job_id] = f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}"
             if self._held_back is not None:
                 self._pass_on(self._held_back, job_id, completed=False, now=now)
         else:
@@ -451,6 +465,7 @@ class Engine:
             case ev.Refuse():
                 if self._waiting.pop(effect.job_id, None) is not None:
                     self._records[effect.job_id].refused = True
+                    self._refusals[effect.job_id] = effect.reason
                 elif (asking := self._runs.get(effect.job_id)) is not None:
                     self._answer(asking, 0)
             case _:

@@ -20,6 +20,7 @@ from scheduler_bridge.core.events import (
     JobStarted,
     JobSubmitted,
     MalleableReady,
+    NodeDown,
     Refuse,
     ReservationMade,
     SendOrder,
@@ -29,7 +30,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Start
-from scheduler_bridge.sim import simulate
+from scheduler_bridge.sim import Engine, simulate
 
 NODES = tuple("abcdefgh")
 
@@ -178,3 +179,20 @@ def test_a_simulated_job_is_refused_by_the_limit_as_it_is_then() -> None:
         (True, None),
         (False, "completed"),
     ]
+
+
+def test_it_is_said_why_a_simulated_job_was_refused_or_not_let_in() -> None:
+    after, dynamics = simulated(rigid(2, 1), 5.0)
+    jobs = [simulated(rigid(0, 9), 5.0), simulated(rigid(1, 3), 5.0), simulated(rigid(3, 8), 5.0)]
+    jobs.append((structs.replace(after, after_any=(3,)), dynamics))
+
+    def said(user_nodes: int | None) -> dict[int, str]:
+        engine = Engine(NODES, policies.get("easy"), Settings(user_nodes=user_nodes), remember="all")
+        found = engine.run(jobs, [(0.0, NodeDown("a"))]).explanations
+        return {job_id: explanation.text for job_id, explanation in found.items()}
+
+    unlimited, limited = said(None), said(8)
+    assert unlimited[0] == "refused: job 0 needs 9 nodes, the cluster has 8"
+    assert limited[0] == "refused: job 0 needs 9 nodes, a user may have 8"
+    assert {text[2] for text in (unlimited, limited)} == {"it waits for the end of other jobs"}
+    assert {text[1] for text in (unlimited, limited)} == {"completed"}

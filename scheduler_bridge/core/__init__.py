@@ -11,7 +11,6 @@ from typing import Final
 from scheduler_bridge.core import scheduler
 from scheduler_bridge.core.events import InfeasibleDecisionError, InvariantError
 from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
-from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.scheduler import SchedulerCore
 from scheduler_bridge.core.settings import Settings, settings_for
 from scheduler_bridge.core.snapshot import JobStatus, NodeStatus, ReservationStatus, Snapshot
@@ -27,7 +26,6 @@ __all__ = [
     "JobState",
     "JobStatus",
     "Moment",
-    "NodeState",
     "NodeStatus",
     "Remembered",
     "ReservationStatus",

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
-from typing import overload
+from typing import Literal, TypeAlias, overload
 
 from mypy_extensions import mypyc_attr
 
 from scheduler_bridge.model import Allocation
 from scheduler_bridge.model.allocation import lowest, members, runs
 
-
-class NodeState(StrEnum):
-    """What a node is doing. A lost node is out of service while a job still holds it."""
-
-    FREE = "free"
-    HELD = "held"
-    DOWN = "down"
-    LOST = "lost"
+NodeState: TypeAlias = Literal["idle", "busy", "draining", "down"]
+"""What a node is doing. One that is draining is out of service, and a job still holds it."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -182,11 +175,11 @@ class NodePool:
         if bit & self._gone:
             raise KeyError(node)
         if bit & self.all_free_ranks:
-            return NodeState.FREE
+            return "idle"
         held = node in owners if owners is not None else bool(self.holders(node))
         if bit & self.down_ranks:
-            return NodeState.LOST if held else NodeState.DOWN
-        return NodeState.HELD if held else NodeState.FREE  # one that is free and lent
+            return "draining" if held else "down"
+        return "busy" if held else "idle"  # one that is free and lent
 
     def holders(self, node: str) -> list[int]:
         """The jobs that hold the node, in the order in which they got their first one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -23,12 +23,6 @@ _WORDS: Final = {
     JobState.ENDING: "ending",
 }
 """How users see the states of a job that has not ended."""
-
-NodeWord: TypeAlias = Literal["idle", "busy", "draining", "down"]
-_OF_NODES: Final[dict[NodeState, NodeWord]] = {
-    NodeState.FREE: "idle", NodeState.HELD: "busy", NodeState.LOST: "draining", NodeState.DOWN: "down",
-}  # fmt: skip
-"""How they see the states of a node."""
 
 
 class JobStatus(msgspec.Struct, frozen=True):
@@ -121,7 +115,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     """
 
     name: str
-    state: NodeWord
+    state: NodeState
     job: int | None = None
     releasing: bool = False
     reason: str = ""
@@ -200,7 +194,7 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
     nodes = tuple(
         NodeStatus(
             name=node,
-            state=_OF_NODES[state.pool.state(node, owners)],
+            state=state.pool.state(node, owners),
             job=owners.get(node),
             releasing=node in releasing,
             reason="is to leave the cluster" if node in leaving else "",

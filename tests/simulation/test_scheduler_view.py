@@ -57,8 +57,8 @@ def afresh(state: SchedulerState) -> ClusterView:
     """What the policies are to see, from the jobs and nodes themselves."""
     for job in state.active.values():
         job.seen = None
-    free = [node for node in state.pool.names if state.pool.state(node) == "free"]
-    down = [node for node in state.pool.names if state.pool.state(node) in ("down", "lost")]
+    free = [node for node in state.pool.names if state.pool.state(node) == "idle"]
+    down = [node for node in state.pool.names if state.pool.state(node) in ("down", "draining")]
     return ClusterView(
         total_nodes=len(state.pool) - len(down),
         free_nodes=len(free),

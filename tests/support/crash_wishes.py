@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from scheduler_bridge.core import NodeState
 from scheduler_bridge.core.events import UserNodesLimited
 from scheduler_bridge.daemon import JobRequest
 from scheduler_bridge.daemon.control.access import Caller, NotPermittedError, permitted
@@ -120,7 +119,7 @@ def absent(world: World) -> list[str]:
     """The nodes that are out of the cluster, or out of service because somebody wants that, or are to be."""
     core = world.log_state.core
     gone = [node for node in NODES if node not in core.nodes or core.is_leaving(node)]
-    out = [node for node in core.nodes if core.node_state(node) in (NodeState.DOWN, NodeState.LOST)]
+    out = [node for node in core.nodes if core.node_state(node) in ("down", "draining")]
     return gone + [node for node in out if node not in world.log_state.ailing and node not in gone]
 
 

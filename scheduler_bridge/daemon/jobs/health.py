@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from scheduler_bridge.core import JobState, NodeState
+from scheduler_bridge.core import JobState
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.jobs.orders import Handle
 from scheduler_bridge.daemon.requests import is_resilient
@@ -42,9 +42,9 @@ class Health:
             state = self._log_state.core.node_state(node)
         except KeyError:
             return Standing.GONE
-        if state is NodeState.LOST:
+        if state == "draining":
             return Standing.OUT
-        return Standing.AWAY if state is NodeState.DOWN else Standing.SERVING
+        return Standing.AWAY if state == "down" else Standing.SERVING
 
     def nodes_of(self, job_id: int) -> tuple[str, ...]:
         """Return the nodes of a job that is not being ended; none if there is no such job."""

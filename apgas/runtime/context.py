@@ -133,17 +133,6 @@ def waiting_until(until_s: float) -> Iterator[None]:
         this_thread.until_s = before
 
 
-@contextmanager
-def pooled(waiting: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """Mark this thread as one of a pool: its waits give its turn away."""
-    before = this_thread.waiting
-    this_thread.waiting = waiting
-    try:
-        yield
-    finally:
-        this_thread.waiting = before
-
-
 class Future(concurrent.futures.Future[T], Generic[T]):
     """The value of an activity, to be had by ``result``.
 
@@ -282,18 +271,21 @@ class Executor:
         self._started = 0
         self._closed = False
 
-    def submit(self, call: Callable[[], None]) -> None:
-        """Run ``call``; what it raises goes to ``on_error``.
+    def submit(self, call: Callable[[], None], *, first: bool = False) -> None:
+        """Run ``call``, before those that wait if it is to be ``first``; what it raises goes to ``on_error``.
 
         Raises:
             RuntimeError: There is no thread for it, and none can be started; it will not run.
         """
         with self._ready:
-            self._queue.append(call)
+            if first:
+                self._queue.appendleft(call)
+            else:
+                self._queue.append(call)
             try:
                 self._wake()
             except RuntimeError:
-                self._queue.pop()
+                self._queue.remove(call)
                 raise
 
     @contextmanager

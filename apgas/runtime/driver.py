@@ -27,7 +27,7 @@ from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, SlowPeerError, UsageError
 from apgas.runtime import context, serialization, trace
-from apgas.runtime.context import Executor, Future, Scope, call_within, pooled, this_thread
+from apgas.runtime.context import Executor, Future, Scope, call_within, this_thread
 from apgas.runtime.counting import Counting, Objects
 from apgas.runtime.serialization import Call, Calls, Carrying
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
@@ -49,6 +49,7 @@ _SMALL_BYTES: Final = 64 * 1024
 
 _log = logging.getLogger("apgas")
 _uncounted_log = logging.getLogger("apgas.uncounted")
+_handler_log = logging.getLogger("apgas.handler")
 
 
 def _ignore(*_: object) -> None:
@@ -63,6 +64,7 @@ class Driver:
         transport: Delivers its frames.
         executor: Runs the program's activities.
         chores: Runs the runtime's own calls, which must not wait behind activities, of which there may be many.
+        executors: These, and those of ``serial_executor``: they end with this place.
         objects: What references lead to here.
         counting: Counts them.
         over: Set when the place has been released, or the program has ended, for ``reason``.
@@ -77,6 +79,7 @@ class Driver:
         begin = partial(keep_driver, self)
         self.executor = Executor(f"apgas-{core.here}", self._broken, begin=begin)
         self.chores = Executor(f"apgas-{core.here}-own", self._broken, begin=begin)
+        self.executors = [self.executor, self.chores]
         self.objects = Objects()
         self.counting = Counting(core, transport, self.lock, self.objects, self.carry_out)
         self.over = threading.Event()
@@ -113,6 +116,16 @@ class Driver:
         for place in to:
             with suppress(UnknownPeerError):
                 self.transport.connect(place)
+
+    def serial_executor(self, name: str) -> Executor:
+        """Make an executor of calls to the program, one after another, whether they wait or not."""
+
+        def log(error: BaseException) -> None:
+            _handler_log.error("a handler call could not be carried out", exc_info=error)
+
+        made = Executor(f"apgas-{self.core.here}-{name}", log, limit=1, begin=partial(keep_driver, self))
+        self.executors.append(made)
+        return made
 
     # what the program asks for ---------------------------------------------------------------------------------------
 
@@ -638,20 +651,24 @@ class Driver:
             _log.exception("place %d: an immediate failed", here)
             self.fail(f"an immediate failed on place {here}: {serialization.summary(error)}")
 
-    @context.runs("fn")
     def _run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
         """Run an activity that no finish counts: what it raises is logged here."""
         core = self.core
         name = "its function"
+
+        @context.runs("fn")
+        def run() -> None:
+            nonlocal name
+            fn, args, kwargs = load()
+            name = serialization.name_of(fn)
+            with trace.span(name, "activity", sent_by=src):
+                try:
+                    fn(*args, **kwargs)
+                finally:
+                    self.end_forked_child()
+
         try:
-            with pooled(self.executor.waiting):
-                fn, args, kwargs = load()
-                name = serialization.name_of(fn)
-                with trace.span(name, "activity", sent_by=src):
-                    try:
-                        fn(*args, **kwargs)
-                    finally:
-                        self.end_forked_child()
+            call_within(None, self.executor.waiting, run)
         except BaseException as error:  # noqa: BLE001 - an activity's error, whatever it is
             from apgas.runtime import exceptions
 

@@ -13,10 +13,10 @@ from apgas.core.resize import Bounds, Deadlines, Estimate, Kind, ResizeRecord, s
 from apgas.core.resize import estimate as estimate_from
 from apgas.errors import UsageError
 from apgas.malleability.handler import Companion, MalleableHandler
-from apgas.runtime.context import Future, Scope, entered, pooled
-from apgas.runtime.driver import Driver, PlaceState, required_driver, working_for
+from apgas.runtime.context import Future, Scope, entered
+from apgas.runtime.driver import Driver, PlaceState, required_driver
 from apgas.runtime.program import program
-from apgas.runtime.resizing import SerialCalls, parse_orders
+from apgas.runtime.resizing import parse_orders
 
 if TYPE_CHECKING:
     from apgas.malleability.core_ids import CoreIds
@@ -405,13 +405,13 @@ class PlaceFailures:
     def __init__(self, driver: Driver) -> None:
         self.handler: Callable[[Place], Any] | None = None
         self._driver = driver
-        self._calls = SerialCalls(driver.chores.submit)
+        self._calls = driver.serial_executor("failures")
         self._put_off: list[Place] = []
         driver.on_place_died.append(self._died)
         driver.on_stay.append(self._stays)
 
     def _died(self, place: Place) -> None:
-        self._calls.add(lambda: self._call(place))
+        self._calls.submit(lambda: self._call(place))
 
     def _stays(self) -> None:
         with self._driver.lock:
@@ -430,7 +430,7 @@ class PlaceFailures:
                 self._put_off.append(place)
                 return
             finish = self._driver.open_finish()
-        with working_for(self._driver), entered(Scope(finish)), pooled(self._driver.chores.waiting):
+        with entered(Scope(finish)):
             try:
                 handler(place)
             except BaseException:  # noqa: BLE001 - the program's error is logged, and the job goes on

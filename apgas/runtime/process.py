@@ -359,8 +359,8 @@ FAILURE_GRACE_S: Final = 1.0
 
 def close(place: Driver) -> None:
     """End threads and connections in good order."""
-    place.executor.close()
-    place.chores.close()
+    for executor in place.executors:
+        executor.close()
     place.counting.close()
     place.transport.close()
     if mpi_plane is not None and not mpi_plane.communicators.settled(0.0):

@@ -3,11 +3,11 @@
 The machine of orders is touched under the driver's lock, so that the members and the order that changes them always
 agree. Its effects are carried out under the same lock, in their order, and so none of them may wait:
 
-- a method of the handler, which may take as long as it likes, runs on a thread of the driver's chores, one at a time
-  (``SerialCalls``). Its end is an event of its own, with the token of the call, for the order may have been given up
-  meanwhile;
-- a spawn runs on another thread of the chores, because MPI_Comm_spawn blocks. It cannot be stopped: an order whose time
-  is over ends without it, and its newcomers are dismissed when they come;
+- a method of the handler, which may take as long as it likes, runs on a thread for these alone, one after another
+  (``Driver.serial_executor``). Its end is an event of its own, with the token of the call, for the order may have been
+  given up meanwhile;
+- a spawn runs on a thread of the driver's chores, because MPI_Comm_spawn blocks. It cannot be stopped: an order whose
+  time is over ends without it, and its newcomers are dismissed when they come;
 - messages to the scheduler are queued by the communicator.
 """
 
@@ -18,7 +18,6 @@ import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -42,7 +41,7 @@ from apgas.malleability.handler import Companion, Leader, MalleableHandler
 from apgas.malleability.orders import Workers
 from apgas.runtime import context, logs, serialization
 from apgas.runtime.calibration import Calibration
-from apgas.runtime.context import Future, Scope, entered, pooled
+from apgas.runtime.context import Future, Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.spawning import Spawner
 from apgas.runtime.validation import checked
@@ -92,7 +91,7 @@ class Resizing:
         self._running: r.CallHandler | None = None
         self._wish: tuple[r.CallHandler | None, Callable[[], object], Future[Any]] | None = None
         self._given_up = ""
-        self._calls = SerialCalls(driver.chores.submit, self._now_idle)
+        self._calls = driver.serial_executor("handler")
         self._method_thread = 0
         """The thread that runs a method of the handler; 0: none."""
         self._workers_orders: dict[int, tuple[int, float]] = {}
@@ -213,11 +212,15 @@ class Resizing:
         self._forget_wish()
         if timeout_s is None:
             timeout_s = self._machine.deadlines.after_pre_s
+        until_s = time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
         with self.idle:
-            self.idle.wait_for(
-                lambda: self._machine.step is Step.IDLE and not (calls and self._calls.busy),
-                min(timeout_s, threading.TIMEOUT_MAX),
-            )
+            self.idle.wait_for(lambda: self._machine.step is Step.IDLE, until_s - time.monotonic())
+        if calls:
+            ended = threading.Event()
+            with suppress(RuntimeError):  # no thread can be started, and there was none for any call
+                self._calls.submit(ended.set)
+                ended.wait(max(0.0, until_s - time.monotonic()))
+        with self.driver.lock:
             self._handler = None
             if self.over:  # also an order whose method runs
                 for order in list(self._workers_orders):
@@ -443,11 +446,7 @@ class Resizing:
             self._event(self._machine.failed, call.token, "the program has ended")
             return
         # what a late preShrink took from places that stay is undone before the next order begins
-        self._calls.add(lambda: self._call(call), next_=call.token == r.NO_TOKEN)
-
-    def _now_idle(self) -> None:
-        with self.idle:
-            self.idle.notify_all()
+        self._calls.submit(lambda: self._call(call), first=call.token == r.NO_TOKEN)
 
     def _died(self, place: Place) -> None:
         """A place died, and the members go on: if that was the last one of a node, the scheduler loses a node."""
@@ -506,14 +505,14 @@ class Resizing:
             if error is not None:
                 _log.warning("orderEnded raised", exc_info=error)
 
-        self._calls.add(notify)
+        self._calls.submit(notify)
 
     def _run_method(self, method: Callable[[], object]) -> BaseException | None:
         """Run ``method`` and all that it spawns, with a finish of its own; returns what it raised, or else that did."""
         error: BaseException | None = None
         self._method_thread = threading.get_ident()
         finish = self.driver.open_finish()
-        with entered(Scope(finish)), pooled(self.driver.chores.waiting):
+        with entered(Scope(finish)):
             try:
                 method()
             except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
@@ -569,7 +568,7 @@ class Resizing:
                 with self.driver.lock:
                     self._finish_workers(order, outcome, reason)
 
-        self._calls.add(carry_out)
+        self._calls.submit(carry_out)
 
     def _finish_workers(self, order: int, outcome: Literal["done", "refused"], reason: str) -> None:
         if order in self._workers_orders:
@@ -679,54 +678,6 @@ def call_handler(
         case _:
             assert_never(method)
     return None
-
-
-class SerialCalls:
-    """Runs calls one after another, each on a thread of the executor, then calls ``on_idle``; ``busy`` until that."""
-
-    def __init__(
-        self, submit: Callable[[Callable[[], None]], None], on_idle: Callable[[], None] = lambda: None
-    ) -> None:
-        self._submit = submit
-        self._on_idle = on_idle
-        self._lock = threading.Lock()
-        self._waiting: deque[Callable[[], None]] = deque()
-        self.busy = False
-
-    def add(self, call: Callable[[], None], *, next_: bool = False) -> None:
-        """Run ``call`` behind those added before, or, if it is to be the next one, before those that wait.
-
-        Raises:
-            RuntimeError: There is no thread for it; it will not run.
-        """
-        with self._lock:
-            if next_:
-                self._waiting.appendleft(call)
-            else:
-                self._waiting.append(call)
-            if self.busy:
-                return
-            self.busy = True
-        try:
-            self._submit(self._drain)
-        except RuntimeError:  # there is no thread for it
-            with self._lock:
-                self.busy = False
-                self._waiting.remove(call)
-            raise
-
-    def _drain(self) -> None:
-        while True:
-            with self._lock:
-                call = self._waiting.popleft() if self._waiting else None
-                self.busy = call is not None
-            if call is None:
-                self._on_idle()
-                return
-            try:
-                call()
-            except BaseException:  # noqa: BLE001 - one failed call must not stop the line
-                _handler_log.exception("a handler call could not be carried out")
 
 
 # Scheduled orders ----------------------------------------------------------------------------------------------------

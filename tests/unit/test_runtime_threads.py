@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 from support import PATIENCE_S
 
 import apgas
 from apgas import Future
-from apgas.runtime.context import Executor, pooled
+from apgas.runtime import context
+from apgas.runtime.context import Executor, call_within
 from apgas.runtime.driver import required_driver
-from apgas.runtime.resizing import SerialCalls
 from apgas.testing.pytest_plugin import MakeJob
 from apgas.transport.loop import EventLoop
 
@@ -39,8 +38,7 @@ def test_whoever_waits_for_a_future_lets_others_run(wait: str) -> None:
     outer: Future[object] = Future()
 
     def waits() -> None:
-        with pooled(executor.waiting):
-            outer.set_result(getattr(inner, wait)(PATIENCE_S))
+        outer.set_result(call_within(None, executor.waiting, getattr(inner, wait), PATIENCE_S))
 
     executor.submit(waits)
     executor.submit(lambda: inner.set_result(7))
@@ -108,6 +106,22 @@ def test_a_callback_of_a_future_must_not_wait(apgas_job: MakeJob, caplog: pytest
     assert "UsageError: this waits on the thread that receives what it would wait for" in caplog.text
 
 
+ended = threading.Event()
+
+
+def note_the_end() -> None:
+    context.at_end(ended.set)
+
+
+def test_an_uncounted_activity_has_an_end_too(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.uncounted(apgas.place(1), note_the_end)
+        assert ended.wait(PATIENCE_S)
+
+    ended.clear()
+    apgas_job(main, places=2).run()
+
+
 def test_an_interrupt_is_for_the_main_thread_and_once(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     def main() -> None:
         driver = required_driver()
@@ -152,18 +166,36 @@ def test_the_threads_that_there_are_do_what_those_would_that_are_not(threads_to_
     executor.close()
 
 
-def test_a_handler_call_without_a_thread_does_not_stop_the_line() -> None:
-    refusals = [1]
+def test_a_handler_call_without_a_thread_does_not_stop_the_line(threads_to_be_had: threading.Event) -> None:
+    executor = Executor("test", lambda _: None, limit=1)
     ran: list[str] = []
-
-    def submit(call: Callable[[], None]) -> None:
-        if refusals:
-            refusals.pop()
-            raise RuntimeError("can't start new thread")
-        call()
-
-    calls = SerialCalls(submit)
+    done = threading.Event()
     with pytest.raises(RuntimeError):
-        calls.add(lambda: ran.append("refused"))
-    calls.add(lambda: ran.append("taken"))
+        executor.submit(lambda: ran.append("refused"), first=True)
+    threads_to_be_had.set()
+    executor.submit(lambda: ran.append("taken"))
+    executor.submit(done.set)
+    assert done.wait(PATIENCE_S)
+    executor.close()
     assert ran == ["taken"]
+
+
+def test_a_handler_call_that_undoes_another_comes_before_those_that_wait() -> None:
+    executor = Executor("test", lambda _: None, limit=1)
+    ran: list[str] = []
+    began, goes_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def first() -> None:
+        began.set()
+        goes_on.wait(PATIENCE_S)
+        ran.append("first")
+
+    executor.submit(first)
+    assert began.wait(PATIENCE_S)
+    executor.submit(lambda: ran.append("third"))
+    executor.submit(lambda: ran.append("second"), first=True)
+    executor.submit(done.set)
+    goes_on.set()
+    assert done.wait(PATIENCE_S)
+    executor.close()
+    assert ran == ["first", "second", "third"]

@@ -148,7 +148,7 @@ def _captured(function: FunctionType) -> Iterator[Part]:
             yield Part(variable, f" (captured by {name})", cell.cell_contents)
         except ValueError:  # not assigned yet
             continue
-    for variable in global_names(function.__code__):
+    for variable in global_names(function.__code__)[0]:
         if variable in function.__globals__:
             yield Part(variable, f" (a global variable that {name} uses)", function.__globals__[variable])
     count = function.__code__.co_argcount

@@ -343,6 +343,7 @@ MOST_VERSIONS: Final = 8
 """After this number of changes of its variables a function travels in full."""
 _CONSTANT: Final = (int, float, complex, str, bytes, bool, type(None), range, type(...))
 _WRITES: Final = {"STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_STAR"}
+_USES: Final = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"}
 
 
 class Definition(msgspec.Struct, eq=False):
@@ -405,12 +406,6 @@ def travels_by_value(function: FunctionType) -> bool:
     return function.__module__ == "__main__" or "<locals>" in function.__qualname__
 
 
-def global_names(code: CodeType) -> tuple[str, ...]:
-    """The names of global variables that ``code`` and the code inside of it may use."""
-    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in global_names(constant)]
-    return tuple(dict.fromkeys((*code.co_names, *inner)))
-
-
 def _refers(function: FunctionType) -> tuple[object, ...] | None:
     """Return all that a copy of ``function`` would be made of, transitively; None if a copy could differ."""
     found: list[object] = []
@@ -421,8 +416,8 @@ def _refers(function: FunctionType) -> tuple[object, ...] | None:
         if id(current) in seen:
             continue
         seen.add(id(current))
-        names = _global_names(current.__code__)
-        if names is None or current.__dict__ or current.__kwdefaults__:
+        names, assigns = global_names(current.__code__)
+        if assigns or current.__dict__ or current.__kwdefaults__:
             return None
         found.append(current.__code__)
         for value in _values(current, names):
@@ -463,20 +458,18 @@ def _is_fixed(value: object) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _global_names(code: CodeType) -> tuple[str, ...] | None:
-    """Return the global names that ``code`` and the code inside of it use; None if it assigns to one."""
+def global_names(code: CodeType) -> tuple[tuple[str, ...], bool]:
+    """Return the global names that ``code`` and the code inside of it use, and whether it assigns to one."""
     import dis
 
-    names: dict[str, None] = {}
+    assigns, names = False, dict[str, None]()
     for instruction in dis.get_instructions(code):
-        if instruction.opname in _WRITES:
-            return None
-        if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}:
+        assigns |= instruction.opname in _WRITES
+        if instruction.opname in _USES:
             names[instruction.argval] = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            inner = _global_names(constant)
-            if inner is None:
-                return None
+            inner, inner_assigns = global_names(constant)
+            assigns |= inner_assigns
             names.update(dict.fromkeys(inner))
-    return tuple(names)
+    return tuple(names), assigns

@@ -6,6 +6,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ def test_the_attribute_of_a_captured_object_is_named() -> None:
     slotted = Slotted()
     slotted.lock = LOCK  # type: ignore[attr-defined]  # slots carry no types
     assert "slotted.lock (captured by" in refused(lambda: slotted)
+
+
+def test_an_attribute_is_not_taken_for_a_global_variable_of_its_name() -> None:
+    held = SimpleNamespace(LOCK=1)
+    assert [part.path for part in captures._captured(lambda: held.LOCK)] == ["held"]
 
 
 def test_a_global_variable_is_named() -> None:

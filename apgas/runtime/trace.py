@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ import msgspec
 
 from apgas.core.identity import Place
 from apgas.core.relay import DEGREE, branches
+from apgas.errors import DeadPlaceError
 from apgas.runtime.context import ThreadState, this_thread
 
 if TYPE_CHECKING:
@@ -167,16 +168,18 @@ class Timeline:
         self._events: list[tuple[int, Event]] = []
 
     def join(self, places: Iterable[Place]) -> None:
-        """Have ``places`` trace; learn their clocks."""
+        """Have ``places`` trace; learn their clocks. One that dies is left out."""
         for place in places:
             asked_ns = time.monotonic_ns()
-            clock_ns = self._ask(place, enable)
-            self.meet(place, clock_ns, asked_ns, time.monotonic_ns())
+            with suppress(DeadPlaceError):
+                clock_ns = self._ask(place, enable)
+                self.meet(place, clock_ns, asked_ns, time.monotonic_ns())
 
     def collect(self, places: Iterable[Place]) -> None:
-        """Take what happened on ``places`` so far."""
+        """Take what happened on ``places`` so far. One that dies takes its own along."""
         for place in places:
-            self.add(place.id, self._ask(place, take))
+            with suppress(DeadPlaceError):
+                self.add(place.id, self._ask(place, take))
 
     def meet(self, place: Place, clock_ns: int, asked_ns: int, answered_ns: int) -> None:
         """Learn a place and its clock: ``clock_ns`` was read there between two readings here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -104,3 +104,25 @@ def test_events_of_all_places_come_by_a_tree(
     events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
     assert sorted(event["pid"] for event in events if event["name"] == "seen") == list(range(7))
     assert sorted(asked) == [(0, 6), (1, 2), (2, 0), (3, 0), (4, 2), (5, 0), (6, 0)]
+
+
+def test_a_place_that_dies_as_it_is_asked_for_its_events_takes_no_result_along(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def main() -> str:
+        apgas.trace(tmp_path / "timeline.json")
+        apgas.gather(apgas.trace_instant, "seen", "test")
+        return "the result"
+
+    job = apgas_job(main, places=4, resilient=True)
+    add = trace.Timeline.add
+
+    def kill_the_next(timeline: trace.Timeline, place: int, events: Iterable[trace.Event]) -> None:
+        add(timeline, place, events)
+        if place == 1:
+            job.kill(2)
+
+    monkeypatch.setattr(trace.Timeline, "add", kill_the_next)
+    assert job.run() == "the result"
+    events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    assert sorted(event["pid"] for event in events if event["name"] == "seen") == [0, 1, 3]

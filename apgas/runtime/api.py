@@ -347,7 +347,7 @@ class FinishScope:
             errors.append(error)
         except BaseException:
             if threading.current_thread() is threading.main_thread():
-                self._driver.abandon_finish(self._finish)
+                self._driver.end_body(self._finish)
             else:
                 self._driver.close_finish(self._finish)
             raise

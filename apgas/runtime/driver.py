@@ -67,7 +67,7 @@ class Driver:
         executors: These, and those of ``serial_executor``: they end with this place.
         objects: What references lead to here.
         counting: Counts them.
-        over: Set when the place has been released, or the program has ended, for ``reason``.
+        over: Set when the place has been released, or the program has ended.
         interrupted: What the main thread's wait ends with, for a signal came while it read messages; None: none came.
         activities_run: How many have ended well; about, for it is counted without a lock.
     """
@@ -88,7 +88,6 @@ class Driver:
         _drivers.add(self)
         self.messages_sent = 0
         self.activities_run = 0
-        self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_died: list[Callable[[Place], None]] = []
         self.on_stay: list[Callable[[], None]] = []
@@ -172,12 +171,12 @@ class Driver:
             DeadlineError: The thread's deadline has passed; the finish is cancelled, and not waited for any more.
         """
         self.end_forked_child()
-        self.change(lambda: self.core.ended(finish))
+        outcome = self._fired[finish]
+        self.end_body(finish)
         try:
-            fired = self.wait(self._fired[finish])
+            fired = self.wait(outcome)
         except DeadlineError:
             raise self._out_of_time(finish) from None
-        del self._fired[finish]
         errors = [serialization.load_error(error) for error in fired.errors]
         errors += [self.death(place, count) for place, count in fired.lost]
         if fired.cancelled:
@@ -192,12 +191,10 @@ class Driver:
             f"{count} on {self.place(place)} ({self.place(place).node})" for place, count in left.items()
         )
         self.cancel(finish)
-        self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
         return DeadlineError(f"out of time: a finish at {self.here} was cancelled; under way: {under_way or 'nothing'}")
 
-    def abandon_finish(self, finish: m.FinishId) -> None:
-        """End the body of a finish that is not waited for."""
-        self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
+    def end_body(self, finish: m.FinishId) -> None:
+        """End the body of a finish, and do not wait for what it spawned."""
         self.change(lambda: self.core.ended(finish))
 
     def cancel(self, finish: m.FinishId) -> None:
@@ -387,8 +384,7 @@ class Driver:
     def _loop_broke(self, error: BaseException) -> None:
         """The io thread has ended: nothing will be heard of the others any more, so this place ends, and the job."""
         self._broken(error)
-        self.reason = f"place {self.core.here} hears nothing any more: {serialization.summary(error)}"
-        self.on_end(self.reason)
+        self.on_end(f"place {self.core.here} hears nothing any more: {serialization.summary(error)}")
         self.over.set()
 
     def change(self, act: Callable[[], Iterable[e.Effect]], *, soon: bool = False) -> None:
@@ -445,7 +441,7 @@ class Driver:
                     self.transport.loop.nudge()
                 case e.FinishFired():
                     with suppress(InvalidStateError):  # its wait was given up
-                        self._fired[effect.finish].set_result(effect)
+                        self._fired.pop(effect.finish).set_result(effect)
                     self.transport.loop.nudge()
                 case e.PassOn(finish, lives):
                     wait_s = HOLD_S if lives else max(0.0, self._passed_on_s + GATHER_S - time.monotonic())
@@ -460,7 +456,6 @@ class Driver:
                     self.transport.hold(0)
                     self.over.set()
                 case e.Ends(reason):
-                    self.reason = reason
                     self.on_end(reason)
                     self.over.set()
                 case e.StaysOn():

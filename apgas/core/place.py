@@ -37,6 +37,7 @@ class PlaceCore:
 
     Attributes:
         survives: Whether the job goes on when places die.
+        calls: The activities sent to other places that have not been answered: where to, and how.
         degree: How many children a place has in the trees of dense finishes.
         news_degree: The same in the tree of news.
     """
@@ -51,7 +52,7 @@ class PlaceCore:
         self.finishes = FinishTable(here)
         self.cancellations = Cancellations(here)
         self.cancelled = self.cancellations.known
-        self.calls: set[int] = set()
+        self.calls: dict[int, tuple[int, m.Spawn]] = {}
         self.uncounted_live = 0
         self.over = False
         self.abandoned = False
@@ -82,8 +83,9 @@ class PlaceCore:
         self.finishes.spawned(finish, dst)
         call = self._next_call
         self._next_call += 1
-        self.calls.add(call)
-        return call, [Send(dst, m.Spawn(self.epoch, finish, call, to_caller), payload)]
+        spawn = m.Spawn(self.epoch, finish, call, to_caller)
+        self.calls[call] = dst, spawn
+        return call, [Send(dst, spawn, payload)]
 
     def spawn_here(self, finish: m.FinishId) -> None:
         """Count an activity that the driver starts on this place itself.
@@ -330,9 +332,8 @@ class PlaceCore:
         return [Send(place, message, []) for place in self.membership.members if place != self.here]
 
     def _answer_call(self, src: int, call: int) -> None:
-        if call not in self.calls:
+        if self.calls.pop(call, None) is None:
             raise ProtocolError(f"place {src} answered call {call}, which is not open")
-        self.calls.discard(call)
 
     def _finish_effects(self, outcome: Flush | FinishFired | None) -> list[Effect]:
         match outcome:

@@ -43,20 +43,12 @@ class ResilientPlaceCore(PlaceCore):
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         super().__init__(here, members, epoch)
         self.finishes = self._losses = ResilientFinishTable(here)
-        self._called: dict[int, tuple[int, m.FinishId, bool]] = {}
         self._dying: set[int] = set()
-        self._cut: set[int] = set()
         self._shrink: int | None = None
         self._parted: set[tuple[int, int]] = set()
         self._seen: set[tuple[int, int, int]] = set()
 
     # what the program does -------------------------------------------------------------------------------------------
-
-    def spawn(self, finish: m.FinishId, dst: int, payload: Payload, *, to_caller: bool) -> tuple[int, list[Effect]]:
-        """Send an activity to another place, and remember to which one; see ``PlaceCore``."""
-        call, effects = super().spawn(finish, dst, payload, to_caller=to_caller)
-        self._called[call] = (dst, finish, to_caller)
-        return call, effects
 
     def answered(
         self, dst: int, spawn: m.Spawn, payload: Payload, *, ok: bool, error: bytes | None = None
@@ -74,12 +66,12 @@ class ResilientPlaceCore(PlaceCore):
 
     def received(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:
         """Take a message from place ``src``; none of one that was cut off. See ``PlaceCore``."""
-        return [] if src in self._cut else super().received(src, message, payload)
+        if src in self.membership.dead and src not in self._dying:
+            return []
+        return super().received(src, message, payload)
 
     def _take(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:
         match message:
-            case m.Reply() | m.Answer():
-                self._called.pop(message.call, None)
             case m.Cancel() if self._orphaned(message.finish):
                 return []
             case m.Drained():
@@ -117,15 +109,13 @@ class ResilientPlaceCore(PlaceCore):
         if self.over or place not in self._dying:
             return []
         self._dying.discard(place)
-        self._cut.add(place)
         effects: list[Effect] = []
-        for call, (dst, finish, to_caller) in list(self._called.items()):
+        for call, (dst, spawn) in list(self.calls.items()):
             if dst == place:
-                del self._called[call]
-                self.calls.discard(call)
+                del self.calls[call]
                 effects.append(CallLost(call, place))
-                if to_caller and finish.home == self.here:
-                    self._losses.caller_notified(finish, place)
+                if spawn.to_caller and spawn.finish.home == self.here:
+                    self._losses.caller_notified(spawn.finish, place)
         pending = self._losses.cut_off(place)
         for member in self.membership.members:
             if member != self.here:

@@ -139,8 +139,10 @@ def _leave_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:
     original = ResilientPlaceCore.cut_off
 
     def cut_off(self: ResilientPlaceCore, place: int) -> list[Effect]:
-        self._called.clear()
-        return original(self, place)
+        calls, self.calls = self.calls, {}
+        effects = original(self, place)
+        self.calls = calls
+        return effects
 
     monkeypatch.setattr(ResilientPlaceCore, "cut_off", cut_off)
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from apgas.core import messages as m
 from apgas.core import resize as r
 from apgas.core.finish import FinishTable
 from apgas.core.membership import Membership
@@ -78,7 +79,7 @@ def _drain_unordered(core: PlaceCore) -> None:
 
 
 def _wait_for_a_call_never_made(core: PlaceCore) -> None:
-    core.calls.add(5)
+    core.calls[5] = 1, m.Spawn(0, m.FinishId(0, 0), 5, False)
 
 
 def _outlive_a_finish(core: PlaceCore) -> None:

@@ -144,8 +144,7 @@ class SocketCommunicator:
         self._pending: deque[wire.Message] = deque()
         self._outcomes: deque[wire.Outcome | wire.Lost] = deque(maxlen=_REMEMBERED_OUTCOMES)
         self._asked: dict[int, wire.Evolving] = {}
-        self._ready_nodes: tuple[wire.NodeName, ...] | None = None
-        self._disabled = False
+        self._stands: wire.Ready | wire.Disable | None = None
         self._seen_orders: set[int] = set()
         self._socket: socket.socket | None = None
         self._closed = False
@@ -307,15 +306,10 @@ class SocketCommunicator:
         return None
 
     def _restate(self) -> None:
-        """Put first in the queue what the scheduler has to hear again. Needs ``_changed``."""
-        again: list[wire.Message] = []
-        if self._ready_nodes is not None:
-            again.append(wire.Ready(nodes=self._ready_nodes))
-        elif self._disabled:
-            again.append(wire.Disable())
-        unanswered = [request for request in self._asked.values() if request not in self._pending]
-        self._pending.extendleft(reversed([*again, *self._outcomes, *unanswered]))
-        self._outcomes.clear()
+        """Put first in the queue what the scheduler has to hear again, if it is not there. Needs ``_changed``."""
+        stands = [] if self._stands is None else [self._stands]
+        again = [*stands, *self._outcomes, *self._asked.values()]
+        self._pending.extendleft(message for message in reversed(again) if message not in self._pending)
 
     # sending thread -------------------------------------------------------------------------------------------------
 
@@ -344,15 +338,14 @@ class SocketCommunicator:
         """Keep what is to be said again on the next connection. Needs ``_changed``."""
         match message:
             case wire.Ready():
-                self._ready_nodes = message.nodes
+                self._stands = message
             case wire.Disable():
-                self._ready_nodes = None
-                self._disabled = True
+                self._stands = message
                 self._asked.clear()
-            case wire.Outcome() | wire.Lost():
+            case wire.Outcome() | wire.Lost() if message not in self._outcomes:
                 self._outcomes.append(message)
-                if self._ready_nodes is not None:
-                    self._ready_nodes = _after(message, self._ready_nodes)
+                if isinstance(self._stands, wire.Ready):
+                    self._stands = wire.Ready(nodes=_after(message, self._stands.nodes))
             case _:
                 pass
 

@@ -234,6 +234,28 @@ def test_a_reconnected_job_says_again_what_holds(scheduler: Scheduler, listener:
         assert again.read() == wire.Evolving(request=1, delta=1)
 
 
+def test_a_job_that_reconnects_again_and_again_counts_each_outcome_once(
+    scheduler: Scheduler, listener: Listener
+) -> None:
+    with Connected(scheduler, listener, "reconnect:60") as job:
+        grown = wire.Outcome(order=9, kind="grow", outcome="done", nodes=("n2",))
+        for message in (wire.Ready(nodes=("n1", "n1", "n1")), grown):
+            job.communicator.send(message)
+            assert job.peer.read() == message
+        peer = job.peer
+        for _ in range(3):
+            peer.close()
+            peer = scheduler.accept()
+            assert [peer.read(), peer.read()] == [wire.Ready(nodes=("n1", "n1", "n1", "n2")), grown]
+        shrunk = wire.Outcome(order=10, kind="shrink", outcome="done", nodes=("n1",))
+        job.communicator.send(shrunk)
+        assert peer.read() == shrunk
+        for _ in range(3):
+            peer.close()
+            peer = scheduler.accept()
+            assert [peer.read() for _ in range(3)] == [wire.Ready(nodes=("n1", "n1", "n2")), grown, shrunk]
+
+
 def test_a_node_that_was_given_back_leaves_its_namesakes(scheduler: Scheduler, listener: Listener) -> None:
     with Connected(scheduler, listener, "reconnect:60") as job:
         messages = [

@@ -143,11 +143,12 @@ def _fetch(source: GlobalRef[T]) -> T:
 
 
 class _Packed(Carrier):
-    """A call that is pickled once and sent to several places; takes the call's name."""
+    """A call that is pickled once and sent to several places, and takes its name; ``call`` itself does not travel."""
 
-    def __init__(self, name: str, payload: list[Buffer]) -> None:
+    def __init__(self, name: str, payload: list[Buffer], call: Call | None = None) -> None:
         self.__qualname__ = name
         self.payload = payload
+        self._call = call
 
     def handles(self) -> Iterable[Handle]:
         """Those of the references among the arguments."""
@@ -159,7 +160,7 @@ class _Packed(Carrier):
         return _packed, (self.__qualname__, refs, *map(pickle.PickleBuffer, self.payload))
 
     def __call__(self, together: tuple[int, ...] | None) -> Any:
-        fn, args, kwargs = serialization.loads(self.payload)
+        fn, args, kwargs = self._call or serialization.loads(self.payload)
         with among(together):
             return fn(*args, **kwargs)
 
@@ -174,7 +175,8 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
     places = driver.places()
     for place in places:
         driver.transport.throttle(place.id)
-    packed = _Packed(serialization.name_of(call[0]), serialization.dumps(call, of_call=True) if len(places) > 1 else [])
+    payload = serialization.dumps(call, of_call=True) if len(places) > 1 else []
+    packed = _Packed(serialization.name_of(call[0]), payload, call)
     if packed.payload:
         notice(call[0], packed.payload, {place.id for place in places if place != driver.here})
     with driver.lock:
@@ -182,33 +184,12 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
         if len(places) > 1 and not packed.payload:  # a place has joined meanwhile
             packed.payload = serialization.dumps(call, of_call=True)
         together = tuple(place.id for place in places) if process.mpi_plane is not None else None
-        here = _with(together, call)
         # this place comes last: an activity of its own may wait for the others without letting go of the interpreter
         futures = {
-            place: driver.spawn(
-                scope,
-                place,
-                here if place == driver.here else (packed, (together,), {}),
-                to_caller=True,
-                throttled=False,
-            )
+            place: driver.spawn(scope, place, (packed, (together,), {}), to_caller=True, throttled=False)
             for place in sorted(places, key=lambda place: place == driver.here)
         }
     return {place: futures[place] for place in places}
-
-
-def _with(together: tuple[int, ...] | None, call: Call) -> Call:
-    """The call on this place; on the mpi plane ``comm`` is that of all that are called."""
-    if together is None:
-        return call
-
-    def run() -> Any:
-        fn, args, kwargs = call
-        with among(together):
-            return fn(*args, **kwargs)
-
-    run.__qualname__ = serialization.name_of(call[0])
-    return run, (), {}
 
 
 # ``apgas.comm``: MPI's own operations among the places of one moment -------------------------------------------------

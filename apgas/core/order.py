@@ -153,12 +153,8 @@ class OrderMachine:
             return self._enter(Step.SPAWN, self.deadlines.spawn_s, [StartSpawn(self._token + 1, nodes)])
         return self._start_drain(current, value)
 
-    def awaits(self, token: int) -> bool:
-        """Whether the order still waits for the call of ``pre*`` with this token."""
-        return token == self._token and self.step is Step.PRE
-
     def expects(self, token: int) -> bool:
-        """Whether the order still waits for the call of whatever method with this token."""
+        """Whether the order still waits for the call of a method with this token."""
         return token == self._token and self.step in (Step.PRE, Step.POST, Step.UNDO)
 
     def failed(self, token: int, reason: str, now: float, chosen: Sequence[int] | None = None) -> list[OrderEffect]:
@@ -451,10 +447,6 @@ class Nodes:
         """Whether no place is left on the node that ``place`` was on."""
         node = self._of.get(place, place)
         return all(self._of.get(member, member) != node for member in self._members)
-
-    def names(self) -> tuple[str, ...]:
-        """The host name of each node."""
-        return tuple(self._members[places[0]].node for places in self.held())
 
     def add(self, added: Sequence[PlaceInfo]) -> None:
         """Learn newcomers, of which those of one node stand next to each other."""

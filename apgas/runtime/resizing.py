@@ -162,7 +162,7 @@ class Resizing:
             self._machine.deadlines = deadlines
             self._machine.bounds = bounds
             self._machine.enable()
-            nodes = self._machine.nodes.names()
+            nodes = self._machine.nodes.names_of(self.driver.core.membership.members)
         self._send(o.Ready(nodes))
 
     def accompany(self, companion: Companion) -> bool:
@@ -298,7 +298,7 @@ class Resizing:
     def awaits_handler(self) -> bool:
         """Whether no order was given up for which ``preGrow`` or ``preShrink`` runs."""
         with self.driver.lock:
-            return self._running is None or self._machine.awaits(self._running.token)
+            return self._running is None or self._machine.expects(self._running.token)
 
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink, while that awaits them."""
@@ -527,7 +527,7 @@ class Resizing:
         if handler is None:
             self._event(self._machine.failed, call.token, "the program gave its handler up")
             return
-        if call.method in ("preGrow", "preShrink") and not self._machine.awaits(call.token):
+        if call.method in ("preGrow", "preShrink") and not self._machine.expects(call.token):
             # its order was given up while another call ran
             self._event(self._machine.failed, call.token, "")
             return

@@ -30,7 +30,7 @@ def test_places_of_one_host_make_up_its_nodes(names: str, per_node: int, held: l
     nodes = Nodes(members(*names), per_node)
     assert nodes.held() == held
     assert len(nodes) == len(held)
-    assert nodes.names() == tuple(names[places[0]] for places in held)
+    assert nodes.names_of(range(len(names))) == tuple(names[places[0]] for places in held)
 
 
 @pytest.mark.parametrize(("names", "per_node"), [("aab", 2), ("aaabbb", 2), ("a", 2)])

@@ -204,22 +204,25 @@ class Objects:
 
     Attributes:
         homed: The objects of its ``GlobalRef``s.
-        local: Its objects of ``PlaceLocal``s.
+        local: Its objects of ``PlaceLocal``s and ``PlaceState``s.
         placed: The ``PlaceLocal``s that were made here: their objects are on all places.
-        states: Its objects of ``PlaceState``s.
-        lock: Held while one of those is made.
     """
 
     def __init__(self) -> None:
         self.homed: dict[RefId, Any] = {}
-        self.local: dict[RefId, Any] = {}
-        self.states: dict[object, Any] = {}
-        self.lock = threading.RLock()
+        self.local: dict[object, Any] = {}
         self.placed: set[RefId] = set()
         self._lock = threading.Lock()
-        self._making: dict[RefId, threading.RLock] = {}
+        self._making: dict[object, threading.RLock] = {}
 
-    def making(self, key: RefId) -> threading.RLock:
+    def made(self, key: object, make: Callable[[], Any]) -> Any:
+        """The object of ``key`` on this place, made if there is none yet; threads that ask meanwhile wait for it."""
+        with self.making(key):
+            if key not in self.local:
+                self.local[key] = make()
+            return self.local[key]
+
+    def making(self, key: object) -> threading.RLock:
         """The lock under which the object of ``key`` is made.
 
         One for each, not one for all: a factory may wait for another place, and that for another object here.

@@ -799,12 +799,9 @@ class PlaceState(Generic[T]):
         """
         objects = required_driver().objects
         try:
-            return cast(T, objects.states[self])
+            return cast(T, objects.local[self])
         except KeyError:
-            with objects.lock:
-                if self not in objects.states:
-                    objects.states[self] = self._factory()
-                return cast(T, objects.states[self])
+            return cast(T, objects.made(self, self._factory))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a PlaceState does not travel: make it in a module that every place imports, or a PlaceLocal")

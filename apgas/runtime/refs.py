@@ -151,11 +151,7 @@ class PlaceLocal(_Reference, Generic[T]):
         Raises:
             Exception: What the factory raised; the next call tries again.
         """
-        objects, ref = required_driver().objects, self._handle.ref
-        with objects.making(ref):
-            if ref not in objects.local:
-                objects.local[ref] = self._factory()
-            return cast(T, objects.local[ref])
+        return cast(T, required_driver().objects.made(self._handle.ref, self._factory))
 
     def set(self, value: T) -> None:
         """Let ``value`` be this place's object; those of other places stay as they are.

@@ -48,7 +48,6 @@ class V1Communicator:
         self._side = JobSide()
         self._waiting: dict[int, socket.socket] = {}
         self._pending: deque[lines.Report] = deque()
-        self._sending = False
         self._closed = False
 
     @property
@@ -98,7 +97,7 @@ class V1Communicator:
     def close(self) -> None:
         """Deliver what is pending (at most 1 s) and close the job's port. Idempotent."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._pending and not self._sending, timeout=_CLOSE_S)
+            self._changed.wait_for(lambda: not self._pending, timeout=_CLOSE_S)
             self._closed = True
             waiting, self._waiting = list(self._waiting.values()), {}
             self._changed.notify_all()
@@ -137,11 +136,10 @@ class V1Communicator:
                 self._changed.wait_for(lambda: self._closed or bool(self._pending))
                 if not self._pending:
                     return
-                report = self._pending.popleft()
-                self._sending = True
+                report = self._pending[0]
             self._report(report)
             with self._changed:
-                self._sending = False
+                self._pending.popleft()
                 self._changed.notify_all()
 
     def _report(self, report: lines.Report) -> None:

@@ -21,13 +21,11 @@ import msgspec
 
 from apgas.malleability import orders as wire
 
-MAX_LINE_BYTES: Final = 64 * 1024
 DEFAULT_PORT: Final = 8081
 
 _HOST: Final = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
 _COUNT: Final = re.compile(r"[0-9]{1,7}")
 _NANOSECONDS: Final = re.compile(r"[0-9]{1,18}")
-_MOST_NODES: Final = 1_000_000
 
 PHASES: Final[dict[str, tuple[Literal["grow", "shrink"], str]]] = {
     "preGrowTimeGLB": ("grow", "pre"),
@@ -170,7 +168,7 @@ def _text(line: bytes) -> str:
 
 
 def _count(word: str) -> int:
-    if not _COUNT.fullmatch(word) or not 1 <= int(word) <= _MOST_NODES:
+    if not _COUNT.fullmatch(word) or not 1 <= int(word) <= wire.MOST_COUNT:
         raise BadLineError(f"{word[:20]!r} is not a number of nodes")
     return int(word)
 
@@ -263,7 +261,7 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def read_line(caller: socket.socket, until_s: float, longest: int = MAX_LINE_BYTES) -> bytes:
+def read_line(caller: socket.socket, until_s: float, longest: int = wire.MAX_LINE_BYTES) -> bytes:
     """Read up to a newline, which is left out.
 
     Raises:

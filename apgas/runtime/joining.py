@@ -170,82 +170,69 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-class Network:
-    """The network of this machine as the kernel and the resolver know it; None where they know nothing."""
-
-    def interface_address(self, name: str) -> str | None:
-        """The IPv4 address of an interface."""
-        request = struct.pack("256s", name.encode()[:15])
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # it has none
-            return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
-        return None
-
-    def resolve(self, name: str) -> str | None:
-        """The IPv4 address of a host."""
-        with suppress(OSError, UnicodeError):  # unknown, or no name at all
-            return socket.gethostbyname(name)
-        return None
-
-    def source_towards(self, address: str) -> str | None:
-        """The address of ours that ``address`` sees: packets there would go out from it; none is sent."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # no way there
-            sock.connect((address, 9))
-            return str(sock.getsockname()[0])
-        return None
+def _interface_address(name: str) -> str | None:
+    """The IPv4 address of an interface of this machine."""
+    request = struct.pack("256s", name.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # it has none
+        return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
+    return None
 
 
-def listening_host(chosen: str, towards: str, own_name: str, network: Network) -> str:
-    """Return the numeric address to listen on.
+def _resolved(name: str) -> str | None:
+    """The IPv4 address of a host."""
+    with suppress(OSError, UnicodeError):  # unknown, or no name at all
+        return socket.gethostbyname(name)
+    return None
+
+
+def _source_towards(address: str) -> str | None:
+    """The address of ours that ``address`` sees: packets there would go out from it; none is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # no way there
+        sock.connect((address, 9))
+        return str(sock.getsockname()[0])
+    return None
+
+
+def listen_where(towards: str) -> str:
+    """Return the numeric address on which this process must listen so that ``towards`` reaches it.
 
     Args:
-        chosen: What the user asks for, an address, an interface or a name; empty: nothing.
-        towards: A host or address that must reach us; empty: all are on this machine.
-        own_name: This machine's name.
-        network: What this machine knows.
+        towards: A host or address; empty: all are on this machine.
 
     Raises:
-        UsageError: ``chosen`` makes no sense here, or nothing is found that others could reach.
+        UsageError: What the user asks for makes no sense here, or nothing is found that others could reach.
     """
-    if chosen:
-        return _chosen_host(chosen, network)
+    if chosen := os.environ.get(ENV_BIND_HOST):
+        return _chosen_host(chosen)
     if not towards:
         return LOOPBACK
-    target = network.resolve(towards)
-    for address in (network.source_towards(target) if target else None, network.resolve(own_name)):
+    own_name, target = os.uname().nodename, _resolved(towards)
+    for address in (_source_towards(target) if target else None, _resolved(own_name)):
         # many systems give their own name an address of loopback
         if address and not is_loopback(address):
             return address
     raise UsageError(
         f"{own_name} has no address that {towards} could reach\n"
-        f"{towards} is {target or 'not known here'}, {own_name} is {network.resolve(own_name) or 'not known here'}\n"
+        f"{towards} is {target or 'not known here'}, {own_name} is {_resolved(own_name) or 'not known here'}\n"
         f"set {ENV_BIND_HOST} to the interface that connects the hosts, like {ENV_BIND_HOST}=eth0"
     )
 
 
-def _chosen_host(chosen: str, network: Network) -> str:
+def _chosen_host(chosen: str) -> str:
     import ipaddress
 
-    address = network.interface_address(chosen)
+    address = _interface_address(chosen)
     if address is None:
         try:
             address = str(ipaddress.ip_address(chosen))
         except ValueError:
-            address = network.resolve(chosen)
+            address = _resolved(chosen)
     remedy = f"set {ENV_BIND_HOST} to an interface of each host, like eth0, or to an address of this one"
     if address is None:
         raise UsageError(f"{ENV_BIND_HOST}={chosen}\nthat is no interface, address or host name here\n{remedy}")
     if ipaddress.ip_address(address).is_unspecified:
         raise UsageError(f"{ENV_BIND_HOST}={chosen}\nthat is no address by which others could reach us\n{remedy}")
     return address
-
-
-def listen_where(towards: str) -> str:
-    """Return the address on which this process must listen so that ``towards`` reaches it; empty: this machine only.
-
-    Raises:
-        UsageError: There is none; see ``listening_host``.
-    """
-    return listening_host(os.environ.get(ENV_BIND_HOST, ""), towards, os.uname().nodename, Network())
 
 
 def asked_for() -> str:

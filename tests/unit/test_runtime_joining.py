@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
 from pathlib import Path
 
 import pytest
 
 from apgas.errors import UsageError
 from apgas.runtime import environment, joining, main_module
-from apgas.runtime.joining import LOOPBACK, Location, Network, listening_host, machine, node_elsewhere
+from apgas.runtime.joining import LOOPBACK, Location, listen_where, machine, node_elsewhere
 
 
-@dataclass
-class Tables(Network):
-    """A machine's network as tables."""
-
-    interfaces: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    routes: dict[str, str] = field(default_factory=dict)
-
-    def interface_address(self, name: str) -> str | None:
-        return self.interfaces.get(name)
-
-    def resolve(self, name: str) -> str | None:
-        return self.names.get(name)
-
-    def source_towards(self, address: str) -> str | None:
-        return self.routes.get(address)
-
-
-ALPHA = Tables(
-    interfaces={"eth0": "192.168.1.1", "ib0": "10.1.0.1"},
-    names={"alpha": "127.0.1.1", "beta": "10.1.0.2", "other-alpha": "192.168.1.1"},
-    routes={"10.1.0.2": "10.1.0.1"},
-)
+@pytest.fixture
+def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of this machine, whose network is some tables."""
+    own_name = os.uname().nodename
+    interfaces = {"eth0": "192.168.1.1", "ib0": "10.1.0.1"}
+    names = {own_name: "127.0.1.1", "beta": "10.1.0.2", "other-name": "192.168.1.1"}
+    monkeypatch.setattr(joining, "_interface_address", interfaces.get)
+    monkeypatch.setattr(joining, "_resolved", names.get)
+    monkeypatch.setattr(joining, "_source_towards", {"10.1.0.2": "10.1.0.1"}.get)
+    return own_name
 
 
 @pytest.mark.parametrize(
@@ -46,24 +33,35 @@ ALPHA = Tables(
         ("eth0", "", "192.168.1.1"),
         ("10.9.9.9", "beta", "10.9.9.9"),
         ("::1", "", "::1"),
-        ("other-alpha", "", "192.168.1.1"),
+        ("other-name", "", "192.168.1.1"),
         (LOOPBACK, "beta", LOOPBACK),
     ],
 )
-def test_the_user_comes_first_then_the_way_to_the_others(chosen: str, towards: str, expected: str) -> None:
-    assert listening_host(chosen, towards, "alpha", ALPHA) == expected
+@pytest.mark.usefixtures("own_name")
+def test_the_user_comes_first_then_the_way_to_the_others(
+    chosen: str, towards: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(joining.ENV_BIND_HOST, chosen)
+    assert listen_where(towards) == expected
 
 
-def test_without_a_way_to_the_others_the_own_name_counts_unless_it_is_loopback() -> None:
-    assert listening_host("", "nowhere", "other-alpha", ALPHA) == "192.168.1.1"
-    with pytest.raises(UsageError, match=r"nowhere is not known here, alpha is 127\.0\.1\.1\nset APGAS_BIND_HOST"):
-        listening_host("", "nowhere", "alpha", ALPHA)
+def test_without_a_way_to_the_others_the_own_name_counts_unless_it_is_loopback(
+    own_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        UsageError, match=rf"nowhere is not known here, {own_name} is 127\.0\.1\.1\nset APGAS_BIND_HOST"
+    ):
+        listen_where("nowhere")
+    monkeypatch.setattr(joining, "_resolved", {own_name: "192.168.1.1"}.get)
+    assert listen_where("nowhere") == "192.168.1.1"
 
 
+@pytest.mark.usefixtures("own_name")
 @pytest.mark.parametrize("chosen", ["eth7", "no such host", "0.0.0.0", "::"])
-def test_an_address_that_nobody_could_reach_is_refused(chosen: str) -> None:
+def test_an_address_that_nobody_could_reach_is_refused(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(joining.ENV_BIND_HOST, chosen)
     with pytest.raises(UsageError, match=f"APGAS_BIND_HOST={chosen}"):
-        listening_host(chosen, "", "alpha", ALPHA)
+        listen_where("")
 
 
 def test_names_alone_do_not_make_machines() -> None:
@@ -81,12 +79,11 @@ def test_a_machine_in_a_network_of_its_own_is_another_one() -> None:
 
 
 def test_this_machine_knows_its_loopback() -> None:
-    network = Network()
-    assert network.interface_address("lo") == LOOPBACK
-    assert network.interface_address("no-such-interface-at-all") is None
-    assert network.resolve("localhost") == LOOPBACK
-    assert network.resolve("name.invalid") is None
-    assert network.source_towards(LOOPBACK) == LOOPBACK
+    assert joining._interface_address("lo") == LOOPBACK
+    assert joining._interface_address("no-such-interface-at-all") is None
+    assert joining._resolved("localhost") == LOOPBACK
+    assert joining._resolved("name.invalid") is None
+    assert joining._source_towards(LOOPBACK) == LOOPBACK
 
 
 def test_a_working_folder_that_is_gone_is_not_taken_for_a_failed_setup(

@@ -60,31 +60,20 @@ def current_scope() -> Scope | None:
     return this_thread.scope
 
 
-_flush: Callable[[], None] | None = None
-
-
-def before_waits(flush: Callable[[], None] | None) -> None:
-    """Have ``flush`` called before a thread waits: what it waits for may depend on frames that are still kept."""
-    global _flush  # noqa: PLW0603 - one place a process
-    _flush = flush
-
-
 def wait_context() -> AbstractContextManager[None]:
     """What to wrap a wait in on this thread.
 
     Raises:
         UsageError: It is the io thread, in something that must not wait.
     """
-    waiting = this_thread.waiting
-    if waiting is nullcontext:
-        driver = this_thread.driver
-        if driver is not None and driver.transport.loop.in_thread():
+    waiting, driver = this_thread.waiting, this_thread.driver
+    if driver is not None:
+        if waiting is nullcontext and driver.transport.loop.in_thread():
             raise UsageError(
                 "this waits on the thread that receives what it would wait for: an immediate or a callback of a future "
                 "must not, but may start an activity that does (apgas.uncounted)"
             )
-    if _flush is not None:
-        _flush()
+        driver.transport.flush()  # what is waited for may depend on frames that are still kept
     return waiting()
 
 

@@ -28,7 +28,7 @@ from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.errors import UsageError
 from apgas.runtime import environment, joining, launched, logs, main_module, resilience, watchdog
-from apgas.runtime.context import ThreadState, before_waits
+from apgas.runtime.context import ThreadState
 from apgas.runtime.driver import Driver
 from apgas.runtime.logs import TaggedOutput
 from apgas.runtime.validation import checked
@@ -235,7 +235,6 @@ def build(start: Start) -> Driver:
     ThreadState.driver = driver  # of all threads that have no place of their own
     logs.tag_output(start.place)
     logs.install()
-    before_waits(_transport.loop.flush_now)
     who = f"place {start.place} ({environment.node_name()}, pid {os.getpid()})"
     if environment.launched_by(os.environ).kind == "launch":
         watchdog.tell_launcher(f"cmd=place id={start.place} pid={os.getpid()}\n")
@@ -251,7 +250,6 @@ def forget() -> None:
     global _transport, mpi_plane, _alone  # noqa: PLW0603 - one place a process
     ThreadState.driver = None
     resilience.survive_anyway(survive=False)
-    before_waits(None)
     _transport = mpi_plane = None
     _alone = False
     sys.setswitchinterval(_switch_before_s)

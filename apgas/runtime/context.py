@@ -73,7 +73,7 @@ def wait_context() -> AbstractContextManager[None]:
                 "this waits on the thread that receives what it would wait for: an immediate or a callback of a future "
                 "must not, but may start an activity that does (apgas.uncounted)"
             )
-        driver.transport.flush()  # what is waited for may depend on frames that are still kept
+        driver.transport.loop.flush_now()  # what is waited for may depend on frames that are still kept
     return waiting()
 
 

@@ -34,7 +34,7 @@ class Pace:
     def __init__(self, benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> None:
         self.benchmark = benchmark
         self.core_rate: float = result["tasks"] / (cpu_s if cpu_s > TOO_SHORT_S else result["seconds"])
-        self.rate = min(NODE_RATES[benchmark], SHARE * self.core_rate)
+        self.rate: float = min(NODE_RATES[benchmark], SHARE * self.core_rate)
         self.reference, self.parameters = result["result"], result["parameters"]
         self.compares = benchmark in COMPARED
 

@@ -238,7 +238,7 @@ def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
         Advance("r", 200.0, 300.0, ("a",)),
     ]
     assert [kept.from_s for kept in recorder.recent(70.0).advance] == [200.0]
-    recorder.observe_batch(
+    recorder.observe(
         70.0,
         [ev.ReservationMade(AdvanceReservation("s", 200.0, 300.0, 1)), ev.ReservationCancelled("s")],
         [events.KeepNodes("s", ("a",))],

@@ -6,8 +6,8 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any
+from types import FunctionType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -63,7 +63,8 @@ def test_the_attribute_of_a_captured_object_is_named() -> None:
 
 def test_an_attribute_is_not_taken_for_a_global_variable_of_its_name() -> None:
     held = SimpleNamespace(LOCK=1)
-    assert [part.path for part in captures._captured(lambda: held.LOCK)] == ["held"]
+    function = cast("FunctionType", lambda: held.LOCK)
+    assert [part.path for part in captures._captured(function)] == ["held"]
 
 
 def test_a_global_variable_is_named() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, overload
 
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import JobSpec, Key, Need, QueueKey, RunningJob, UserKey, aged
+from scheduler_bridge.model import AnyIndex, Index, JobSpec, Key, Need, QueueKey, RunningJob, UserKey, aged
 
 # The queue in blocks that know their smallest jobs, so that a search passes whole blocks over -------------------------
 
@@ -260,14 +260,157 @@ class QueueByUser(RankedQueue):
                 self.add(spec)
 
 
-# The queue itself, running jobs in an order, and their sums; all are kept while jobs come and go ----------------------
+# All indices of a view ------------------------------------------------------------------------------------------------
 
 _Kept = TypeVar("_Kept")
 _MOST_KEPT: Final = 8
 """The most indices of a kind that are kept. Policies ask with fewer keys, unless they make new ones in each pass."""
 
 
-def keep(kept: dict[Any, _Kept], key: object, index: _Kept, following: list[Any]) -> _Kept:
+class Lookups:
+    """Indices of the running and of the waiting jobs, each made when a policy first asks for it."""
+
+    def __init__(
+        self, queue: dict[int, TrackedJob], active: Mapping[int, TrackedJob], stale: dict[int, TrackedJob]
+    ) -> None:
+        self._active = active
+        self._stale = stale
+        self.queue = WaitingJobs(queue)
+        self._running: tuple[RunningJob, ...] | None = None
+        self._orders: dict[Key, _Order] = {}
+        self._totals: dict[Callable[[RunningJob], int], _Total] = {}
+        self._kept: dict[Callable[[], Index], Any] = {}
+        self._indices: list[Index] = []  # all of these three
+        self._lines: dict[Need, WaitingIndex] = {}
+        self._ranked: dict[QueueKey, RankedQueue] = {}
+        self._by_user: dict[tuple[UserKey, float], QueueByUser] = {}
+        self._queues: list[WaitingIndex | RankedQueue] = []  # all of these three
+        self._releasing: dict[int, RunningJob] | None = None  # that are about to release nodes; None: not known
+
+    def follow(self) -> None:
+        """Show everything as it is now: what has become of the stale jobs."""
+        self._running = None
+        queue, active, releasing = self.queue.jobs, self._active, self._releasing
+        queues, indices = self._queues, self._indices
+        stale = self._stale
+        for job_id, job in stale.items():
+            if job_id in queue:
+                for waiting in queues:
+                    waiting.add(job.spec)
+                running = None
+            else:
+                for waiting in queues:
+                    waiting.remove(job_id)
+                running = job.view() if job_id in active else None
+            for index in indices:
+                index.put(job_id, running)
+            if releasing is not None:
+                if running is not None and running.order is not None and running.releasing_nodes > 0:
+                    releasing[job_id] = running
+                elif job_id in releasing:
+                    del releasing[job_id]
+        for by_user in self._by_user.values():
+            for job in stale.values():
+                if job.outcome is not None:
+                    by_user.learn(job.spec.user)
+        stale.clear()
+
+    @property
+    def releasing_nodes(self) -> int:
+        """Nodes that are about to be released."""
+        if self._releasing is not None and not self._releasing:  # as mostly
+            return 0
+        return sum([job.releasing_nodes for job in self._being_shrunk().values()])
+
+    @property
+    def releasing(self) -> Sequence[RunningJob]:
+        """The running jobs that are about to release nodes, in the order of their ids."""
+        return [job for _, job in sorted(found.items())] if (found := self._being_shrunk()) else ()
+
+    def _being_shrunk(self) -> Mapping[int, RunningJob]:
+        if self._releasing is None:
+            self._releasing = {job.spec.job_id: job for job in self.running if job.releasing_nodes > 0}
+        return self._releasing
+
+    @property
+    def running(self) -> Sequence[RunningJob]:
+        """The jobs that hold nodes, in the order of their starts; put together when they are first asked for."""
+        if self._running is None:
+            self._running = tuple([job.view() for job in self._active.values()])
+        return self._running
+
+    def total(self, measure: Callable[[RunningJob], int]) -> int:
+        """The sum of a pure function over the running jobs."""
+        if (total := self._totals.get(measure)) is None:
+            total = _keep(self._totals, measure, _Total(measure, self.running), self._indices)
+        return total.sum
+
+    def running_by(self, key: Key) -> list[RunningJob]:
+        """The running jobs in the order of ``key``."""
+        return self._order(key).jobs
+
+    def paused(self, now: float) -> list[RunningJob]:
+        """The running jobs that take no order before some later time."""
+        return self._order(_by_end_of_pause).beyond(now)
+
+    def line(self, need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]) -> IndexedLine:
+        """Begin a walk through the queue; see ``ClusterView.line``."""
+        if self._stale:
+            self.follow()
+        if (index := self._lines.get(need)) is None:
+            index = _keep(self._lines, need, WaitingIndex(need, self.queue, walltime_s), self._queues)
+        return index.walk(total_nodes)
+
+    def line_of(
+        self, queue: RankedQueue, need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]
+    ) -> IndexedLine:
+        """Begin a walk through an order of the queue that is kept here."""
+        if self._stale:
+            self.follow()
+        return queue.line(need, total_nodes, walltime_s)
+
+    def queue_by(self, key: QueueKey) -> RankedQueue:
+        """The waiting jobs in the order of ``key``."""
+        if self._stale:
+            self.follow()
+        if (queue := self._ranked.get(key)) is None:
+            queue = _keep(self._ranked, key, RankedQueue(key, self.queue.jobs), self._queues)
+        return queue
+
+    def queue_by_user(self, key: UserKey, age_s: float, accuracy: Mapping[str, float]) -> RankedQueue:
+        """The waiting jobs in the order of a key of their users, whose accuracies change."""
+        if self._stale:
+            self.follow()
+        if (queue := self._by_user.get((key, age_s))) is None:
+            made = QueueByUser(key, self.queue.jobs, accuracy, age_s)
+            queue = _keep(self._by_user, (key, age_s), made, self._queues)
+        return queue
+
+    def reorder(self) -> None:
+        """Jobs of the queue have changed places: what depends on it is made anew when it is asked for."""
+        for index in self._kept.values():
+            self._indices.remove(index)
+        self._kept.clear()
+        for indices in (self._lines, self._ranked, self._by_user, self._queues):
+            indices.clear()
+
+    def index(self, make: Callable[[], AnyIndex]) -> AnyIndex:
+        """What ``make`` makes, with all running jobs entered."""
+        found: AnyIndex | None = self._kept.get(make)
+        if found is None:
+            found = make()
+            for job in self.running:
+                found.put(job.spec.job_id, job)
+            _keep(self._kept, make, found, self._indices)
+        return found
+
+    def _order(self, key: Key) -> _Order:
+        if (order := self._orders.get(key)) is None:
+            order = _keep(self._orders, key, _Order(key, self.running), self._indices)
+        return order
+
+
+def _keep(kept: dict[Any, _Kept], key: object, index: _Kept, following: list[Any]) -> _Kept:
     """Let an index follow from now on; if there are too many of its kind, the one that was made first goes.
 
     Without that, a policy whose key is a new function in each pass would leave an index behind in each, and all of them
@@ -278,6 +421,10 @@ def keep(kept: dict[Any, _Kept], key: object, index: _Kept, following: list[Any]
     kept[key] = index
     following.append(index)
     return index
+
+
+def _by_end_of_pause(job: RunningJob) -> float:
+    return job.resizable_from_s
 
 
 class WaitingJobs(Sequence[JobSpec]):
@@ -305,7 +452,7 @@ class WaitingJobs(Sequence[JobSpec]):
         return tuple(self)[index]
 
 
-class Order:
+class _Order:
     """Running jobs, sorted by a key and by id."""
 
     def __init__(self, key: Key, running: Iterable[RunningJob]) -> None:
@@ -333,13 +480,10 @@ class Order:
             self._values[job_id] = value
 
     def beyond(self, limit: float) -> list[RunningJob]:
-        """Those whose key is above ``limit``."""
         return self.jobs[bisect_right(self._ranks, (limit, math.inf)) :]
 
 
-class Total:
-    """The sum of a function over the running jobs."""
-
+class _Total:
     def __init__(self, measure: Callable[[RunningJob], int], running: Iterable[RunningJob]) -> None:
         self._measure = measure
         self._parts = {job.spec.job_id: value for job in running if (value := measure(job))}

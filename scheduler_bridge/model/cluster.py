@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -214,17 +214,8 @@ class ClusterView:
         return PlainLine(queue, need, self.total_nodes, self.walltime_s)
 
     def snapshot(self) -> ClusterView:
-        """The view as it is now, to be kept; what has happened since the last pass is no part of it."""
-        return ClusterView(
-            self.total_nodes,
-            self.free_nodes,
-            tuple(self.queue),
-            tuple(self.running),
-            self.reservations,
-            dict(self.accuracy),
-            self.cores_per_node,
-            self.scaled,
-        )
+        """The view as it is now, to be kept."""
+        return replace(self, queue=tuple(self.queue), running=tuple(self.running))
 
 
 # Walks along the queue, and the search for the next job that may start ------------------------------------------------

@@ -129,12 +129,13 @@ def _need(spec: JobSpec, total_nodes: int) -> int:
 def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     """Ask both views everything."""
     live, plain = core._state.view(), afresh(core._state)
+    lookups = live._lookups
     assert live.snapshot() == plain
     assert live.releasing_nodes == plain.releasing_nodes
     assert list(live.releasing) == list(plain.releasing)
-    for measure in [*MEASURES, *live._totals]:
+    for measure in [*MEASURES, *lookups._totals]:
         assert live.total(measure) == plain.total(measure)
-    for key in [*KEYS, *live._orders]:
+    for key in [*KEYS, *lookups._orders]:
         assert list(live.running_by(key)) == list(plain.running_by(key))
     assert sorted(live.paused(now), key=by_id) == sorted(plain.paused(now), key=by_id)
     for make in ENDINGS:
@@ -146,19 +147,19 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
         compare_below(limit, live, plain)
     turns = [job.turn for job in plain.running]
     assert turns == sorted(set(turns))
-    for index in live._lines.values():
+    for index in lookups._lines.values():
         assert index.least_need == min([need for block in index.blocks for need in block.needs], default=1 << 60)
-    orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *live._ranked]]
-    by_user = [(by_accuracy, 0.0), (by_accuracy, 30.0), *live._by_user]
+    orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *lookups._ranked]]
+    by_user = [(by_accuracy, 0.0), (by_accuracy, 30.0), *lookups._by_user]
     orders += [(live.queue_by_user(*asked), plain.queue_by_user(*asked)) for asked in by_user]
     # keys that are new each time cost time, and leave nothing behind
     orders.append((live.queue_by(partial(by_work)), plain.queue_by(by_work)))
     assert live.total(partial(MEASURES[0])) == plain.total(MEASURES[0])
     assert list(live.running_by(partial(by_id))) == list(plain.running_by(by_id))
-    running = [len(kept) for kept in (live._totals, live._orders, live._kept)]
-    waiting = [len(kept) for kept in (live._lines, live._ranked, live._by_user)]
+    running = [len(kept) for kept in (lookups._totals, lookups._orders, lookups._kept)]
+    waiting = [len(kept) for kept in (lookups._lines, lookups._ranked, lookups._by_user)]
     assert max(running + waiting) <= 8
-    assert (len(live._indices), len(live._queues)) == (sum(running), sum(waiting))
+    assert (len(lookups._indices), len(lookups._queues)) == (sum(running), sum(waiting))
     least = rng.randint(1, 4)
     for arguments in (None, (1, 8, 8, now, math.inf), (least, least + 2, 2, now, now + rng.randint(1, 200))):
         assert walk(live, live.queue, arguments) == walk(plain, plain.queue, arguments)

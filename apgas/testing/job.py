@@ -27,7 +27,7 @@ from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import OrderListener
 from apgas.malleability.orders import Lost
-from apgas.runtime import context, process, serialization
+from apgas.runtime import context, environment, process, serialization
 from apgas.runtime.driver import Driver, current_driver, working_for
 from apgas.runtime.program import Program, all_gone, end_places, known, run_main
 from apgas.runtime.resizing import Resizing
@@ -567,6 +567,7 @@ class InProcessPlaces:
         self._places_per_node = places_per_node
         self._setup = setup
         self._machine = checked(ResilientPlaceCore if resilient else PlaceCore)
+        environment.raise_open_files_limit()  # this process has both ends of all connections
         self._token = new_token()
         self._node_numbers = itertools.count()
         self._mains: dict[int, threading.Thread] = {}

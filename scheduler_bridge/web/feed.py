@@ -13,7 +13,6 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from scheduler_bridge.daemon import Daemon, JobStatus, Snapshot
-from scheduler_bridge.daemon.listener import Allowance
 from scheduler_bridge.model import wording
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import words
@@ -168,14 +167,17 @@ class Paced(Generic[_T]):
         self._make = make
         self._clock = clock
         self._last: list[_T] = []
-        self._time = Allowance(_BURST_S, LARGEST_SHARE, clock())
+        self._spent_s = 0.0
+        self._at_s = clock()
 
     def get(self) -> _T:
         """Return it, as it is or recently was."""
         begun_s = self._clock()
-        if not self._last or self._time.wait_s(begun_s) < 0:
+        self._spent_s = max(0.0, self._spent_s - LARGEST_SHARE * (begun_s - self._at_s))
+        self._at_s = begun_s
+        if not self._last or self._spent_s < _BURST_S:
             self._last = [self._make()]
-            self._time.take(begun_s, self._clock() - begun_s)
+            self._spent_s += self._clock() - begun_s
         return self._last[0]
 
 

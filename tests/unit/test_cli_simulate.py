@@ -321,7 +321,7 @@ def test_a_run_of_any_size_has_a_picture(tmp_path: Path, monkeypatch: pytest.Mon
         assert all(begin_s <= part.from_s < part.to_s <= end_s for job in drawn.record.jobs for part in job.segments)
         held = sum((part.to_s - part.from_s) * len(part.nodes) for job in drawn.record.jobs for part in job.segments)
         assert held + sum(taken.to_s - taken.from_s for taken in drawn.record.reserved) == pytest.approx(
-            float(np.diff(np.interp([begin_s, end_s], *course.held))[0])
+            float(np.diff(np.interp([begin_s, end_s], *course._held))[0])
         )
 
 

@@ -57,9 +57,9 @@ ENTRIES = (
 )
 
 
-def replayed(change: dict[str, object]) -> list[events.Effect]:
+def replayed(folder: Path, change: dict[str, object]) -> list[events.Effect]:
     """Restore a log that has other effects than what is decided now; returns the last ones of these."""
-    now, store = LogState(ERA), Store(None)
+    now = LogState(ERA)
     rows: list[Row] = []
     effects: list[events.Effect] = []
     for entry in ENTRIES:
@@ -69,20 +69,21 @@ def replayed(change: dict[str, object]) -> list[events.Effect]:
             for effect in effects
         ]
         rows.append(draft(entry).with_effects(logged))
-    with closing(store):
+    with closing(Store(folder)) as store:
         store.append(store.begin_era(ERA), 1, rows)
-        restored = restore(store, DaemonConfig(ERA.nodes, ERA.policy, state_dir=Path("none")), 1)
+    with closing(Store(folder)) as store:
+        restored = restore(store, DaemonConfig(ERA.nodes, ERA.policy, state_dir=folder), 1)
     assert restored.rows == len(ENTRIES)
     return effects
 
 
-def test_a_log_leads_to_the_same_effects() -> None:
-    assert replayed({}) == [events.StartJob(2, ("a",), (2,), (0b1100,))]
+def test_a_log_leads_to_the_same_effects(tmp_path: Path) -> None:
+    assert replayed(tmp_path, {}) == [events.StartJob(2, ("a",), (2,), (0b1100,))]
 
 
-def test_a_log_with_other_effects_is_refused() -> None:
+def test_a_log_with_other_effects_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match="is decided otherwise by this policy, or by this version: at "):
-        replayed({"core_ids": (0b0110,)})
+        replayed(tmp_path, {"core_ids": (0b0110,)})
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,8 +89,11 @@ async def connected(folder: Path) -> Job:
 
 
 @pytest.fixture
-def slurm() -> Played:
-    return Played()
+def slurm() -> Iterator[Played]:
+    played = Played()
+    yield played
+    for script in played._scripts.values():
+        script.wait(PATIENCE_S)
 
 
 def config(folder: Path, launcher: str = LAUNCHER) -> SessionConfig:

@@ -128,8 +128,9 @@ def test_steps() -> None:
         Step(1, "batch", ("host1",)),
     )
     assert reading.read_steps(recorded("steps-22.05.txt")) == reading.read_steps(recorded("steps-24.11.txt"))
-    with pytest.raises(ReadingError, match="squeue --steps"):
-        reading.read_steps("slurm_load_jobs error")
+    for text in ("slurm_load_jobs error", "one.0|host1|sh", "1.0|host[1-x]|sh"):
+        with pytest.raises(ReadingError, match="a line of squeue --steps is not understood"):
+            reading.read_steps(text)
 
 
 def test_what_salloc_says() -> None:

@@ -187,12 +187,13 @@ def read_steps(text: str) -> tuple[Step, ...]:
     """Read ``squeue --steps -h -o "%i|%N|%j"``."""
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        number, bar, rest = line.partition("|")
-        job, dot, step = number.partition(".")
-        if not (bar and dot and job.isdigit()):
-            raise ReadingError(f"a line of squeue --steps is not understood: {line!r}")
-        nodes, _, name = rest.partition("|")
-        found.append(Step(int(job), step, expand_hosts(nodes), name))
+        try:
+            number, rest = line.split("|", 1)
+            job, step = number.split(".", 1)
+            nodes, _, name = rest.partition("|")
+            found.append(Step(int(job), step, expand_hosts(nodes), name))
+        except ValueError as error:
+            raise ReadingError(f"a line of squeue --steps is not understood: {line!r}") from error
     return tuple(found)
 
 

@@ -19,6 +19,8 @@ PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
 
 def apply(state: SchedulerState, event: ev.Event, now: float) -> list[ev.Effect]:
     """Let one event change the state; a report that contradicts the state is an anomaly and changes nothing."""
+    if state.shrunk and not isinstance(event, ev.Answer | ev.WakeUp):
+        state.shrunk.clear()
     match event:  # the most frequent ones first
         case ev.JobSubmitted():
             return _submitted(state, event.job)
@@ -250,6 +252,7 @@ def _shrunk(
     job.keeps |= order.ranks & ~released & state.pool.leaving
     job.shrinks += 1
     job.last_resize = "shrink"
+    state.shrunk.add(job.spec.job_id)
     job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allocation))))
     _close(state, job, now, state.settings.cooldown_s)
     return []

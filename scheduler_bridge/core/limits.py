@@ -7,13 +7,14 @@ with jobs that a limit of their QOS holds back].
 
 Each job may be within the limit where several are not, so what the policy decides is judged, user by user, in the order
 of the queue; what is too much is shown smaller, or not at all, and the policy decides again. A promise to a job counts
-like a start, but for jobs of its user that end before it: so it is not broken by the limit later [D]. Where running
-jobs are to shrink, each waiting job may be whom this is for, so it is judged as if it started now [D]: else they
-might shrink for a job that the limit lets no policy start, grow again, and shrink again, without end.
+like a start, but for jobs of its user that end before it: so it is not broken by the limit later [D]. A job for which
+running jobs are to shrink is judged as if it started now [D]: else they might shrink for a job that the limit lets no
+policy start, or starts beside other promises only, grow again, and shrink again, without end.
 
 A running malleable job does not grow while the limit holds other jobs of its user back, nor into what it leaves to one
 that waits [D]: what a policy does for that one, and for a smaller one or none, might have no end. It is not shrunk for
-them.
+them. For the same reason it does not grow after it has shrunk, before anything else has happened: what policies are
+shown depends on what they decided, so a job may be there when others shrink for it, and gone when they have [D].
 """
 
 from __future__ import annotations
@@ -144,7 +145,8 @@ class Limited(Around):
         running = []
         for job in view.running:
             user = job.spec.user
-            most = job.nodes + (0 if user in behind else max(0, rooms.get(user, self.limit)))
+            stays = user in behind or job.spec.job_id in self.state.shrunk
+            most = job.nodes + (0 if stays else max(0, rooms.get(user, self.limit)))
             most = min(job.max_nodes, max(job.nodes, min(most, caps.get(job.spec.job_id, most))))
             lower = most < job.max_nodes and job.spec.is_malleable
             changed = changed or lower
@@ -158,18 +160,21 @@ class Limited(Around):
     ) -> dict[int, int]:
         """The most nodes of the jobs that got too many, or were promised too many; by id."""
         claims: dict[str, list[_Claim]] = {}
-        started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
         specs = {spec.job_id: (place, spec) for place, spec in enumerate(view.queue)}
+        started = {decision.job_id: decision.nodes for decision in decisions if isinstance(decision, Start | Share)}
+        shrinks = (decision for decision in decisions if isinstance(decision, Shrink))
+        to_start = {job_id: nodes for shrink in shrinks for job_id, nodes in shrink.for_jobs}
         running = {job.spec.job_id: job for job in view.running}
+        for job_id, nodes in (to_start | started).items():
+            if job_id in specs:  # else it is refused
+                place, spec = specs[job_id]
+                claim = _Claim(place, job_id, nodes, end_s=now + view.walltime_s(spec, nodes))
+                claims.setdefault(spec.user, []).append(claim)
         for decision in decisions:
-            if isinstance(decision, Start | Share):
-                if decision.job_id not in specs:
-                    continue  # which is refused
-                place, spec = specs[decision.job_id]
-                end_s = now + view.walltime_s(spec, decision.nodes)
-                claim = _Claim(place, decision.job_id, decision.nodes, end_s=end_s)
-            elif isinstance(decision, Reserve):
+            if isinstance(decision, Reserve):
                 promise = decision.reservation
+                if promise.job_id in to_start:
+                    continue  # it is judged as if it started now
                 place, spec = specs[promise.job_id]
                 claim = _Claim(place, promise.job_id, promise.nodes, start_s=promise.start_s)
             elif isinstance(decision, Grow):
@@ -179,13 +184,6 @@ class Limited(Around):
             else:
                 continue
             claims.setdefault(spec.user, []).append(claim)
-        if any(isinstance(decision, Shrink) for decision in decisions):
-            known = started | {claim.job_id for of_user in claims.values() for claim in of_user}
-            for place, spec in specs.values():
-                if spec.user in claims and spec.job_id not in known:
-                    end_s = now + view.walltime_s(spec, spec.min_nodes)
-                    claim = _Claim(place, spec.job_id, spec.max_nodes, end_s=end_s, may_be=True)
-                    claims[spec.user].append(claim)
         waiting: dict[str, int] = {}
         for _, spec in specs.values():
             if spec.job_id not in started:
@@ -198,7 +196,7 @@ class Limited(Around):
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Claim:
-    """Nodes that a job is to get now, perhaps, until ``end_s`` at the latest, or, if it has ``start_s``, then."""
+    """Nodes that a job is to get now, until ``end_s`` at the latest, or, if it has ``start_s``, then."""
 
     place: int
     job_id: int
@@ -206,7 +204,6 @@ class _Claim:
     has: int = 0
     end_s: float = math.inf
     start_s: float | None = None
-    may_be: bool = False
 
 
 def _excess(claims: Sequence[_Claim], room: int, waiting: int) -> dict[int, int]:
@@ -223,7 +220,7 @@ def _excess(claims: Sequence[_Claim], room: int, waiting: int) -> dict[int, int]
             found[claim.job_id] = claim.has + max(0, room - kept)
         elif claim.start_s is not None:
             promised.append((claim.start_s, claim.nodes))
-        elif not claim.may_be:
+        else:
             room -= claim.nodes
     return found
 

@@ -66,6 +66,7 @@ class SchedulerState:
         counted: Nodes that jobs hold, as the invariants have counted them.
         sharing: Who shares nodes with whom.
         evolving_requests: Nodes that evolving jobs asked for in the present batch.
+        shrunk: The jobs that have shrunk since something else happened than answers to orders.
         deadlines: When to look at a job again (walltime over, cooldown over), a heap; may hold stale entries.
         next_pass_s: When the next periodic pass is due.
         skips: Leave periodic passes out of which it is known that they decide nothing.
@@ -100,6 +101,7 @@ class SchedulerState:
     stale: dict[int, TrackedJob] = field(default_factory=dict)
     counted: int = 0
     evolving_requests: dict[int, int] = field(default_factory=dict)
+    shrunk: set[int] = field(default_factory=set)
     deadlines: list[tuple[float, int]] = field(default_factory=list)
     next_pass_s: float | None = None
     skips: bool = False

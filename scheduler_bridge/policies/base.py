@@ -93,11 +93,15 @@ class Grow(msgspec.Struct, frozen=True, tag=True):
 
 
 class Shrink(msgspec.Struct, frozen=True, tag=True):
-    """Take ``nodes`` nodes from a running malleable job."""
+    """Take ``nodes`` nodes from a running malleable job.
+
+    ``for_jobs``: the waiting jobs that are to start once they are free, and on how many nodes each.
+    """
 
     job_id: int
     nodes: int
     reason: Reason
+    for_jobs: tuple[tuple[int, int], ...] = ()
 
 
 class Share(msgspec.Struct, frozen=True, tag=True):

@@ -138,7 +138,7 @@ class TakeFromAll:
         reason = Because("so that job {} can start on {}; every job gives that can", (head.job_id, wording.nodes(need)))
         for job in plan.view.running:
             if job.resizable(plan.now) and (nodes := job.reclaimable_nodes(job.spec.min_nodes)) > 0:
-                plan.shrink(job, min(missing, nodes), reason)
+                plan.shrink(job, min(missing, nodes), reason, ((head.job_id, need),))
         return True
 
     @staticmethod

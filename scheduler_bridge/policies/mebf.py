@@ -112,7 +112,8 @@ class ByScalability:
                 continue
             nodes = min(int(self.share_factor * job.nodes), job.reclaimable_nodes(job.spec.min_nodes))
             if nodes > 0 and self.model.is_feasible(job, job.nodes - nodes, plan.now):
-                plan.shrink(job, nodes, Because("so that job {} can start on {}", (head.job_id, wording.nodes(need))))
+                reason = Because("so that job {} can start on {}", (head.job_id, wording.nodes(need)))
+                plan.shrink(job, nodes, reason, ((head.job_id, need),))
 
     def _expand(self, plan: Plan, passed_over: Literal["shrink"] | None) -> None:
         """Give nodes away, as far as no reservation is delayed [algorithms 4 to 6]."""

@@ -169,25 +169,27 @@ class Plan:
         self.soon -= nodes
         self._resizes[job.spec.job_id] = Grow(job.spec.job_id, nodes, reason)
 
-    def shrink(self, job: RunningJob, nodes: int, reason: Reason) -> None:
-        """Take nodes from a running job, on top of what this pass takes from it already."""
+    def shrink(self, job: RunningJob, nodes: int, reason: Reason, for_jobs: tuple[tuple[int, int], ...] = ()) -> None:
+        """Take nodes from a running job, on top of what this pass takes from it already; see ``Shrink``."""
         before = self._resizes.get(job.spec.job_id)
-        if before is not None:
+        if isinstance(before, Shrink):
             nodes += before.nodes
             reason = reason if before.reason == reason else Because("{}; {}", (before.reason, reason))
+            for_jobs = tuple(dict.fromkeys((*before.for_jobs, *for_jobs)))
             self.soon -= before.nodes
         self.soon += nodes
-        self._resizes[job.spec.job_id] = Shrink(job.spec.job_id, nodes, reason)
+        self._resizes[job.spec.job_id] = Shrink(job.spec.job_id, nodes, reason, for_jobs)
         self._shrunk[job.spec.job_id] = job
 
     def shrink_instead(self, giver: RunningJob, other: RunningJob, nodes: int) -> None:
         """Take ``nodes`` of the nodes that this pass takes from ``other`` from ``giver``, for the same reason."""
         order = self._resizes.pop(other.spec.job_id)
+        assert isinstance(order, Shrink)
         self.soon -= order.nodes
         del self._shrunk[other.spec.job_id]
         if order.nodes > nodes:
-            self.shrink(other, order.nodes - nodes, order.reason)
-        self.shrink(giver, nodes, order.reason)
+            self.shrink(other, order.nodes - nodes, order.reason, order.for_jobs)
+        self.shrink(giver, nodes, order.reason, order.for_jobs)
 
     def promise(self, spec: JobSpec, nodes: int) -> None:
         """Keep ``nodes`` of those that are free or being released for a job that starts when they are all free."""

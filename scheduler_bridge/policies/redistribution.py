@@ -179,7 +179,7 @@ class ByPriority:
             total -= missing
             reason = Because("so that job {} can start on {}", (spec.job_id, wording.nodes(need)))
             for job, nodes in self._collect(donors, missing):
-                plan.shrink(job, nodes, reason)
+                plan.shrink(job, nodes, reason, ((spec.job_id, need),))
             plan.promise(spec, need)
 
     def givers(self, plan: Plan) -> Iterator[Holder]:

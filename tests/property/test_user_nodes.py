@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import Workload, policies, simulate
 from scheduler_bridge.core import Settings
@@ -20,8 +21,10 @@ from scheduler_bridge.core.events import (
     SendOrder,
     ShrinkCompleted,
     StartJob,
+    UserNodesLimited,
 )
-from scheduler_bridge.sim import Engine, ReplayOptions, random_scenario
+from scheduler_bridge.sim import Engine, ReplayOptions, random_scenario, replay
+from scheduler_bridge.workloads import RULES, convert
 
 SEEDS = 25
 
@@ -90,3 +93,23 @@ def test_jobs_do_not_shrink_and_grow_without_end(policy: str, seed: int) -> None
     workload = Workload.generate("lublin", seed=seed, jobs=500, nodes=64, load=0.95)
     done = simulate(workload, policy, malleable=0.6, options=ReplayOptions(settings=Settings(user_nodes=40)))
     assert done.metrics["shrinks"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "load", "share", "limit", "later"), [(4, 0.9, 0.6, 24, False), (1, 1.1, 1.0, 40, True)]
+)
+def test_jobs_do_not_take_turns_for_one_that_the_limit_lets_start_beside_others_only(
+    seed: int, load: float, share: float, limit: int, later: bool
+) -> None:
+    """What others shrank for was not started when they had, for another job of its user was shown then, or was not."""
+    made = convert(Workload.generate("lublin", seed=seed, jobs=400, nodes=64, load=load), share, 5, RULES["amdahl"])
+    workload = replace(made, jobs=tuple(structs.replace(job, user=str(job.job_id % 3)) for job in made.jobs))
+    limited = UserNodesLimited(limit)
+    done = replay(
+        workload,
+        policies.get("best-use"),
+        options=ReplayOptions(settings=Settings(user_nodes=None if later else limit)),
+        disturbances=[(made.jobs[-1].submit_s / 3, limited)] if later else [],
+    )
+    assert all(record.end_s is not None or record.refused for record in done.result.records.values())
+    assert sum(record.shrinks for record in done.result.records.values()) > 10

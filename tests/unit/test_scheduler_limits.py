@@ -196,3 +196,15 @@ def test_it_is_said_why_a_simulated_job_was_refused_or_not_let_in() -> None:
     assert limited[0] == "refused: job 0 needs 9 nodes, a user may have 8"
     assert {text[2] for text in (unlimited, limited)} == {"it waits for the end of other jobs"}
     assert {text[1] for text in (unlimited, limited)} == {"completed"}
+
+
+@pytest.mark.parametrize("policy", ["malleable", "avg", "best-use", "mebf", "malleable-compat"])
+def test_others_shrink_for_a_job_that_alone_is_within_the_limit(policy: str) -> None:
+    """Its reservation, and that it could start then, are the same nodes."""
+    core = make(policy, user_nodes=6)
+    wide = structs.replace(malleable(1, 2, 6, 1000.0), user="v", nodes=6)
+    assert submit(core, wide, of("w", rigid(2, 2, 1000.0))) == {1: 6, 2: 2}
+    core.handle(MalleableReady(1), 1.0)
+    effects = core.handle_batch([JobSubmitted(of("u", rigid(3, 4)))], 2.0)
+    (order,) = [effect for effect in effects if isinstance(effect, SendOrder)]
+    assert (order.job_id, order.kind) == (1, "shrink")

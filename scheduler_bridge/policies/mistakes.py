@@ -18,7 +18,7 @@ _NOT_OURS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "pureli
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     **dict.fromkeys(("job_id", "nodes", "cores", "free_nodes", "spare_nodes"), int),
     "start_s": (int, float),
-    "mates": tuple,
+    **dict.fromkeys(("mates", "for_jobs"), tuple),
     "reservation": Reservation,
     "reason": (str, Because),
 }
@@ -72,6 +72,9 @@ def _is_sound(part: Decision | Reservation) -> bool:
                 return False
             case int() if type(value) is not int or value.bit_length() > _MOST_BITS:
                 return False
+            case tuple() if name == "for_jobs":
+                if not all(map(_is_job_with_nodes, value)):
+                    return False
             case tuple() if not all(type(mate) is int for mate in value):
                 return False
             case str() | Because():
@@ -79,6 +82,12 @@ def _is_sound(part: Decision | Reservation) -> bool:
             case _:
                 pass
     return True
+
+
+def _is_job_with_nodes(value: object) -> bool:
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    return all(type(part) is int and part.bit_length() <= _MOST_BITS for part in value) and value[1] > 0
 
 
 def _place_of(error: BaseException) -> str:

@@ -286,6 +286,8 @@ def _raises_what_cannot_be_written() -> list[Decision]:
         (lambda: [Start(2, 9, "too many")], "the policy decided what cannot be done: Start"),
         (lambda: [Share(2, 1, (8,), 1, 0, "unknown mate")], "that is no list of decisions"),
         (lambda: [Share(2, 1, (1,), 1, -1, "less than no node")], "the policy decided what cannot be done: Share"),
+        (lambda: [Shrink(1, 1, "for none", ((2, 0),))], "that is no list of decisions"),
+        (lambda: [Shrink(1, 1, "for whom?", (2,))], "that is no list of decisions"),  # type: ignore[arg-type]
         (lambda: [Share(2, 1, None, 1, 0, "no mates")], "that is no list of decisions"),  # type: ignore[arg-type]
         (lambda: [Share(2, 1, (True,), 1, 0, "no number")], "that is no list of decisions"),
         (lambda: [Start(2, True, "no number")], "that is no list of decisions"),

@@ -346,6 +346,9 @@ def _moved_decision(decision: Decision, shift_s: float) -> Decision:
         return decision
     if isinstance(decision, Share):
         decision = structs.replace(decision, mates=tuple(map(_renamed, decision.mates)))
+    if isinstance(decision, Shrink):
+        whom = tuple((_renamed(job_id), nodes) for job_id, nodes in decision.for_jobs)
+        decision = structs.replace(decision, for_jobs=whom)
     return structs.replace(decision, job_id=_renamed(decision.job_id))
 
 

@@ -548,7 +548,7 @@ _NO_PID: Final = 1 << 22
 
 class _Transport(TcpTransport):
     def hold(self, place: int) -> None:
-        """All places live in this process: nobody waits for its end."""
+        """All places live in this process, which ends with none of them."""
 
 
 class InProcessPlaces:

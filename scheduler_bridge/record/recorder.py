@@ -310,8 +310,10 @@ class Recorder:
         return next((resize for resize in watched.record.resizes if resize.order == order), None)
 
     def _cores(self, effect: ev.StartJob | ev.SendOrder) -> dict[str, tuple[float, str]]:
+        if not effect.cores:  # it may use all
+            return {}
         ids = [listed(each) for each in effect.core_ids] or [""] * len(effect.cores)
-        counted = zip(effect.nodes, effect.cores, ids, strict=False)  # without cores it may use all
+        counted = zip(effect.nodes, effect.cores, ids, strict=True)
         return {node: (count / self._cores_per_node, which) for node, count, which in counted}
 
     # effects --------------------------------------------------------------------------------------------------------

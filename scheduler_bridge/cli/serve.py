@@ -289,6 +289,10 @@ def _page(daemon: Daemon, web: Web) -> WebServer:
 # The configuration: TOML, with errors that name the line --------------------------------------------------------------
 
 
+FilePath: TypeAlias = Annotated[str, Meta(min_length=1)]
+"""A path as seen from the file; an empty one would be the file's own folder."""
+
+
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the live page is served."""
 
@@ -299,7 +303,7 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class V1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where lines of protocol v1's administrators are taken, and the folder of the job scripts that they may name."""
 
-    scripts: str
+    scripts: FilePath
     port: Annotated[int, Meta(ge=0, le=65535)] = 8081
     host: str = "127.0.0.1"
 
@@ -341,10 +345,10 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     nodes: Annotated[int, Meta(ge=1, le=100_000)] | tuple[NodeName, ...] | None = None
-    hosts: str | None = None
+    hosts: FilePath | None = None
     launcher: str | None = None
     health: Health = Health()
-    state: str | None = None
+    state: FilePath | None = None
     web: Web | None = None
     v1: V1 | None = None
     settings: dict[str, Any] = {}

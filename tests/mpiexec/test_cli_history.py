@@ -142,6 +142,8 @@ def test_pauses_other_than_the_policys_are_kept(cluster: Cluster) -> None:
         ("nodes = [\n", "config.toml:1: "),
         ("policy = 'easy'\n", "serve needs the nodes"),
         ("nodes = 2\n[web]\nport = 70000\n", "config.toml:2: web: "),
+        ("nodes = 2\nstate = ''\n", "config.toml:2: state: "),
+        ("hosts = ''\n", "config.toml:1: hosts: "),
     ],
 )
 def test_a_bad_configuration_names_the_line(cluster: Cluster, text: str, error: str) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
     from scheduler_bridge.report.looks import Lane, Look
@@ -203,6 +205,10 @@ MANY_RESIZES = 100
 """Where more boundaries than this are drawn, they are thin, and sizes are written only where nothing else is."""
 
 
+Box: TypeAlias = tuple[float, float, float, float]
+"""The left, lower, right and upper edge of a rectangle on the figure, in pixels."""
+
+
 @dataclass(frozen=True)
 class Block:
     """A rectangle of the picture: rows ``first`` to ``last`` from ``from_s`` to ``to_s``.
@@ -229,23 +235,17 @@ class Block:
         return (self.first + self.last) / 2 + aside
 
 
-class Scale:
-    """From seconds and rows to pixels, measured from the upper left corner of ``axes``, whose limits must be set."""
+def _pixels(axes: Axes) -> tuple[float, float]:
+    """How wide a second is, and how tall a row, in pixels; the limits of ``axes`` must be set."""
+    (left, upper), (right, lower) = axes.transData.transform([(0.0, 0.0), (1.0, 1.0)])
+    return right - left, upper - lower
 
-    def __init__(self, axes: Axes) -> None:
-        size = axes.get_window_extent()
-        (self.first_s, last_s), (low, high) = axes.get_xlim(), axes.get_ylim()
-        self.per_second = size.width / (last_s - self.first_s)
-        self.per_row = size.height / abs(high - low)
-        self.per_point = axes.figure.dpi / 72
-        self.area = Box(0.0, size.width, 0.0, size.height)
 
-    def box(self, block: Block) -> Box:
-        """Return where the bar of ``block`` is."""
-        (from_s, top), width, height = _rectangle(block)
-        left = (from_s - self.first_s) * self.per_second
-        above = (top + 0.5) * self.per_row
-        return Box(left, left + width * self.per_second, above, above + height * self.per_row)
+def _box(axes: Axes, block: Block) -> Box:
+    """Where the bar of ``block`` is."""
+    (from_s, top), width, height = _rectangle(block)
+    (left, upper), (right, lower) = axes.transData.transform([(from_s, top), (from_s + width, top + height)])
+    return left, lower, right, upper
 
 
 def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None:
@@ -254,7 +254,6 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
     origin_s = first_submission_s(record)
     axes.set_ylim(len(record.nodes) - 0.5, -0.5)
     _rows(axes, record)
-    scale = Scale(axes)
     boundaries: list[tuple[Block, str, Look]] = []
     names: list[Box] = []
     for reserved in record.reserved:
@@ -275,8 +274,8 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
         for resize in job.resizes:
             boundaries += _resize(axes, resize, row, origin_s, look)
         for part in _parts(blocks):
-            names += _name(axes, job, _joined(part), look, scale)
-    _sizes(axes, boundaries, names, scale)
+            names += _name(axes, job, _joined(part), look)
+    _sizes(axes, boundaries, names)
 
 
 def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float) -> None:
@@ -399,27 +398,28 @@ def _resize(
     return [(replace(block, from_s=to_s), sign, look) for block in shaded]
 
 
-def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Sequence[Box], scale: Scale) -> None:
+def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Sequence[Box]) -> None:
     """Draw each boundary, and write beside it how many nodes came or went: in the job's colour, beside other texts."""
     many = len(boundaries) > MANY_RESIZES
-    taken = [*names, *(scale.box(block) for block, _, _ in boundaries)]
-    for block, sign, look in boundaries:
+    bars = [_box(axes, block) for block, _, _ in boundaries]
+    nowhere = (np.nan,) * 4  # until its label is written
+    taken = np.array([*names, *bars, *(nowhere for _ in bars)]).reshape(-1, 4)
+    for number, ((block, sign, look), bar) in enumerate(zip(boundaries, bars, strict=True), len(names) + len(bars)):
         (at_s, top), _, height = _rectangle(block)
         axes.plot([at_s, at_s], [top, top + height], color="#000000", linewidth=0.8 if many else 2.0, zorder=4)
         text = f"{sign}{block.rows}"
         spots = SHRINK_SPOTS if sign == MINUS else GROW_SPOTS
-        spot, box = free_spot(spots, scale.box(block), text, scale.per_point, taken, scale.area)
-        if many and any(box.meets(other) for other in taken):
+        (aside, up), box, covered = free_spot(spots, bar, text, axes.figure.dpi / 72, taken, axes.bbox.extents)
+        if many and covered:
             continue
-        taken.append(box)
-        right, upper = spot.side == "right", spot.end == "top"
+        taken[number] = box
         beside(
             axes,
             text,
-            (at_s, top if upper else top + height),
-            (GAP_PT[0] if right else -GAP_PT[0], -GAP_PT[1] if upper else GAP_PT[1]),
-            ha="left" if right else "right",
-            va="top" if upper else "bottom",
+            (at_s, top if up > 0 else top + height),
+            (aside * GAP_PT[0], -up * GAP_PT[1]),
+            ha="left" if aside > 0 else "right",
+            va="top" if up > 0 else "bottom",
             fontsize=LABEL_SIZE_PT,
             fontweight="bold",
             zorder=6,
@@ -428,22 +428,22 @@ def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Seq
         )
 
 
-def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale: Scale) -> list[Box]:
+def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look) -> list[Box]:
     """Write the name where it fits: as large as it can be, in the roomiest block; else the job's number; else not."""
     if not blocks:
         return []
     mark = f"{MALLEABLE_MARK} " if job.malleable else ""
-    block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / scale.per_second), b.rows))
-    room, tall = (block.to_s - block.from_s) * scale.per_second, block.rows * block.share * scale.per_row
+    (per_second, per_row), per_point = _pixels(axes), axes.figure.dpi / 72
+    block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / per_second), b.rows))
+    room, tall = (block.to_s - block.from_s) * per_second, block.rows * block.share * per_row
     for text, sizes in ((f"{mark}{drawable(job.name)}", NAME_SIZES_PT), (f"{mark}{job.job_id}", NAME_SIZES_PT[-1:])):
         for size_pt in sizes:
-            wide, high = 0.67 * len(text) * size_pt * scale.per_point, 0.8 * size_pt * scale.per_point
+            wide, high = 0.67 * len(text) * size_pt * per_point, 0.8 * size_pt * per_point
             if wide + 6 <= room and 1.4 * high <= tall:
-                middle = ((block.from_s + block.to_s) / 2 - scale.first_s) * scale.per_second
-                level = (block.middle + 0.5) * scale.per_row
                 at = (block.from_s + block.to_s) / 2, block.middle
                 name_within(axes, at, text, size_pt, look, fontweight="bold", path_effects=outlined(look.color, 2.4))
-                return [Box(middle - wide / 2, middle + wide / 2, level - high / 2, level + high / 2)]
+                across, level = axes.transData.transform(at)
+                return [(across - wide / 2, level - high / 2, across + wide / 2, level + high / 2)]
     return []
 
 
@@ -458,64 +458,34 @@ GAP_PT = (3.0, PAD * LABEL_SIZE_PT)
 """From the boundary, and from the end of the bar, to the text."""
 EDGE_PX = 0.5
 """Less than this is no overlap."""
+GROW_SPOTS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+"""Places for a label: to the right (1) or left of the boundary, at the upper (1) or lower end of the bar.
 
-
-@dataclass(frozen=True)
-class Box:
-    """A rectangle in pixels; ``top`` is the smaller number."""
-
-    left: float
-    right: float
-    top: float
-    bottom: float
-
-    def meets(self, other: Box) -> bool:
-        """Whether the two share more than an edge."""
-        return (
-            self.left + EDGE_PX < other.right
-            and other.left + EDGE_PX < self.right
-            and self.top + EDGE_PX < other.bottom
-            and other.top + EDGE_PX < self.bottom
-        )
-
-    def within(self, other: Box) -> bool:
-        """Whether all of this one lies in the other."""
-        return (
-            other.left <= self.left
-            and self.right <= other.right
-            and other.top <= self.top
-            and self.bottom <= other.bottom
-        )
-
-
-@dataclass(frozen=True)
-class Spot:
-    """A place for a label: on which side of the boundary, at which end of the bar."""
-
-    side: Literal["left", "right"]
-    end: Literal["top", "bottom"]
-
-    def box(self, boundary: Box, text: str, pixels_per_point: float) -> Box:
-        """Return the rectangle that ``text`` would take beside ``boundary``."""
-        wide = ((0.8 * len(text) + PAD) * LABEL_SIZE_PT + GAP_PT[0]) * pixels_per_point
-        tall = (1.17 + 2 * PAD) * LABEL_SIZE_PT * pixels_per_point
-        left = boundary.left - wide if self.side == "left" else boundary.right
-        top = boundary.top if self.end == "top" else boundary.bottom - tall
-        return Box(left, left + wide, top, top + tall)
-
-
-GROW_SPOTS = (Spot("right", "top"), Spot("right", "bottom"), Spot("left", "top"), Spot("left", "bottom"))
-SHRINK_SPOTS = (Spot("left", "bottom"), Spot("left", "top"), Spot("right", "bottom"), Spot("right", "top"))
-"""The first of them that is free is taken: in the job's own bar, where there is room, at opposite ends."""
+The first of them that is free is taken: in the job's own bar, where there is room, at opposite ends.
+"""
+SHRINK_SPOTS = ((-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def free_spot(
-    spots: Sequence[Spot], boundary: Box, text: str, pixels_per_point: float, taken: Sequence[Box], area: Box
-) -> tuple[Spot, Box]:
-    """Choose where to write ``text`` beside ``boundary``: within ``area``, on as little as possible of ``taken``."""
+    spots: Sequence[tuple[int, int]],
+    bar: Box,
+    text: str,
+    pixels_per_point: float,
+    taken: NDArray[np.float64],
+    area: Sequence[float],
+) -> tuple[tuple[int, int], Box, int]:
+    """Choose where to write ``text`` beside a boundary: within ``area``, on as few as possible of ``taken``.
 
-    def cost(found: tuple[Spot, Box]) -> int:
-        _, box = found
-        return sum(box.meets(other) for other in taken) + 2 * (not box.within(area))
-
-    return min(((spot, spot.box(boundary, text, pixels_per_point)) for spot in spots), key=cost)
+    Returns:
+        The spot, what the text takes there, and how many others lie under it.
+    """
+    wide = ((0.8 * len(text) + PAD) * LABEL_SIZE_PT + GAP_PT[0]) * pixels_per_point
+    tall = (1.17 + 2 * PAD) * LABEL_SIZE_PT * pixels_per_point
+    found = []
+    for aside, up in spots:
+        left, low = bar[2] if aside > 0 else bar[0] - wide, bar[3] - tall if up > 0 else bar[1]
+        right, high = left + wide, low + tall
+        under = (taken[:, :2] < (right - EDGE_PX, high - EDGE_PX)) & (taken[:, 2:] > (left + EDGE_PX, low + EDGE_PX))
+        outside = left < area[0] or low < area[1] or right > area[2] or high > area[3]
+        found.append(((aside, up), (left, low, right, high), int(under.all(axis=1).sum()), outside))
+    return min(found, key=lambda one: one[2] + 2 * one[3])[:3]

@@ -14,7 +14,6 @@ from scheduler_bridge.report.gantt import (
     GROW_SPOTS,
     SHRINK_SPOTS,
     Block,
-    Box,
     _joined,
     _parts,
     _rectangle,
@@ -113,17 +112,17 @@ def test_neither_names_nor_sizes_overlap() -> None:
 
 
 def test_a_label_takes_the_first_free_spot() -> None:
-    boundary, area = Box(100, 100, 0, 50), Box(0, 300, 0, 50)
-    spot, box = free_spot(GROW_SPOTS, boundary, "+1", 1.0, [boundary], area)
-    assert (spot.side, spot.end, box.left, box.top) == ("right", "top", 100, 0)
-    spot, _ = free_spot(GROW_SPOTS, boundary, "+1", 1.0, [boundary, box], area)
-    assert (spot.side, spot.end) == ("right", "bottom")
-    near = Box(105, 105, 0, 50)
-    spot, _ = free_spot(GROW_SPOTS, boundary, "+1", 1.0, [boundary, near], area)
-    assert (spot.side, spot.end) == ("left", "top")
-    edge = Box(2, 2, 0, 50)
-    spot, _ = free_spot(SHRINK_SPOTS, edge, "-1", 1.0, [edge], area)
-    assert (spot.side, spot.end) == ("right", "bottom"), "not outside the picture"
+    bar, area = (100.0, 0.0, 100.0, 50.0), (0.0, 0.0, 300.0, 50.0)
+    spot, box, under = free_spot(GROW_SPOTS, bar, "+1", 1.0, np.array([bar]), area)
+    assert (spot, box[0], box[3], under) == ((1, 1), 100, 50, 0), "to the right, at the upper end"
+    spot, _, _ = free_spot(GROW_SPOTS, bar, "+1", 1.0, np.array([bar, box]), area)
+    assert spot == (1, -1)
+    near = (105.0, 0.0, 105.0, 50.0)
+    spot, _, _ = free_spot(GROW_SPOTS, bar, "+1", 1.0, np.array([bar, near]), area)
+    assert spot == (-1, 1)
+    edge = (2.0, 0.0, 2.0, 50.0)
+    spot, _, _ = free_spot(SHRINK_SPOTS, edge, "-1", 1.0, np.array([edge]), area)
+    assert spot == (1, -1), "not outside the picture"
 
 
 def test_an_instant_between_two_jobs_draws_no_spike() -> None:

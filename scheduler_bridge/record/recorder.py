@@ -143,20 +143,7 @@ class Recorder:
 
         Later observations do not change what was returned.
         """
-        snapshot = msgspec.convert(msgspec.to_builtins(self._record), RunRecord)
-        now_s = self._record.end_s
-        for watched in self._jobs.values():
-            job = msgspec.convert(msgspec.to_builtins(watched.record), JobRecord)
-            if watched.held and now_s > watched.since_s:
-                job.segments.append(watched.segment(now_s))
-            snapshot.jobs.append(job)
-            snapshot.reserved += [
-                Reserved(node, since_s, now_s, job.job_id)
-                for node, since_s in watched.promised.items()
-                if now_s > since_s
-            ]
-        snapshot.reserved += [Reserved(node, since_s, now_s, None) for node, since_s in self._down.items()]
-        return snapshot
+        return msgspec.convert(msgspec.to_builtins(self._part(-math.inf, self._record.end_s)), RunRecord)
 
     def recent(self, since_s: float) -> RunRecord:
         """Return a part of the record, cheaply: what is open, and what has reached beyond ``since_s``.
@@ -164,22 +151,27 @@ class Recorder:
         Open segments and reservations end at infinity. What needs no change is shared with this recorder, so the result
         is to be used before the next observation.
         """
-        part = msgspec.structs.replace(self._record, jobs=[], reserved=[])
-        part.advance = [kept for kept in self._record.advance if kept.to_s > max(since_s, kept.from_s)]
-        part.reserved += [taken for taken in self._record.reserved if taken.to_s > since_s]
-        part.reserved += [Reserved(node, down_s, math.inf, None) for node, down_s in self._down.items()]
+        return self._part(since_s, math.inf)
+
+    def _part(self, since_s: float, until_s: float) -> RunRecord:
+        """What has reached beyond ``since_s``, and what is open as if it ended at ``until_s``."""
+        part = msgspec.structs.replace(self._record, jobs=[])
+        part.advance = [kept for kept in self._record.advance if kept.to_s > since_s]
+        part.reserved = [taken for taken in self._record.reserved if taken.to_s > since_s]
         for watched in self._jobs.values():
             job = watched.record
-            if job.state == "refused" or (job.end_s is not None and job.end_s <= since_s):
+            if job.end_s is not None and job.end_s <= since_s:
                 continue
             if not (job.segments or watched.held or watched.promised):
                 part.jobs.append(job)  # It waits, as most of a long queue do.
                 continue
             segments = [segment for segment in job.segments if segment.to_s > since_s]
-            if watched.held:
-                segments.append(watched.segment(math.inf))
+            if watched.held and until_s > watched.since_s:
+                segments.append(watched.segment(until_s))
             part.jobs.append(msgspec.structs.replace(job, segments=segments))
-            part.reserved += [Reserved(node, from_s, math.inf, job.job_id) for node, from_s in watched.promised.items()]
+            promised = [Reserved(node, from_s, until_s, job.job_id) for node, from_s in watched.promised.items()]
+            part.reserved += [taken for taken in promised if until_s > taken.from_s]
+        part.reserved += [Reserved(node, down_s, until_s, None) for node, down_s in self._down.items()]
         return part
 
     # events ---------------------------------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ def document(
         "kept": [
             [kept.name, round(kept.from_s, 2), round(kept.to_s, 2), runs_of(numbers[node] for node in kept.nodes)]
             for kept in record.advance
-            if kept.from_s < snapshot.now_s
+            if kept.from_s < min(snapshot.now_s, kept.to_s)
         ],
         "unlisted": unlisted,
         "jobs": {str(job.job): _job(job, records.get(job.job), numbers, shared, why) for job in shown},

@@ -24,8 +24,6 @@ _logger = logging.getLogger(__name__)
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 
 _RETRY_MS = 1000
-_BEHIND = 16
-"""Events that a slow reader may be behind; then it is cut off, and gets the whole picture when it comes back."""
 _MOST_REASONS = 10_000
 _SAME_S = 1e-6
 
@@ -37,22 +35,22 @@ class Feed:
         daemon: What is watched.
         config: Intervals and limits.
         version: Of the page; a page of another version loads itself anew.
+
+    Attributes:
+        watchers: How many follow the events now.
     """
 
     def __init__(self, daemon: Daemon, config: WebConfig, version: str) -> None:
         self._daemon = daemon
         self._config = config
         self._version = version
-        self._watchers: set[asyncio.Queue[bytes | None]] = set()
+        self.watchers = 0
         self._document: Document = {}
+        self._step: tuple[Document, bytes] = {}, b""
+        self._renewed = asyncio.Event()
         self._paced = Paced(self._made)
         self._reasons: dict[tuple[int, int], str] = {}
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def watchers(self) -> int:
-        """How many follow the events now."""
-        return len(self._watchers)
 
     def document(self) -> Document:
         """Return the cluster at this moment, or a little before."""
@@ -79,71 +77,58 @@ class Feed:
         return reason
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield a full picture, then changes, in the form of server-sent events, until the server stops."""
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue(_BEHIND)
+        """Yield a full picture, then changes, in the form of server-sent events, until the server stops.
+
+        A slow reader gets fewer events, with all that has changed since its last one.
+        """
         self._renew()  # A picture may be some seconds old, and the newcomer sets its clock by it.
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._publish())
-        first = f"retry: {_RETRY_MS}\n".encode() + _event("full", self._document)
-        self._watchers.add(queue)
+            self._task = asyncio.create_task(self._publish())
+        seen, task = self._document, self._task
+        self.watchers += 1
         try:
-            yield first
-            while (event := await queue.get()) is not None:
-                yield event
+            yield f"retry: {_RETRY_MS}\n".encode() + _event("full", seen)
+            while not task.done():
+                if self._document is seen:
+                    await self._renewed.wait()
+                    continue
+                (before, event), old, seen = self._step, seen, self._document
+                yield event if old is before else _event("change", change(old, seen))
         finally:
-            self._watchers.discard(queue)
+            self.watchers -= 1
 
     async def stop(self) -> None:
         """End all streams of events. Idempotent."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        for queue in tuple(self._watchers):
-            _cut_off(queue)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _publish(self) -> None:
         """Make pictures as long as somebody watches."""
         try:
-            pause_s = self._config.interval_s
-            while self._watchers:
-                pause_s = await self._publish_next(pause_s)
+            while self.watchers:
+                changed = asyncio.create_task(self._daemon.changed())  # From now on: what happens in the pause counts.
+                try:
+                    await asyncio.sleep(self._config.interval_s)
+                    # Progress is no event, the clock goes on, and watchers are to know that they are connected.
+                    await asyncio.wait({changed}, timeout=self._config.heartbeat_s)
+                finally:
+                    changed.cancel()
+                self._renew()
         except Exception:
             _logger.exception("the live page cannot be kept up to date")
-            for queue in tuple(self._watchers):
-                _cut_off(queue)
-
-    async def _publish_next(self, pause_s: float) -> float:
-        """Make one picture, ``pause_s`` or more after the last one; return the next pause."""
-        loop = asyncio.get_running_loop()
-        changed = loop.create_task(self._daemon.changed())  # From now on: what happens in the pause counts.
-        try:
-            await asyncio.sleep(pause_s)
-            # Progress is no event, the clock goes on, and watchers are to know that they are connected.
-            await asyncio.wait({changed}, timeout=self._config.heartbeat_s)
         finally:
-            changed.cancel()
-        begun_s = loop.time()
-        self._renew()
-        return max(self._config.interval_s, (loop.time() - begun_s) / LARGEST_SHARE)
+            self._wake()  # for no further picture comes
 
     def _renew(self) -> None:
         before, self._document = self._document, self.document()
-        if not self._watchers or self._document is before:
-            return
-        event = _event("change", change(before, self._document))
-        for queue in tuple(self._watchers):
-            try:
-                queue.put_nowait(event)
-            except asyncio.QueueFull:
-                self._watchers.discard(queue)
-                _cut_off(queue)
+        if self.watchers and self._document is not before:
+            self._step = before, _event("change", change(before, self._document))  # which nearly all are to be sent
+            self._wake()
 
-
-def _cut_off(queue: asyncio.Queue[bytes | None]) -> None:
-    while not queue.empty():
-        queue.get_nowait()
-    queue.put_nowait(None)
+    def _wake(self) -> None:
+        self._renewed.set()
+        self._renewed = asyncio.Event()
 
 
 def _event(kind: str, data: Document) -> bytes:

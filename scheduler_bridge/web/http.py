@@ -34,23 +34,15 @@ _SECURITY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer."""
+    """An answer: whole, or parts that are sent as they come, until the connection is closed."""
 
     status: int
-    body: bytes
+    body: bytes | AsyncGenerator[bytes, None]
     content_type: str = "text/plain; charset=utf-8"
     headers: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """An answer that goes on; its parts are sent as they come."""
-
-    parts: AsyncGenerator[bytes, None]
-    content_type: str
-
-
-Handler: TypeAlias = Callable[[str], Answer | Stream]
+Handler: TypeAlias = Callable[[str], Answer]
 """Answers a GET of a path (without its query)."""
 
 
@@ -85,7 +77,7 @@ class Connection:
             except h11.RemoteProtocolError as error:
                 if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                     status = error.error_status_hint
-                    await self._whole(Answer(status, f"this is no request: {error}\n".encode()), "GET")
+                    await self._say(Answer(status, f"this is no request: {error}\n".encode()), "GET")
                 return
             if request is None:
                 return
@@ -113,7 +105,7 @@ class Connection:
 
     async def _answer(self, request: h11.Request) -> None:
         method = request.method.decode("ascii", "replace")
-        answer: Answer | Stream | None = self._refusal(request, method)
+        answer = self._refusal(request, method)
         if answer is None:
             path = request.target.decode("ascii", "replace").partition("?")[0]
             try:
@@ -121,10 +113,7 @@ class Connection:
             except Exception:
                 _logger.exception("the page %s could not be made", path)
                 answer = Answer(500, b"this page could not be made; the scheduler's log says why\n")
-        if isinstance(answer, Stream):
-            await self._stream(answer, method)
-        else:
-            await self._whole(answer, method)
+        await self._say(answer, method)
 
     def _refusal(self, request: h11.Request, method: str) -> Answer | None:
         if method not in ("GET", "HEAD") or _has_body(request):
@@ -135,20 +124,17 @@ class Connection:
             return Answer(421, b"this scheduler goes by another name; use its address\n")
         return None
 
-    async def _whole(self, answer: Answer, method: str) -> None:
-        headers = {
-            **_SECURITY, "Content-Type": answer.content_type, "Content-Length": str(len(answer.body)), **answer.headers
-        }  # fmt: skip
-        await self._send(h11.Response(status_code=answer.status, headers=list(headers.items())))
-        if method != "HEAD":
-            await self._send(h11.Data(data=answer.body))
-        await self._send(h11.EndOfMessage())
-
-    async def _stream(self, answer: Stream, method: str) -> None:
-        headers = {**_SECURITY, "Content-Type": answer.content_type, "Connection": "close"}
-        await self._send(h11.Response(status_code=200, headers=list(headers.items())))
-        if method != "HEAD":
-            async with contextlib.aclosing(answer.parts) as parts:
+    async def _say(self, answer: Answer, method: str) -> None:
+        body = answer.body
+        ends = ("Content-Length", str(len(body))) if isinstance(body, bytes) else ("Connection", "close")
+        headers = [*_SECURITY.items(), ("Content-Type", answer.content_type), ends, *answer.headers.items()]
+        await self._send(h11.Response(status_code=answer.status, headers=headers))
+        if method == "HEAD":
+            pass
+        elif isinstance(body, bytes):
+            await self._send(h11.Data(data=body))
+        else:
+            async with contextlib.aclosing(body) as parts:
                 async for part in parts:
                     await self._send(h11.Data(data=part))
         await self._send(h11.EndOfMessage())

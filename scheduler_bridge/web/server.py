@@ -21,7 +21,7 @@ from scheduler_bridge.daemon.listener import Listener
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.looks import JOB_COLORS, Look
 from scheduler_bridge.web.feed import EVENT_STREAM, Feed, Paced
-from scheduler_bridge.web.http import Answer, Connection, Stream, WebConfig
+from scheduler_bridge.web.http import Answer, Connection, WebConfig
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -78,12 +78,12 @@ class WebServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await Connection(reader, writer, self._config, self._answer).serve()
 
-    def _answer(self, path: str) -> Answer | Stream:
+    def _answer(self, path: str) -> Answer:
         match path:
             case "/events":
                 if self._feed.watchers >= self._config.watchers:
                     return Answer(503, b"too many follow this page already\n", headers={"Retry-After": "10"})
-                return Stream(self._feed.events(), EVENT_STREAM)
+                return Answer(200, self._feed.events(), EVENT_STREAM)
             case "/state.json":
                 return Answer(200, msgspec.json.encode(self._feed.document()), "application/json")
             case "/metrics":

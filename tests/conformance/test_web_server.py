@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -99,6 +100,27 @@ def test_a_second_watcher_and_one_too_many(served: Served) -> None:
     assert served.get("/")[0] == 200
     for watcher in watchers:
         watcher.close()
+
+
+def test_a_slow_watcher_gets_all_that_has_changed_at_once(cluster: Any) -> None:
+    async def watched() -> dict[str, Any]:
+        made = feed.Feed(cluster, CONFIG, "1")
+        slow, quick = made.events(), made.events()
+        await anext(slow)
+        await anext(quick)
+        for node in ("node2", "node3"):
+            cluster.grow(1, node)
+            while b'"jobs":' not in await anext(quick):
+                pass
+        event = await anext(slow)
+        await made.stop()
+        await slow.aclose()
+        await quick.aclose()
+        assert made.watchers == 0
+        part: dict[str, Any] = json.loads(event.partition(b"data: ")[2])
+        return part
+
+    assert asyncio.run(watched())["jobs"]["1"]["held"] == 3
 
 
 def test_no_pictures_are_made_when_nobody_watches(served: Served, cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from copy import copy
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
 
@@ -22,7 +22,7 @@ from scheduler_bridge.cli.options import SAID, described
 from scheduler_bridge.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -89,6 +89,7 @@ class Commands(typer.Typer):
 
         A parameter has a default of ``options``, or is annotated as typer takes it. One whose type is a dataclass
         stands for its fields, which are such parameters. A text ``PANEL`` of the class is their title in the help.
+        A function that returns an ``Outcome`` has the option ``--json``, too, and its outcome is printed.
         """
         return _registering(super().command(name, cls=_Command, **settings))
 
@@ -110,9 +111,14 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
     types = get_type_hints(function, include_extras=True)
     given = inspect.signature(function).parameters.values()
     parameters = [option for each in given for option in _options(each.name, types[each.name], each.default)]
+    returns = types.pop("return")
+    if Outcome in (returns, *get_args(returns)):
+        parameters += _options("as_json", JsonOption, False)
 
-    def flat(**values: Any) -> Any:
-        return function(**{name: _value_of(kind, name, values) for name, kind in types.items() if name != "return"})
+    def flat(**values: Any) -> None:
+        outcome = function(**{name: _value_of(kind, name, values) for name, kind in types.items()})
+        if isinstance(outcome, Outcome):
+            print_outcome(outcome, as_json=values["as_json"])
 
     flat.__name__ = function.__name__
     flat.__doc__ = function.__doc__
@@ -242,12 +248,38 @@ def _escaped_in_json(found: re.Match[str]) -> str:
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in found[0])
 
 
-def print_outcome(text: str, document: Any, *, as_json: bool) -> None:
-    """Print what came of a command: ``document`` as JSON if that is asked for, or else ``text`` for people."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a command.
+
+    Attributes:
+        document: What is printed as JSON, if that is asked for.
+        pieces: What is printed for people, in turn: texts, and what rich renders; they are only made for that.
+        error: What went wrong all the same.
+    """
+
+    document: Any
+    pieces: Iterable[RenderableType]
+    error: Exception | None = None
+
+
+def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    """Print what came of a command, then raise its error, if there is one."""
     if as_json:
-        print_json(document)
+        print_json(outcome.document)
     else:
-        say(text)
+        print_pieces(outcome.pieces)
+    if outcome.error is not None:
+        raise outcome.error
+
+
+def print_pieces(pieces: Iterable[RenderableType]) -> None:
+    """Print texts, and what rich renders, for people."""
+    for piece in pieces:
+        if isinstance(piece, str):
+            say(piece)
+        else:
+            print_rich(piece)
 
 
 def plain_table(*heads: str) -> Table:

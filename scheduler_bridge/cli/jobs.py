@@ -17,19 +17,16 @@ from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import (
     CliError,
     GrowOption,
-    JsonOption,
+    Outcome,
     ReachOption,
     ShrinkOption,
     client,
     culprit,
     direction,
-    print_json,
-    print_outcome,
-    say,
 )
 from scheduler_bridge.cli.inputs import line_of, read_numbers, read_toml
 from scheduler_bridge.cli.options import SAID, option
-from scheduler_bridge.cli.results import show_explanation
+from scheduler_bridge.cli.results import explained
 from scheduler_bridge.daemon import ControlClient, ControlError, Door, JobRequest, RefusedError, SubmitError
 from scheduler_bridge.daemon.jobs.template import resolve_program
 from scheduler_bridge.daemon.requests import ENV_INDEX, Hold, Prioritise
@@ -90,8 +87,7 @@ def submit(
     job: SubmitOptions,
     array: str | None = option(None, "--array", f"One job each, with its number in {ENV_INDEX}.", "0-9"),
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Submit a job, given as a command after -- or as a TOML file, and print its id.
 
     Example: malleable submit --min 1 --max 4 -- python -m apgas.benchmarks.pi
@@ -106,8 +102,7 @@ def submit(
         request = _request(values, str(Path.cwd()), _option)
         wanted = read_numbers("--array", array)
         submitted = _submitted(client(state), request, wanted)
-    document = {"job": submitted[0]} if wanted is None else {"jobs": submitted}
-    print_outcome("\n".join(map(str, submitted)), document, as_json=as_json)
+    return Outcome({"job": submitted[0]} if wanted is None else {"jobs": submitted}, map(str, submitted))
 
 
 def _request(values: dict[str, Any], cwd: str, place: Callable[[str], str]) -> JobRequest:
@@ -249,33 +244,29 @@ def _key_of(field: str) -> str:
 # ``malleable explain`` -----------------------------------------------------------------------------------------------
 
 
-def explain(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
+def explain(job: JobArgument, state: ReachOption = None) -> Outcome:
     """Say why a job waits, why it was resized and for whom, and what was decided about it before.
 
     Example: malleable explain 3
     """
     explanation = client(state).explain(job)
-    if as_json:
-        print_json(explanation)
-    else:
-        show_explanation(explanation)
+    return Outcome(explanation, explained(explanation))
 
 
 # ``malleable hold``, ``malleable release`` and ``malleable priority`` ------------------------------------------------
 
 
-def _each(command: str, jobs: str, act: Callable[[int], dict[str, Any]], *, as_json: bool, last_first: bool) -> None:
-    """Have something done to each of some jobs, and print what ``act`` returns of them.
+def _each(command: str, jobs: str, act: Callable[[int], dict[str, Any]], *, last_first: bool) -> Outcome:
+    """Have something done to each of some jobs; its outcome is what ``act`` returns of them.
 
     Args:
         command: That asks for it.
         jobs: Their numbers.
         act: What is done.
-        as_json: How that is printed.
         last_first: Begin with the last job, so that none starts, or is cancelled, because one before it is gone.
 
     Raises:
-        ControlError: It was not done to some of them, for reasons that the text says; or there is no scheduler.
+        ControlError: It was not done to any of them, for reasons that the text says; or there is no scheduler.
     """
     done: list[dict[str, Any]] = []
     refused: dict[int, RefusedError] = {}
@@ -285,13 +276,12 @@ def _each(command: str, jobs: str, act: Callable[[int], dict[str, Any]], *, as_j
         except RefusedError as error:
             refused[job] = error
     done.sort(key=itemgetter("job"))
-    if done and as_json:
-        print_json(done[0] if jobs.isdecimal() else done)
-    elif texts := [each["done"] for each in done if "done" in each]:
-        say("\n".join(texts))
-    if refused:
-        reasons = [refused[job] for job in sorted(refused)]
-        raise ControlError("\n".join(map(str, reasons)), reasons[0].hint)
+    reasons = [refused[job] for job in sorted(refused)]
+    failure = ControlError("\n".join(map(str, reasons)), reasons[0].hint) if reasons else None
+    if failure is not None and not done:
+        raise failure
+    texts = [each["done"] for each in done if "done" in each]
+    return Outcome(done[0] if jobs.isdecimal() else done, texts, failure)
 
 
 def hold(
@@ -300,43 +290,41 @@ def hold(
         False, "--as-user", "Let its user release it, too; else only operators can, if one holds it."
     ),
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Keep waiting jobs from starting until they are released.
 
     Example: malleable hold 3
     """
     manage = client(state).manage
-    _each("hold", jobs, lambda job: {"done": manage(Hold(job=job, as_user=as_user))}, as_json=as_json, last_first=True)
+    return _each("hold", jobs, lambda job: {"done": manage(Hold(job=job, as_user=as_user))}, last_first=True)
 
 
-def release(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
+def release(jobs: JobsArgument, state: ReachOption = None) -> Outcome:
     """Let held jobs start again, when it is their turn. What an operator holds only operators release.
 
     Example: malleable release 3
     """
     manage = client(state).manage
-    _each("release", jobs, lambda job: {"done": manage(Hold(job=job, held=False))}, as_json=as_json, last_first=False)
+    return _each("release", jobs, lambda job: {"done": manage(Hold(job=job, held=False))}, last_first=False)
 
 
 def priority(
     job: JobArgument,
     value: Annotated[int, typer.Argument(min=-1_000_000, max=1_000_000, help="Higher ones come first; 0 is usual.")],
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Have a waiting job considered before those with a lower priority.
 
     Example: malleable priority 3 10
     """
     text = client(state).manage(Prioritise(job=job, priority=value))
-    print_outcome(text, {"job": job, "done": text}, as_json=as_json)
+    return Outcome({"job": job, "done": text}, [text])
 
 
 # ``malleable cancel`` ------------------------------------------------------------------------------------------------
 
 
-def cancel(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
+def cancel(jobs: JobsArgument, state: ReachOption = None) -> Outcome:
     """End jobs, whether they wait or run.
 
     Example: malleable cancel 3,5-7
@@ -347,7 +335,7 @@ def cancel(jobs: JobsArgument, state: ReachOption = None, as_json: JsonOption = 
         scheduler.cancel(job)
         return {"cancelled": True}
 
-    _each("cancel", jobs, end, as_json=as_json, last_first=True)
+    return _each("cancel", jobs, end, last_first=True)
 
 
 # ``malleable resize`` ------------------------------------------------------------------------------------------------
@@ -358,11 +346,10 @@ def resize(
     grow: GrowOption = None,
     shrink: ShrinkOption = None,
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Have a running malleable job grow or shrink within its bounds, as far as nodes are free.
 
     Example: malleable resize 3 --shrink 1
     """
     text = client(state).resize(job, direction(grow, shrink))
-    print_outcome(text, {"job": job, "order": text}, as_json=as_json)
+    return Outcome({"job": job, "order": text}, [text])

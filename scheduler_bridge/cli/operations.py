@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli.common import (
     CliError,
     Commands,
-    JsonOption,
+    Outcome,
     ReachOption,
     client,
     plain_table,
-    print_json,
-    print_outcome,
-    print_rich,
-    say,
 )
 from scheduler_bridge.cli.inputs import clock_text, local_now, read_duration, read_numbers, read_time, time_text
 from scheduler_bridge.cli.options import option
@@ -49,8 +47,7 @@ def nodes(
     ),
     down: list[str] | None = option(None, "--down", "Take it out of service; its job is lost.", "NODES"),
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove some.
 
     Example: malleable nodes --drain node1
@@ -61,9 +58,10 @@ def nodes(
     for change in changes:
         client(state).manage(change)
     snapshot = client(state).snapshot()
-    if as_json:
-        print_json(snapshot.nodes)
-        return
+    return Outcome(snapshot.nodes, _shown(snapshot))
+
+
+def _shown(snapshot: Snapshot) -> Iterator[RenderableType]:
     names = {job.job: job.name for job in snapshot.jobs}
     busy = sum(1 for node in snapshot.nodes if node.state == "busy")
     why = ("WHY",) if any(node.reason for node in snapshot.nodes) else ()
@@ -77,10 +75,10 @@ def nodes(
         job = "" if node.job is None else f"{node.job} {names.get(node.job, '')}"
         more = [", ".join(kept.get(node.name, ()))] if reserved else []
         table.add_row(node.name, node.state, job, *more, *([node.reason] if why else []))
-    print_rich(table)
-    say(f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %")
+    yield table
+    yield f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %"
     if snapshot.loans:
-        say(snapshot.loans)
+        yield snapshot.loans
 
 
 def _nodes(option: str, lists: list[str]) -> list[str]:
@@ -109,14 +107,13 @@ def make_reservation(
     jobs: str | None = option(None, "--jobs", "Waiting jobs that are to run in it, for example 3,5-7.", "JOBS"),
     name: str = option("", "--name", "What jobs ask for.", show_default="a new one"),
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome | None:
     """Keep nodes from a time on; jobs ask for them with submit --reservation NAME.
 
     Example: malleable reserve --nodes 4 --start 18:00 --for 2h --users anna
     """
     if context.invoked_subcommand is not None:
-        return
+        return None
     if (nodes is None) == (named is None):
         raise CliError("--nodes or --node-names", "a reservation needs one of them", "for example --nodes 4")
     if duration is None or (lasts_s := read_duration("--for", duration)) <= 0:
@@ -139,44 +136,35 @@ def make_reservation(
             jobs=read_numbers("--jobs", jobs) or (),
         )
     )
-    if as_json:
-        print_json(kept)
-        return
     who = " and ".join(filter(None, (", ".join(kept.users), "the jobs named" if jobs else ""))) or "everybody"
-    say(
+    what = (
         f"{kept.name}: {words.plural(len(kept.nodes), 'node')} ({words.some(kept.nodes)}) "
         f"from {time_text(begins, now)} for {words.seconds(lasts_s)}, for {who}"
     )
-    say(f"jobs ask for it with: malleable submit --reservation {kept.name} ...")
+    return Outcome(kept, [what, f"jobs ask for it with: malleable submit --reservation {kept.name} ..."])
 
 
 @reserve.command("list")
-def list_reservations(state: ReachOption = None, as_json: JsonOption = False) -> None:
+def list_reservations(state: ReachOption = None) -> Outcome:
     """List the reservations that are not over.
 
     Example: malleable reserve list
     """
     snapshot = client(state).snapshot()
-    if as_json:
-        print_json(snapshot.reservations)
-    elif snapshot.reservations:
-        print_rich(table(snapshot))
-    else:
-        say("nothing is reserved")
+    return Outcome(snapshot.reservations, [table(snapshot) if snapshot.reservations else "nothing is reserved"])
 
 
 @reserve.command("cancel")
 def cancel_reservation(
     name: Annotated[str, typer.Argument(help="Name of the reservation.")],
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Keep the nodes no longer; jobs that wait for them wait on as others do, and those that run go on.
 
     Example: malleable reserve cancel r1
     """
     text = client(state).manage(Unreserve(name=name))
-    print_outcome(text, {"reservation": name, "done": text}, as_json=as_json)
+    return Outcome({"reservation": name, "done": text}, [text])
 
 
 def table(snapshot: Snapshot) -> Table:
@@ -217,8 +205,7 @@ def policy(
     parameters: list[str] | None = option(None, "--set", "A parameter of the policy.", "NAME=VALUE"),
     load: LoadOption = None,
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Say which policy decides, or let another one decide from now on.
 
     Example: malleable policy easy
@@ -230,7 +217,7 @@ def policy(
         except RefusedError as refused:  # what was named is wrong
             raise CliError(str(refused), hint=refused.hint) from None
     decides = name or client(state).snapshot().policy
-    print_outcome(decides, {"policy": decides}, as_json=as_json)
+    return Outcome({"policy": decides}, [decides])
 
 
 # ``malleable limits`` ------------------------------------------------------------------------------------------------
@@ -239,8 +226,7 @@ def policy(
 def limits(
     user_nodes: str | None = option(None, "--user-nodes", "Nodes of one user's jobs together, at most; or none.", "N"),
     state: ReachOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Say what users may have at most, or let another limit hold from now on.
 
     Example: malleable limits --user-nodes 8
@@ -249,7 +235,7 @@ def limits(
         client(state).manage(LimitUsers(nodes=_count(user_nodes)))
     most = client(state).snapshot().user_nodes
     held = "any number of nodes" if most is None else f"{wording.nodes(most)} at most"
-    print_outcome(f"the jobs of one user hold {held}", {"user_nodes": most}, as_json=as_json)
+    return Outcome({"user_nodes": most}, [f"the jobs of one user hold {held}"])
 
 
 def _count(text: str) -> int | None:

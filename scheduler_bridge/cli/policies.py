@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
 
-from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich, say
+from scheduler_bridge.cli.common import CliError, Outcome
 from scheduler_bridge.cli.options import described
-from scheduler_bridge.policies import describe, names
+from scheduler_bridge.policies import PolicyInfo, describe, names
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 # Policies that a user's own file registers, for the commands that simulate with them or describe them ----------------
 
@@ -63,22 +67,21 @@ def load_policies(files: list[Path] | None) -> None:
 def policies(
     name: Annotated[str | None, typer.Argument(help="Describe this policy fully.", show_default=False)] = None,
     load: LoadOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """List the scheduling policies, their parameters and sources.
 
     Example: malleable policies malleable
     """
     load_policies(load)
     infos = [describe(policy) for policy in ([name] if name is not None else names())]
-    if as_json:
-        reprs = ({key: repr(value) for key, value in info.parameters.items()} for info in infos)
-        print_json([structs.replace(info, parameters=shown) for info, shown in zip(infos, reprs, strict=True)])
-    elif name is not None:
-        say(infos[0].description)
-    else:
-        from scheduler_bridge.report.tables import sources_table
+    reprs = ({key: repr(value) for key, value in info.parameters.items()} for info in infos)
+    document = [structs.replace(info, parameters=shown) for info, shown in zip(infos, reprs, strict=True)]
+    return Outcome(document, [infos[0].description] if name is not None else _listed(infos))
 
-        heads = "POLICY", "WHAT IT DOES, AND FROM WHERE IT IS"
-        rows = ((info.name, info.summary, info.parameters, info.source) for info in infos)
-        print_rich(sources_table(*heads, settings="parameters", rows=rows))
+
+def _listed(infos: Sequence[PolicyInfo]) -> Iterator[RenderableType]:
+    from scheduler_bridge.report.tables import sources_table
+
+    heads = "POLICY", "WHAT IT DOES, AND FROM WHERE IT IS"
+    rows = ((info.name, info.summary, info.parameters, info.source) for info in infos)
+    yield sources_table(*heads, settings="parameters", rows=rows)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from rich.console import RenderableType
 from rich.table import Table
 
 from scheduler_bridge.cli import options
-from scheduler_bridge.cli.common import (
-    CliError,
-    JsonOption,
-    StateOption,
-    plain_table,
-    print_json,
-    print_rich,
-    say,
-    state_folder,
-)
+from scheduler_bridge.cli.common import CliError, Outcome, StateOption, plain_table, state_folder
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
 from scheduler_bridge.cli.options import option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
@@ -49,8 +40,7 @@ def report(
     run: int | None = option(None, "--run", "A run as malleable history lists it.", min=1),
     load: LoadOption = None,
     state: StateOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Show what happened to every job so far, or in the last run if the scheduler has ended.
 
     Example: malleable report --html run.html
@@ -70,22 +60,21 @@ def report(
     if users:
         if html or png or swf:
             raise CliError("--users with a file to write", "pictures and workloads are of one run", "leave --users out")
-        show_users(read_runs(folder) if run is None else [read_run(folder, run)], as_csv=csv, as_json=as_json)
-        return
+        used = use_by_user(read_runs(folder) if run is None else [read_run(folder, run)])
+        return Outcome(used, _use(used, as_csv=csv))
     record = read_run(folder, run) if run is not None else _record(folder)
     if html is not None or png is not None:
         drawn_of(record, times).write(png, html)
     if swf is not None:
         _write_swf(record, swf, speedup)
-    if as_json:
-        print_json(record)
-        return
+    return Outcome(record, _shown(record, [path for path in (html, png, swf) if path is not None]))
+
+
+def _shown(record: RunRecord, written: list[Path]) -> Iterator[RenderableType]:
     from scheduler_bridge.report.tables import job_table
 
-    print_rich(job_table(record))
-    for path in (html, png, swf):
-        if path is not None:
-            say(f"written: {path}")
+    yield job_table(record)
+    yield from (f"written: {path}" for path in written)
 
 
 def _write_swf(record: RunRecord, path: Path, speedup: str | None) -> None:
@@ -115,17 +104,11 @@ def _record(folder: Path) -> RunRecord:
 # What users used, as ``malleable report --users`` shows it -----------------------------------------------------------
 
 
-def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> None:
-    """Print what each user's jobs used."""
-    found = use_by_user(records)
-    if as_json:
-        print_json(found)
-    elif as_csv:
-        sys.stdout.write(csv_of(UserUse.__struct_fields__, map(msgspec.structs.astuple, found)))
-    elif found:
-        print_rich(_table(found))
+def _use(found: list[UserUse], *, as_csv: bool) -> Iterator[RenderableType]:
+    if as_csv:
+        yield csv_of(UserUse.__struct_fields__, map(msgspec.structs.astuple, found)).removesuffix("\n")
     else:
-        say("no user has submitted a job")
+        yield _table(found) if found else "no user has submitted a job"
 
 
 def _table(found: list[UserUse]) -> Table:
@@ -149,19 +132,16 @@ def _table(found: list[UserUse]) -> Table:
 # ``malleable history`` -----------------------------------------------------------------------------------------------
 
 
-def history(state: StateOption = None, as_json: JsonOption = False) -> None:
+def history(state: StateOption = None) -> Outcome:
     """List the runs in the scheduler's log; `malleable report --run 1` shows one.
 
     Example: malleable history
     """
     found = runs(state_folder(state))
-    if as_json:
-        print_json(found)
-        return
     table = plain_table(">RUN", ">NODES", ">JOBS", ">LENGTH", "POLICY", "BEGAN", "")
     for run in found:
         table.add_row(
             str(run.run), str(run.nodes), str(run.jobs), words.seconds(run.seconds), run.policy, run.began,
             "" if run.ended else "not ended",
         )  # fmt: skip
-    print_rich(table)
+    return Outcome(found, [table])

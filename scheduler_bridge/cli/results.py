@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.cli import options
-from scheduler_bridge.cli.common import CliError, now_and_then, plain_table, print_figures, print_json, print_rich, say
+from scheduler_bridge.cli.common import CliError, now_and_then, plain_table, print_figures, print_json, say
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file, read_duration
 from scheduler_bridge.cli.options import described, option
 from scheduler_bridge.core import Claim, Explanation, JobState
@@ -25,6 +25,7 @@ from scheduler_bridge.printable import lines_of, one_line
 from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from scheduler_bridge.record import RunRecord
@@ -142,20 +143,20 @@ def _further_lines(measures: Measures, done: Replay) -> Iterator[str]:
 _PHRASES: Final = {JobState.QUEUED: "waits", JobState.ENDED: "is over"}
 
 
-def show_explanation(explanation: Explanation) -> None:
-    """Print an explanation, live or simulated, for people."""
+def explained(explanation: Explanation) -> Iterator[RenderableType]:
+    """Word an explanation, live or simulated, for people."""
     where = _PHRASES.get(explanation.state, f"is {explanation.state}")
-    say(f"job {explanation.job_id} ({explanation.name}) {where}: {one_line(explanation.text)}")
+    yield f"job {explanation.job_id} ({explanation.name}) {where}: {one_line(explanation.text)}"
     if explanation.expected_start_s is not None:
         in_s = max(0.0, explanation.expected_start_s - explanation.now_s)
-        say(f"it starts at {explanation.expected_start_s:.1f} s at the latest, {in_s:.1f} s from now")
+        yield f"it starts at {explanation.expected_start_s:.1f} s at the latest, {in_s:.1f} s from now"
     if explanation.counts_on:
-        say(f"until then come free: {_claims(explanation.counts_on)}")
+        yield f"until then come free: {_claims(explanation.counts_on)}"
     if explanation.nodes:
-        say(f"it holds {', '.join(explanation.nodes)}")
+        yield f"it holds {', '.join(explanation.nodes)}"
     if explanation.moments:
-        say()
-        print_rich(_table(explanation))
+        yield ""
+        yield _table(explanation)
 
 
 def _table(explanation: Explanation) -> Table:

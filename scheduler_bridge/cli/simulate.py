@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli import options, results
-from scheduler_bridge.cli.common import CliError, expect_finite, say
+from scheduler_bridge.cli.common import CliError, expect_finite, print_pieces, say
 from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, one_of, read_duration
 from scheduler_bridge.cli.options import described, option
 from scheduler_bridge.cli.policies import LoadOption, load_policies
@@ -63,8 +63,7 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
     if not output.prints:
         results.show_figures(jobs, done, asked.policy, asked.nodes_for(jobs))
         for job_id in sorted(explained):
-            say()
-            results.show_explanation(done.result.explanations[job_id])
+            print_pieces(("", *results.explained(done.result.explanations[job_id])))
     for path in output.written:
         say(f"written: {path}", err=output.prints)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from scheduler_bridge.cli.common import CliError, Commands, JsonOption, expect_finite, print_json, print_rich, say
+from scheduler_bridge.cli.common import CliError, Commands, Outcome, expect_finite
 from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
 from scheduler_bridge.cli.options import described, option
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from scheduler_bridge.workloads import Workload
+    from scheduler_bridge.workloads.workload import WorkloadStatistics
 
 _DAY_S: Final = 86_400
 _BEGIN: Final = "--from/--start"
@@ -189,13 +192,12 @@ def stats(
     trace: TraceOptions,
     png: PngOption = None,
     output: OutputOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Show what a workload is like, and what was wrong with its records.
 
     Example: malleable workload stats theta.swf.gz --from 2023-08-01 --days 28 --png theta.png
     """
-    _show(trace.read(file), png, output, [file], as_json=as_json)
+    return _written(trace.read(file), png, output, [file])
 
 
 @workload.command()
@@ -206,8 +208,7 @@ def clean(
     keep_shared: bool = option(False, "--keep-shared", "Keep jobs that shared their nodes."),
     keep_split: bool = option(False, "--keep-split", "Do not merge records of one job."),
     png: PngOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Make a workload of accounting files as the 2025 paper does: merge what was split, drop what shared nodes.
 
     Example: malleable workload clean cori/*.csv -o haswell.swf.gz
@@ -216,7 +217,7 @@ def clean(
 
     cleaning = Cleaning(nodes=part.nodes, drop_shared=not keep_shared, merge_split=not keep_split)
     workload = read_clean_csv(files, cleaning, keep_cut_off=part.keep_cut_off)
-    _show(part.cut(workload), png, output, files, as_json=as_json)
+    return _written(part.cut(workload), png, output, files)
 
 
 @workload.command()
@@ -226,13 +227,12 @@ def convert(
     trace: TraceOptions,
     conversion: Conversion,
     png: PngOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Make a share of the jobs malleable, and of these some evolving.
 
     Example: malleable workload convert theta.swf.gz --malleable 0.6 --seed 1 -o theta-60.swf
     """
-    _show(conversion.converted(trace.read(file)), png, output, [file], as_json=as_json)
+    return _written(conversion.converted(trace.read(file)), png, output, [file])
 
 
 @workload.command()
@@ -242,16 +242,14 @@ def generate(
     assigned: list[str] | None = option(None, "--set", "An option of the generator; repeatable.", "NAME=VALUE"),
     output: OutputOption = None,
     png: PngOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Draw a workload from a published model; it is marked as synthetic.
 
     Example: malleable workload generate lublin --seed 1 --set jobs=10000 --set load=0.8 -o lublin.swf
     """
     generators = _generators()
     if name is None:
-        _list(generators.RECIPES, as_json=as_json)
-        return
+        return _recipes(generators.RECIPES)
     settings: dict[str, Any] = {}
     for text in assigned or []:
         key, equals, value = text.partition("=")
@@ -263,7 +261,7 @@ def generate(
         workload = generators.generate(name, seed, **settings)
     except ValueError as error:
         raise CliError(str(error), hint="malleable workload generate lists generators and options") from None
-    _show(workload, png, output, [], as_json=as_json)
+    return _written(workload, png, output, [])
 
 
 @workload.command("top-up")
@@ -274,8 +272,7 @@ def top_up(
     jobs: int = option(2550, "--jobs", "How many there are then.", min=1),
     seed: SeedOption = 0,
     png: PngOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Outcome:
     """Add the small jobs that the public trace of Theta lacks of the 2025 paper's; they are marked as synthetic.
 
     Example: malleable workload top-up theta.swf.gz --from 2023-08-01 --days 28 -o theta-full.swf
@@ -284,7 +281,7 @@ def top_up(
         full = _generators().top_up_theta(trace.read(file), seed=seed, jobs=jobs)
     except ValueError as error:
         raise CliError(str(error), hint="see --jobs, --days and --nodes") from None
-    _show(full, png, output, [file], as_json=as_json)
+    return _written(full, png, output, [file])
 
 
 def _generators() -> ModuleType:
@@ -303,7 +300,8 @@ def _typed(text: str, value: str, default: Any) -> object:
         raise CliError(f"--set {text}: not {kind}", hint=f"for example: {default!r}") from None
 
 
-def _show(workload: Workload, png: Path | None, output: Path | None, inputs: Sequence[Path], *, as_json: bool) -> None:
+def _written(workload: Workload, png: Path | None, output: Path | None, inputs: Sequence[Path]) -> Outcome:
+    """Write a workload and its picture, as far as they are asked for; the outcome is what it is like."""
     from scheduler_bridge.workloads import write_swf
     from scheduler_bridge.workloads.workload import describe_workload
 
@@ -317,32 +315,27 @@ def _show(workload: Workload, png: Path | None, output: Path | None, inputs: Seq
         from scheduler_bridge.report.workload_picture import draw_workload
 
         write_png(draw_workload(workload), png)
-    if as_json:
-        print_json({**asdict(numbers), "findings": findings(workload)})
-        return
+    document = {**asdict(numbers), "findings": findings(workload)}
+    return Outcome(document, _shown(workload, numbers, [path for path in (output, png) if path is not None]))
+
+
+def _shown(workload: Workload, numbers: WorkloadStatistics, written: list[Path]) -> Iterator[RenderableType]:
     from scheduler_bridge.report.tables import findings_table, numbers_table, remarks
 
-    print_rich(numbers_table(numbers))
-    for line in remarks(numbers):
-        say(line)
+    yield numbers_table(numbers)
+    yield from remarks(numbers)
     if workload.findings.skipped or workload.findings.noted:
-        print_rich(findings_table(workload))
-    for path in (output, png):
-        if path is not None:
-            say(f"written: {path}")
+        yield findings_table(workload)
+    yield from (f"written: {path}" for path in written)
 
 
-def _list(recipes: Any, *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                name: {"summary": item.summary, "source": item.source, "options": dict(item.options)}
-                for name, item in recipes.items()
-            }
-        )
-        return
+def _recipes(recipes: Any) -> Outcome:
     from scheduler_bridge.report.tables import sources_table
 
+    document = {
+        name: {"summary": item.summary, "source": item.source, "options": dict(item.options)}
+        for name, item in recipes.items()
+    }
     heads = "GENERATOR", "WHAT IT DRAWS, AND FROM WHERE IT IS"
     rows = ((name, item.summary, item.options, item.source) for name, item in recipes.items())
-    print_rich(sources_table(*heads, settings="options", rows=rows))
+    return Outcome(document, [sources_table(*heads, settings="options", rows=rows)])

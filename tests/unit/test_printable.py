@@ -15,9 +15,9 @@ from support import hostile
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.cli import terminal
-from scheduler_bridge.cli.common import CliError, print_json, print_rich, say, show
+from scheduler_bridge.cli.common import CliError, print_json, print_pieces, print_rich, say, show
 from scheduler_bridge.cli.queue import changes, picture, queue_lines
-from scheduler_bridge.cli.results import show_explanation
+from scheduler_bridge.cli.results import explained
 from scheduler_bridge.core import Explanation, JobState, JobStatus, Snapshot
 from scheduler_bridge.core.history import Moment
 from scheduler_bridge.daemon.config import Limits
@@ -95,7 +95,8 @@ def test_a_terminal_is_given_nothing_of_it(capsys: pytest.CaptureFixture[str]) -
     print_rich(Group(*queue_lines([idle], 1.0, None).jobs[0], picture(snapshot, lambda _: True, 80, 50)))
     for line in changes(None, snapshot):
         print_rich(Text(line))
-    show_explanation(Explanation(1, "a", JobState.QUEUED, 0.0, text, (), None, (), (Moment(0.0, 1, text, ()),)))
+    explanation = Explanation(1, "a", JobState.QUEUED, 0.0, text, (), None, (), (Moment(0.0, 1, text, ()),))
+    print_pieces(explained(explanation))
     show(CliError(one_line(text), one_line(text), one_line(text)))
     say(one_line(text))
     captured = capsys.readouterr()

@@ -6,7 +6,8 @@ import pytest
 from support.simulated import simulated
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli.results import show_explanation
+from scheduler_bridge.cli import results
+from scheduler_bridge.cli.common import print_pieces
 from scheduler_bridge.core import Claim, Explanation, JobState, Moment, SchedulerCore, history
 from scheduler_bridge.core.events import JobEnded, JobStarted, JobSubmitted, MalleableReady
 from scheduler_bridge.model import JobSpec
@@ -131,7 +132,7 @@ def test_only_what_is_asked_for_is_remembered(monkeypatch: pytest.MonkeyPatch) -
 
 def test_it_is_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     core = core_with_a_queue()
-    show_explanation(core.explanation(2))
+    print_pieces(results.explained(core.explanation(2)))
     why = "it needs 5 nodes, 2 are free; 5 nodes are reserved for job 2 at 100 s"
     come_free = "1 node of job 1 by 50.0 s, 3 nodes of job 0 by 100.0 s"
     assert capsys.readouterr().out.splitlines() == [
@@ -143,7 +144,7 @@ def test_it_is_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         " 0.0      0  submitted",
         f" 0.0      0  waits: {why} (come free until then: {come_free})",
     ]
-    show_explanation(core.explanation(0))
+    print_pieces(results.explained(core.explanation(0)))
     assert capsys.readouterr().out.splitlines()[:2] == [
         "job 0 (r) is running: started on 3 nodes: first in the queue",
         "it holds n0, n1, n2",

@@ -345,6 +345,9 @@ class Setup:
             done: What came of it.
             choose: Which part is drawn; None: all of it, of a large one the busiest part.
             progress: Called now and then with how far the second simulation is.
+
+        Raises:
+            ValueError: No job was taken.
         """
         from scheduler_bridge.report.overview import Course, Life, is_large
         from scheduler_bridge.report.page import Drawn

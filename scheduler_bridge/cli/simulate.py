@@ -54,6 +54,10 @@ def simulate(asked: SimulationOptions, output: Output) -> None:
     with results.progress(count) as show:
         done = setup.replay(progress=show, jobs=parted)
     if output.draws:
+        if all(record.refused for record in done.result.records.values()):
+            raise CliError(
+                "nothing to draw: no job was taken", hint="without --gantt and --html, --explain JOB says why"
+            )
         times = read_window(output.window)
         choose = None if times is None else partial(window_of, asked=times)
         with results.progress(count, "drawing") as show:

@@ -435,6 +435,18 @@ def test_a_folder_is_no_workload(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"{tmp_path}: this is a folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("asked", [("--gantt", "x.png"), ("--html", "x.html"), ("--gantt", "x.png", "--window", "0:9")])
+def test_of_jobs_that_are_all_refused_nothing_is_drawn(
+    asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "large.swf"
+    file.write_text(HEADER + "1 0 -1 100 4 -1 -1 4 100 -1 1 7 1 -1 -1 -1 -1 -1\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(["simulate", "--workload", str(file), "--policy", "easy", "--user-nodes", "1", *asked]) == 2
+    assert "nothing to draw: no job was taken" in capsys.readouterr().err
+    assert not list(tmp_path.glob("x.*"))
+
+
 def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("nothing")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes  # noqa: F401 - what a new process loads before it is a program has to be there already
 import os
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from apgas.core.launching import FIRST, Process, Send, Signal, Start
-from apgas.runtime import environment
+from apgas.runtime import environment, keeper
 from apgas.runtime.forkserver import (
     ANSWER_S,
     PRELOAD_S,
@@ -106,10 +105,9 @@ class Processes:
         self._selector = selector
         self._report = report
         self._streams = streams
-        self._keeper = _keeper()
+        _, self._keeper = keeper.start()
         self._children: dict[int, _Child] = {}
-        self._stores: list[str] = []
-        self._forks = ForkServer(self._start_server, lambda pid: self._inform_keeper(-pid), tied=True)
+        self._forks = ForkServer(self._start_server, lambda pid: keeper.tell(self._keeper, -pid), tied=True)
 
     def carry_out(self, effect: Start | Send | Signal) -> None:
         """Do what the job wants."""
@@ -134,7 +132,7 @@ class Processes:
             start_new_session=True,
             **how,
         )
-        self._inform_keeper(popen.pid)
+        keeper.tell(self._keeper, popen.pid)
         return popen
 
     def reap(self) -> None:
@@ -150,7 +148,7 @@ class Processes:
             if child is None:
                 # of the program that became this one, or tied to it
                 os.waitpid(found.si_pid, 0)
-                self._inform_keeper(-found.si_pid)
+                keeper.tell(self._keeper, -found.si_pid)
                 continue
             while not child.at_end and self._read(child):
                 pass  # its last requests: an abort, a farewell
@@ -182,24 +180,19 @@ class Processes:
             self._selector.unregister(child.stream)
         child.stream.close()
         environment.unlink_segments(child.popen.pid)
-        self._inform_keeper(-child.popen.pid)
-
-    def _inform_keeper(self, what: int | str) -> None:
-        with suppress(BrokenPipeError):  # it was killed
-            os.write(self._keeper, f"{what}\n".encode(errors="surrogateescape"))
+        keeper.tell(self._keeper, -child.popen.pid)
 
     def remove_at_end(self, folder: str) -> None:
         """Have a folder removed if this program is killed."""
-        self._inform_keeper(folder)
+        keeper.tell(self._keeper, folder)
 
     def close(self) -> None:
-        """Remove what processes that have ended have left."""
+        """Start none any more."""
         self._forks.close()
-        environment.unlink_segments_of_worlds(self._stores)
 
     def _start(self, start: Start) -> None:
-        self._stores.append(start.store)
-        self._inform_keeper(start.store)
+        for segments in environment.segments_of_world(start.store):
+            keeper.tell(self._keeper, segments)
         try:
             first, count = start.processes[0], len(start.processes)
             loads, wait_s = (Loads.parse(first.loads), 0.0) if first.loads else self._before(start.processes)
@@ -242,7 +235,7 @@ class Processes:
         with theirs:
             ours.setblocking(False)
             popen = (self._forked(process, theirs) if fork else None) or self._executed(process, theirs)
-        self._inform_keeper(popen.pid)
+        keeper.tell(self._keeper, popen.pid)
         child = self._children[process.number] = _Child(
             process.number, popen, ours, newcomer=bool(process.loads), begun_s=time.monotonic()
         )
@@ -313,55 +306,6 @@ def _skip_unequal_numbers(count: int) -> None:
 
 
 # What the program needs besides itself --------------------------------------------------------------------------------
-
-
-def _keeper() -> int:
-    """Start a process that cleans up after this one if this one is killed; returns where it hears of our processes.
-
-    It reads the number of each process that begins, the negative number of each that has ended, the name of each
-    world's store, and paths of folders. The processes are killed by the kernel with this one (``end_with``), but not
-    what they have started, and their shared memory stays.
-    """
-    reading, writing = os.pipe()
-    if os.fork():
-        os.close(reading)
-        return writing
-    try:
-        os.setsid()  # a signal to the group of the launcher is not for this one
-        for number in PASSED_ON:
-            signal.signal(number, signal.SIG_IGN)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(nothing, stream)
-        # no other process could see the end of what it held open
-        os.dup2(reading, 3)
-        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-        _keep(3)
-    finally:
-        os._exit(0)
-
-
-def _keep(reading: int) -> None:
-    alive: set[int] = set()
-    stores: list[str] = []
-    folders: list[str] = []
-    with open(reading, encoding="utf-8", errors="surrogateescape") as lines:
-        for line in map(str.strip, lines):
-            if line.startswith("/"):
-                folders.append(line)
-            elif not line.lstrip("-").isdigit():
-                stores.append(line)
-            elif line.startswith("-"):
-                alive.discard(-int(line))
-            else:
-                alive.add(int(line))
-    for pid in alive:
-        with suppress(ProcessLookupError, PermissionError):  # all have ended, or act for another user
-            os.killpg(pid, signal.SIGKILL)
-        environment.unlink_segments(pid)
-    environment.unlink_segments_of_worlds(stores)
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _signal(pid: int, what: signal.Signals) -> None:

@@ -4,8 +4,8 @@ MPI would start mpiexec for the first spawn, which listens on every address, obe
 any process that dies. A child hears its part over a socket pair instead, and MPI is not even loaded.
 
 A child ends when its connection to place 0 does. One that does not let go of its interpreter notices nothing of that.
-So a *keeper*, a shell, reads the numbers of the children from a pipe. When place 0 has ended, in whatever way, it kills
-those that are left, and what they have started.
+So a *keeper* knows the numbers of the children. When place 0 has ended, in whatever way, it kills those that are left,
+and what they have started.
 
 This module loads little: children that are started before place 0 has loaded the runtime load it at the same time.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from apgas.errors import ApgasError
-from apgas.runtime import environment
+from apgas.runtime import environment, keeper
 from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
 
 if TYPE_CHECKING:
@@ -164,35 +164,6 @@ def _attend(child: _Process) -> None:
 
 # The keeper ----------------------------------------------------------------------------------------------------------
 
-_KEEPER: Final = """\
-trap '' HUP INT TERM
-kept= said= looks=3
-while read -r word; do
-    case $word in
-        bye) said=bye looks=100 ;;
-        -*)
-            rest=
-            for pid in $kept; do [ "-$pid" = "$word" ] || rest="$rest $pid"; done
-            kept=$rest ;;
-        *) kept="$kept $word"
-    esac
-done
-while [ $looks -gt 0 ]; do
-    left=
-    for pid in $kept; do
-        read -r stat </proc/"$pid"/stat || continue
-        case ${stat##*) } in Z*) ;; *) left="$left $pid"; esac
-    done
-    [ "$left" ] || break
-    sleep 0.1
-    looks=$((looks - 1))
-done
-[ $said ] || left=$kept
-for pid in $left; do kill -s KILL -- "-$pid"; done
-"""
-"""It reads the number of each child that begins, the negative number of each that has ended, and ``bye`` if this
-process ends by itself: then the children have time to do so, too."""
-
 _keeper = -1
 _keeper_pid = 0
 _kept: set[int] = set()
@@ -201,21 +172,15 @@ _starting = threading.Lock()
 
 def _keep(pid: int) -> None:
     """Let the keeper know of a child that begins; the keeper is started first if there is none."""
-    global _keeper, _keeper_pid  # noqa: PLW0603 - there is one in a process
+    global _keeper, _keeper_pid
     with _starting:
         if not _keeper_pid:
             os.register_at_fork(after_in_child=_forget)
             atexit.register(_part)
         if _keeper < 0:
-            reading, _keeper = os.pipe()
-            streams = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (1, 2)]
-            actions = [(os.POSIX_SPAWN_DUP2, reading, 0), *streams]
-            _keeper_pid = os.posix_spawn(
-                "/bin/sh", ["sh", "-c", _KEEPER], os.environ, file_actions=actions, setsid=True
-            )
-            os.close(reading)
+            _keeper_pid, _keeper = keeper.start()
         _kept.add(pid)
-        _say(str(pid))
+        keeper.tell(_keeper, pid)
 
 
 def _let_go(pid: int) -> None:
@@ -223,7 +188,7 @@ def _let_go(pid: int) -> None:
     global _keeper
     with _starting:
         _kept.discard(pid)
-        _say(f"-{pid}")
+        keeper.tell(_keeper, -pid)
         useless = _kept == {_forks.pid}
         if not _kept and _keeper >= 0:
             os.close(_keeper)
@@ -240,18 +205,13 @@ def _let_go(pid: int) -> None:
 _forks: Final = ForkServer(_start_server, _let_go)
 
 
-def _say(word: str) -> None:
-    with suppress(OSError):  # it was killed
-        os.write(_keeper, f"{word}\n".encode())
-
-
 def _part() -> None:
     """This process ends by itself, and so do the children, but those that it has not heard of."""
     if _keeper >= 0:  # else this is a forked child
         _forks.close()
         for child in [*_arriving, *(child for child, _ in _ready)]:
             _kill(child)
-        _say("bye")
+        keeper.tell(_keeper, "bye")
 
 
 def _forget() -> None:

@@ -560,8 +560,8 @@ def named_in(text: str) -> Mpi | None:
 # initialisation, the next one of the same user removes (``sweep``).
 #
 # Where MPI talks through shared memory only (``unreachable``), libfabric keeps a segment for each process, by which
-# newcomers find it. `apgas.launch` removes that of a process that was killed (``unlink_segments``), and the segment of
-# a world that was killed within its initialisation (``unlink_segments_of_worlds``).
+# newcomers find it. `apgas.launch` removes that of a process that was killed (``unlink_segments``), and at its end the
+# segment of a world that was killed within its initialisation (``segments_of_world``).
 
 _SEGMENT = "/dev/shm/mpich_shm_"
 _SEGMENT_BYTES = 1_064_960
@@ -592,14 +592,13 @@ def unlink_segments(pid: int) -> None:
     _unlinked(f"/dev/shm/{name}" for name in names if re.fullmatch(_OWN_SEGMENT, name))
 
 
-def unlink_segments_of_worlds(stores: Iterable[str]) -> None:
-    """Unlinks MPICH's segments of worlds that have ended, by the names of their key-value stores.
+def segments_of_world(store: str) -> list[str]:
+    """Returns patterns of the names of MPICH's segments of a world, by the name of its key-value store.
 
     The name of a segment has a hash of that of the store in it: FNV-1a in 32 bits, seen in MPICH 5.0. Later versions
     hash the store's name with the number of the process's initialisations.
     """
-    of_worlds = {f"mpich_shm_{_fnv(name):x}" for store in stores for name in (store, f"{store}-1")}
-    _unlinked(f"/dev/shm/{name}" for name in _names_in("/dev/shm") if name.rpartition("_")[0] in of_worlds)
+    return [f"{_SEGMENT}{_fnv(name):x}_*" for name in (store, f"{store}-1")]
 
 
 def _fnv(text: str) -> int:

@@ -5,25 +5,22 @@ Every check tries the real thing, in a process of its own where it could hang, a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import resource
 import shlex
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from apgas.provenance import version
 from apgas.runtime import environment
+from apgas.runtime.probe import Done, Probe, one_line
 
 __all__ = ["CHECKS", "Check", "as_text", "main", "run_checks"]
 
@@ -58,55 +55,15 @@ def as_text(check: Check) -> str:
     return "\n".join(lines)
 
 
-class Done(NamedTuple):
-    """What a probe printed, and the reason why it did not end well, empty if it did."""
-
-    words: str
-    reason: str
-
-
 def run_probe(command: list[str], deadline_s: float = DEADLINE_S) -> Done:
-    """Runs a probe to its end or its deadline; at the deadline everything it started is killed."""
-    source = str(Path(__file__).parents[1])  # a checkout that is not installed can be examined too
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
-    try:
-        process = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        return Done("", f"{command[0]}: {error.strerror}")
-    with process:
-        try:
-            out, err = process.communicate(timeout=deadline_s)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):  # ended just now
-                os.killpg(process.pid, signal.SIGKILL)
-            return Done("", f"no answer within {deadline_s:.0f} s")
-    if process.returncode:
-        return Done(out.strip(), _last_line(err) or _last_line(out) or f"exit code {process.returncode}")
-    return Done(out.strip(), "")
+    """Runs a probe to its end or its deadline; a checkout that is not installed can be examined, too."""
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    return Probe(command, {**os.environ, "PYTHONPATH": path}).done(deadline_s)
 
 
 def version_of(distribution: str) -> str:
     """Returns the version of an installed distribution, in words if it is not."""
     return version(distribution) or "of unknown version"
-
-
-def _last_line(text: str) -> str:
-    lines = [one_line(line) for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
-def one_line(text: str) -> str:
-    """One line, single spaces."""
-    return " ".join(text.split())
 
 
 # The machine: Python, limits, folders, names -------------------------------------------------------------------------

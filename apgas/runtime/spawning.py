@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shlex
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -27,6 +25,7 @@ from apgas.runtime import environment, forkserver, joining, launched, logs, main
 from apgas.runtime.children import Child, accept, dismiss, report, start
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
+from apgas.runtime.probe import Probe
 from apgas.runtime.process import JoinAnswer, all_listening
 from apgas.transport.base import Address
 
@@ -392,7 +391,6 @@ class ChildSpawner(_Spawner):
 DEADLINE_S: Final = 10.0
 """How long a host may take to answer."""
 
-_READ_S: Final = 0.2
 _REMOTE_SHELLS: Final = ("ssh", "rsh")
 _LOOK: Final = """
 import os, sys
@@ -487,54 +485,9 @@ def probe(by: Launcher, hosts: Iterable[str], deadline_s: float = DEADLINE_S) ->
     """
     package = str(Path(__file__).parents[2])
     program = _LOOK.format(source=package, folder=str(Path.cwd()), proxy=by.proxy)
-    looks: dict[str, subprocess.Popen[str]] = {}
-    try:
-        for host in dict.fromkeys(hosts):
-            command = by.command(host, [sys.executable, "-c", program])
-            if command is not None:
-                looks[host] = _start(command)
-        until = time.monotonic() + deadline_s
-        complaints = [_complaint(host, probe, until) for host, probe in looks.items()]
-    finally:
-        for probe in looks.values():
-            _end(probe)
-    wrong = [complaint for complaint in complaints if complaint]
+    commands = {host: by.command(host, [sys.executable, "-c", program]) for host in hosts}
+    probes = {host: Probe(command) for host, command in commands.items() if command is not None}
+    ended = {host: probe.done(deadline_s) for host, probe in probes.items()}
+    wrong = [f"no place can start on host {host}: {done.reason}" for host, done in ended.items() if done.reason]
     if wrong:
         raise ApgasError("; ".join(wrong))
-
-
-def _start(command: list[str]) -> subprocess.Popen[str]:
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ApgasError(f"the launcher {command[0]} cannot be run: {error.strerror}") from error
-
-
-def _complaint(host: str, probe: subprocess.Popen[str], until: float) -> str:
-    """Wait for a probe; empty: all is well there."""
-    try:
-        # one that has answered, while another one was waited for, still has to be read
-        _, words = probe.communicate(timeout=max(_READ_S, until - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return f"host {host} did not answer in time"
-    if probe.returncode == 0:
-        return ""
-    lines = words.strip().splitlines()
-    return f"no place can start on host {host}: {lines[-1] if lines else f'exit code {probe.returncode}'}"
-
-
-def _end(probe: subprocess.Popen[str]) -> None:
-    if probe.poll() is None:
-        with suppress(ProcessLookupError):  # ended just now
-            os.killpg(probe.pid, signal.SIGKILL)
-        probe.wait()
-    if probe.stderr is not None:
-        probe.stderr.close()

@@ -393,6 +393,8 @@ class LaunchedJob:
         self._again = None
         if not self.killed:
             return self._kill(now_s)
+        if not self._running:
+            return []
         left = ", ".join(map(str, self._running))
         self._running.clear()
         self.deadline_s = None

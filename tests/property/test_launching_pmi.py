@@ -479,6 +479,15 @@ def test_the_code_is_that_of_an_interrupt_though_python_has_ended_with_1_as_it_b
     assert job.code == code
 
 
+def test_nothing_is_said_of_killed_processes_when_none_is_left() -> None:
+    """Their output is still to be read, say."""
+    job = begun(1)
+    job.signalled(signal.SIGTERM, 0.0)
+    job.signalled(signal.SIGTERM, 2.0)
+    job.ended(0, -signal.SIGKILL, 2.1)
+    assert job.tick(100.0) == []
+
+
 def test_a_spawn_may_come_without_what_it_may_leave_out() -> None:
     (start,) = begun(1).received(0, b"mcmd=spawn\nnprocs=2\nexecname=x\ntotspawns=1\nspawnssofar=1\nendcmd\n", 0.0)
     assert isinstance(start, Start)

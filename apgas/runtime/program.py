@@ -442,21 +442,14 @@ def _end(this: Job, error: BaseException | None) -> None:
     members = driver.core.membership.members.values()
     _ending.hold(info.pid for info in members if info.place and info.node == driver.here.node)
     others = end_places(this, reason)
-    if not all_gone(driver, others, END_S if error is None else END_FAILED_S):
-        if error is not None:
-            _end_by_force(this, error)
-        # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
-        _unfinished = this, others
-        atexit.register(_wait_for_the_last, this, others)
+    if all_gone(driver, others, END_S if error is None else END_FAILED_S) and not _spawning(this):
+        _close(this)
         return
-    if this.resizing_if_any is not None and _spawning():
-        # a host has ceased to answer, say; an order that waited for it has been given up long ago
-        if error is not None:
-            _end_by_force(this, error)
-        _unfinished = this, others
-        atexit.register(process.abort, 0)
-        return
-    _close(this)
+    if error is not None:
+        _end_by_force(this, error)
+    # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
+    _unfinished = this, others
+    atexit.register(_finish_at_exit, this, others)
 
 
 def _await_processes() -> None:
@@ -481,22 +474,23 @@ def _finish_last_end() -> None:
     global _unfinished  # noqa: PLW0603 - of the process
     assert _unfinished is not None
     this, others = _unfinished
-    if not all_gone(this.driver, others, LINGER_S) or (this.resizing_if_any is not None and _spawning()):
+    if not all_gone(this.driver, others, LINGER_S) or _spawning(this):
         raise UsageError(f"the last program has not ended: of its places {others} one still runs, or is being started")
-    atexit.unregister(_wait_for_the_last)
-    atexit.unregister(process.abort)
+    atexit.unregister(_finish_at_exit)
     _unfinished = None
     _close(this)
 
 
-def _spawning() -> bool:
+def _spawning(this: Job) -> bool:
     """Whether MPI is still busy with newcomers."""
+    if this.resizing_if_any is None:
+        return False
     from apgas.runtime import spawning
 
     return spawning.under_way > 0
 
 
-def _wait_for_the_last(this: Job, places: Sequence[int]) -> None:
+def _finish_at_exit(this: Job, places: Sequence[int]) -> None:
     """(end of this process) Give places that stand still or are slow to end a last chance, then end them by force."""
     driver = this.driver
     late = [place for place in places if not all_gone(driver, [place], 0.1)]
@@ -505,6 +499,9 @@ def _wait_for_the_last(this: Job, places: Sequence[int]) -> None:
         who = ", ".join(f"place {place} ({members[place].node}, pid {members[place].pid})" for place in late)
         _report(f"apgas: {who} did not end within {LINGER_S:g} s after the program; the job is ended by force\n")
         process.abort(1)
+    if _spawning(this):
+        # a host has ceased to answer, say; an order that waited for it has been given up long ago
+        process.abort(0)
     _close(this)
 
 

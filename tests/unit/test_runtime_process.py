@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 from support import PATIENCE_S
 
-from apgas.runtime import process
+from apgas.runtime import process, program, spawning
 
 STUCK = """
 import sys, time, types
@@ -66,3 +67,14 @@ def test_leaving_skips_nothing_that_a_program_relies_on() -> None:
         [sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, done.stdout.split()) == (3, ["finalized", "thread", "exit", "function"]), done.stderr
+
+
+def test_mpi_is_not_left_amid_a_spawn_though_places_were_late_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    this: Any = SimpleNamespace(driver=None, resizing_if_any=object())
+    monkeypatch.setattr(program, "all_gone", lambda *_: True)
+    monkeypatch.setattr(program, "_close", lambda _: pytest.fail("it was left"))
+    monkeypatch.setattr(process, "abort", sys.exit)
+    monkeypatch.setattr(spawning, "under_way", 1)
+    with pytest.raises(SystemExit) as ended:
+        program._finish_at_exit(this, [1])
+    assert ended.value.code == 0

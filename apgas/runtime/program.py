@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, ParamSpec, TypeVar, overload
@@ -68,6 +68,7 @@ class Program:
         self.at_end: list[Callable[[], object]] = []
         self._make = make
         self._making = threading.Lock()
+        driver.objects.local[Program] = self
 
     @property
     def resizing(self) -> Resizing:
@@ -138,7 +139,7 @@ def end_interrupted(error: BaseException) -> NoReturn:
     The program may be over by now: the executor has ended it when the script left its block.
     """
     by = signal.SIGTERM if isinstance(_interrupt_behind(error), Terminated) else signal.SIGINT
-    this = _programs.get(current_driver())
+    this = _of(current_driver())
     if isinstance(this, Job):
         this.stop(by, error)
     _report_end(by, error)
@@ -179,10 +180,6 @@ def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackTy
     sys.excepthook = show_folded
 
 
-_programs: dict[Driver | None, Program] = {}
-"""By their place 0: one, or several where a process simulates places."""
-
-
 _unfinished: tuple[Job, list[int]] | None = None
 """The last program, if not all of it could be ended with it, and its other places."""
 
@@ -196,20 +193,15 @@ def program() -> Program:
     Raises:
         UsageError: This is not place 0, or ``apgas.run`` is not running.
     """
-    found = _programs.get(current_driver())
+    found = _of(current_driver())
     if found is None:
         raise UsageError("this works on place 0, inside of apgas.run only")
     return found
 
 
-@contextmanager
-def known(this: Program) -> Iterator[None]:
-    """Let ``program`` find ``this`` within the block."""
-    _programs[this.driver] = this
-    try:
-        yield
-    finally:
-        del _programs[this.driver]
+def _of(driver: Driver | None) -> Program | None:
+    found: Program | None = None if driver is None else driver.objects.local.get(Program)
+    return found
 
 
 @overload
@@ -322,7 +314,6 @@ def begin(setup: Callable[[], object] | None = None, *, survive: bool = False, a
     if start.place != 0:
         process.leave(process.serve(driver))
     this = Job(driver, partial(_make_resizing, driver, start.token, setup, time.monotonic(), alone=alone))
-    _programs[driver] = this
     try:
         _prepare_resizing(this)
     except BaseException:
@@ -512,7 +503,7 @@ def _close(this: Job) -> None:
     this.driver.give_up(ApgasError("the program is over"))
     alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane is None
     process.forget()
-    _programs.pop(this.driver, None)
+    this.driver.objects.local.pop(Program)  # threads that outlive it are not of a program any more
     if alone:
         process.finalize_at_exit()  # until then another program may be run
         return

@@ -29,7 +29,7 @@ from apgas.malleability.communicator import OrderListener
 from apgas.malleability.orders import Lost
 from apgas.runtime import context, environment, process, serialization
 from apgas.runtime.driver import Driver, current_driver, working_for
-from apgas.runtime.program import Program, all_gone, end_places, known, run_main
+from apgas.runtime.program import Program, all_gone, end_places, run_main
 from apgas.runtime.resizing import Resizing
 from apgas.runtime.spawning import AssignIds, Spawned
 from apgas.runtime.validation import checked
@@ -229,12 +229,11 @@ class Job(Generic[T]):
             this.resizing.share_nodes(self._places_per_node)
             self._scheduler.start(this.resizing)
             main = threading.Thread(target=self._be_main, args=(this,), name="apgas-main", daemon=True)
-            with known(this):
-                main.start()
-                try:
-                    self._await_end(driver)
-                finally:
-                    self._part(this)
+            main.start()
+            try:
+                self._await_end(driver)
+            finally:
+                self._part(this)
 
     def _be_main(self, this: Program) -> None:
         try:

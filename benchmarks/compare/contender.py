@@ -237,15 +237,21 @@ class Ends(ExitStack):
         for handle in self._handles:
             self.callback(os.close, handle)
 
+    def over(self, limit_s: float) -> bool:
+        """Wait until all have ended; return whether they have."""
+        until_s = time.monotonic() + limit_s
+        for handle in self._handles:
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            if not poll.poll(max(0.0, until_s - time.monotonic()) * 1000):
+                return False
+        return True
+
     def wait(self, limit_s: float) -> None:
         """Wait until all have ended.
 
         Raises:
             TimeoutError: Some live on.
         """
-        until_s = time.monotonic() + limit_s
-        for handle in self._handles:
-            poll = select.poll()
-            poll.register(handle, select.POLLIN)
-            if not poll.poll(max(0.0, until_s - time.monotonic()) * 1000):
-                raise TimeoutError(f"processes live on after {limit_s:g} s")
+        if not self.over(limit_s):
+            raise TimeoutError(f"processes live on after {limit_s:g} s")

@@ -142,6 +142,8 @@ def _back() -> None:
 # Our places come and go on order -------------------------------------------------------------------------------------
 
 LIMIT_S: Final = 40.0
+_LOOK_S: Final = 0.05
+"""So soon an order that is refused is noticed."""
 
 
 class Resizer(ReleaseNewest):
@@ -183,20 +185,19 @@ class Resizer(ReleaseNewest):
         self._register()
         self._grown.clear()
         before_s = time.perf_counter()
-        self._order(f"+{n}", lambda: self._grown.wait(LIMIT_S))
+        self._order(f"+{n}", self._grown.wait)
         return self._grown_s - before_s
 
     def shrink(self, n: int) -> float:
         """Return the seconds from the order to the end of the last process.
 
         Raises:
-            RuntimeError: The order was not carried out.
-            TimeoutError: A process lives on.
+            RuntimeError: The order was not carried out, or a process lives on.
         """
         self._register()
         with Ends(apgas.at(place, os.getpid) for place in apgas.places()[-n:]) as ends:
             before_s = time.perf_counter()
-            return self._order(f"-{n}", lambda: ends.wait(LIMIT_S)) - before_s
+            return self._order(f"-{n}", ends.over) - before_s
 
     def _register(self) -> None:
         """Become the handler at the first order: a program that is not resized needs none."""
@@ -204,19 +205,25 @@ class Resizer(ReleaseNewest):
             self._registered = True
             apgas.define_malleable_handler(self)
 
-    def _order(self, order: str, wait: Callable[[], object]) -> float:
-        """Give an order, return when ``wait`` had waited for what is timed; by then the order's record is there."""
-        before = len(apgas.resizes())
+    def _order(self, order: str, over: Callable[[float], bool]) -> float:
+        """Give an order, return when what is timed was over; by then the order's record is there.
+
+        ``over`` waits for it for some seconds, and returns whether it is.
+        """
+        before, until_s = len(apgas.resizes()), time.monotonic() + LIMIT_S
         apgas.schedule_orders(f"0:{order}")
-        wait()
-        waited_s, until_s = time.perf_counter(), time.monotonic() + LIMIT_S
-        while len(apgas.resizes()) == before and time.monotonic() < until_s:
-            time.sleep(0.001)
-        records = apgas.resizes()[before:]
-        if not records or records[0].outcome != "done":
-            reason = f"{records[0].outcome}: {records[0].reason}" if records else f"no end within {LIMIT_S:g} s"
-            raise RuntimeError(f"{order} was not carried out, {reason}")
-        return waited_s
+        over_s: float | None = None
+        while time.monotonic() < until_s:
+            if over_s is not None:
+                time.sleep(0.001)
+            elif over(_LOOK_S):
+                over_s = time.perf_counter()
+            ended = apgas.resizes()[before:]
+            if ended and ended[0].outcome != "done":
+                raise RuntimeError(f"{order} was not carried out, {ended[0].outcome}: {ended[0].reason}")
+            if ended and over_s is not None:
+                return over_s
+        raise RuntimeError(f"{order} was not carried out, no end within {LIMIT_S:g} s")
 
     def _run_on_newcomers(self, call: Callable[[], object]) -> float:
         """Return the seconds until each has run it."""

@@ -7,17 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 from support import PATIENCE_S
 
+import apgas
 from benchmarks.compare.child import Child, ContenderFailed
 from benchmarks.compare.command_line import RunProgress
 from benchmarks.compare.contender import WARM_UP, Ends, per_second, timed
 from benchmarks.compare.engine import Contenders, Stage
 from benchmarks.overheads.__main__ import plan
 from benchmarks.overheads.catalogue import MEASURES
-from benchmarks.overheads.ours import PERIOD_S, share_done
+from benchmarks.overheads.ours import LIMIT_S, PERIOD_S, Resizer, share_done
 
 SERVE = """
 from benchmarks.compare.contender import Channel
@@ -61,6 +63,18 @@ def test_units_in_the_spans_are_counted() -> None:
     assert share_done(done, [(20 * PERIOD_S - half, 30 * PERIOD_S - half)]) == 0
     spans = [(10 * PERIOD_S - half, 30 * PERIOD_S - half), (40 * PERIOD_S - half, 60 * PERIOD_S - half)]
     assert share_done(done, spans) == pytest.approx(0.75)
+
+
+def test_an_order_that_is_refused_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    records: list[object] = []
+    monkeypatch.setattr(apgas, "define_malleable_handler", lambda _: None)
+    monkeypatch.setattr(apgas, "resizes", lambda: records)
+    refused = SimpleNamespace(outcome="refused", reason="there is no room")
+    monkeypatch.setattr(apgas, "schedule_orders", lambda _: records.append(refused))
+    began_s = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"\+1 was not carried out, refused: there is no room"):
+        Resizer().grow(1)
+    assert time.monotonic() - began_s < LIMIT_S / 2
 
 
 def test_the_end_of_processes_is_waited_for() -> None:

@@ -398,6 +398,7 @@ def _command(
     ResultFile(json).reserve()
     results: list[Found] = []
     with (
+        command_line.interruptible(),
         tempfile.TemporaryDirectory(prefix="malleable-sizing-") as folder,
         command_line.RunProgress(len(chosen), quiet) as progress,
         ThreadPoolExecutor(at_once) as pool,

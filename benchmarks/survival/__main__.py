@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from itertools import cycle
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -57,6 +58,8 @@ def _command(
     if overhead:
         if overhead < _FEWEST_ROUNDS:
             raise BadUsage(f"--overhead {overhead}", "an interval needs more rounds", f"give {_FEWEST_ROUNDS} or more")
+        with extras_named():
+            import_module("scheduler_bridge.experiments.comparison")  # for the intervals: what it lacks is said at once
         return carry_out(Overhead(rounds=overhead, names=names, quick=quick), json, quiet)
     return carry_out(Survival(rounds=1, kills=kills, first_seed=seed, names=names), json, quiet)
 

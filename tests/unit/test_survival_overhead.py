@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 
 import pytest
 
+from benchmarks.survival.__main__ import main
 from benchmarks.survival.overhead import beside_others, outside_median
 
 
@@ -24,3 +26,11 @@ def test_pairs_are_compared_one_by_one() -> None:
     pairs = [((100 + percent) * scale, 100 * scale) for percent, scale in zip(more, (1, 2, 4, 8, 16, 32), strict=True)]
     reach = 2.5706 * statistics.stdev(more) / math.sqrt(6)  # Student's t with 5 degrees of freedom
     assert beside_others(pairs) == f"+3.33 % ± {reach:.2f}, +3.00 (+1.00 to +6.00)"
+
+
+def test_without_matplotlib_the_command_says_so_before_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("matplotlib", "scheduler_bridge"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit, match=r"the package matplotlib[.\w]* is missing"):
+        main(["--overhead", "6"])

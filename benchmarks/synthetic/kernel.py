@@ -1,10 +1,10 @@
-"""The compiled work; importing this module compiles it or loads it from numba's cache. See ``plain``."""
+"""The work, tasks that spin: compiled where numba is installed, and the same in Python elsewhere. See ``plain``."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..harness.jit import compiled
 from . import plain
 
 _FACTOR, _ADDEND = np.uint64(plain.FACTOR), np.uint64(plain.ADDEND)
@@ -13,29 +13,33 @@ _27, _30, _31, _32 = (np.uint64(bits) for bits in (27, 30, 31, 32))
 _CLASS, _ZERO, _ONE, _HALF = np.uint64(plain.CLASS_SHIFT), np.uint64(0), np.uint64(1), np.uint64(1 << 31)
 
 
-@njit("uint64(uint64)", nogil=True, cache=True)
+@compiled("uint64(uint64)")
 def _mixed(value):
     value = (value ^ (value >> _30)) * _MIX0
     value = (value ^ (value >> _27)) * _MIX1
     return value ^ (value >> _31)
 
 
-@njit("uint64(uint64, uint64)", nogil=True, cache=True)
+@compiled("uint64(uint64, uint64)")
 def _start(task, seed):
-    return _mixed(seed + _GOLDEN * (task + _ONE))
+    return _mixed(np.uint64(seed) + _GOLDEN * (task + _ONE))
 
 
-@njit("uint64(uint64, uint64)", nogil=True, cache=True)
+@compiled("uint64(uint64, uint64)")
 def spin(value, units):
     """Do ``units`` from ``value`` on; return where that ends."""
+    value = np.uint64(value)  # where it is not compiled
     for _ in range(units):
         value = value * _FACTOR + _ADDEND
     return value
 
 
-@njit("UniTuple(uint64, 2)(int64, int64, uint64, uint64[::1])", nogil=True, cache=True)
+@compiled("UniTuple(uint64, 2)(int64, int64, uint64, uint64[::1])")
 def spin_range(first, last, seed, lengths):
-    """Do the tasks [first, last); return units and the sum of the values in which they ended."""
+    """Do the tasks [first, last); ``seed`` decides on their classes, and ``lengths`` has the units of each class.
+
+    Return units and the sum of the values in which they ended, modulo 2^64.
+    """
     units, total = _ZERO, _ZERO
     for task in range(first, last):
         value = _start(np.uint64(task), seed)
@@ -45,13 +49,24 @@ def spin_range(first, last, seed, lengths):
     return units, total
 
 
-@njit(
-    "Tuple((int64, int64, uint64, uint64))(int64[:,::1], int64, int64, uint64, uint64[::1], int64)",
-    nogil=True,
-    cache=True,
-)
+@compiled("Tuple((int64, int64, uint64, uint64))(int64[:,::1], int64, int64, uint64, uint64[::1], int64)")
 def spin_tree(stack, top, most, seed, lengths, branching):
-    """Do up to ``most`` tasks of the subtrees on ``stack``, and put their children there."""
+    """Do up to ``most`` tasks of the subtrees on ``stack``, and put their children there.
+
+    A subtree is a span of numbers: its root is the first of them, and the rest is divided among ``branching`` children
+    at places that the root draws; some may get nothing.
+
+    Args:
+        stack: Rows (first, last), the last row on top.
+        top: Rows in use.
+        most: Tasks to do; fewer are done where the stack becomes empty, or too full for another task's children.
+        seed: Of classes and divisions.
+        lengths: Units of each class.
+        branching: Children of a task, at most.
+
+    Returns:
+        Rows in use, tasks done, units done, and the sum of the values in which the tasks ended.
+    """
     done, units, total = 0, _ZERO, _ZERO
     while done < most and 0 < top <= len(stack) - branching:
         top -= 1

@@ -1,4 +1,4 @@
-"""The work in plain Python: durations, the oracle of the kernel, and its stand-in without numba.
+"""What the tasks are: how long each takes, where it begins and, without doing it, where it ends; see ``kernel``.
 
 A task is a number. Hashing it with the seed gives its class, which says how many units it takes, and the value at which
 it begins to spin. A unit is one step of a linear congruential generator modulo 2^64. A compiler may take a few steps at
@@ -14,15 +14,7 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Lengths = NDArray[np.uint64]
-    Stack = NDArray[np.int64]
-
+from typing import Any, Final
 
 # How long tasks take: distributions as tables of equally likely classes ----------------------------------------------
 #
@@ -100,9 +92,6 @@ FACTOR: Final = 6364136223846793005
 ADDEND: Final = 1442695040888963407
 CLASS_SHIFT: Final = 64 - CLASS_BITS
 
-Done: TypeAlias = tuple[int, int]
-"""Units done, and the sum of the values in which the tasks ended, modulo 2^64."""
-
 
 def mixed(value: Any) -> Any:
     """Return a hash of ``value``, an integer of 64 bits or an array of such."""
@@ -116,13 +105,6 @@ def start(task: Any, seed: int) -> Any:
     return mixed((seed + GOLDEN * (task + 1)) & MASK)
 
 
-def spin(value: int, units: int) -> int:
-    """Do ``units`` from ``value`` on; return where that ends."""
-    for _ in range(units):
-        value = (value * FACTOR + ADDEND) & MASK
-    return value
-
-
 def jump(units: int) -> tuple[int, int]:
     """Return factor and addend of one step that equals ``units``."""
     factor, addend, step, offset = 1, 0, FACTOR, ADDEND
@@ -132,53 +114,3 @@ def jump(units: int) -> tuple[int, int]:
         step, offset = step * step & MASK, (step + 1) * offset & MASK
         units >>= 1
     return factor, addend
-
-
-def spin_range(first: int, last: int, seed: int, lengths: Lengths) -> Done:
-    """Do the tasks [first, last); ``seed`` decides on their classes, and ``lengths`` has the units of each class."""
-    units, total = 0, 0
-    for task in range(first, last):
-        value = start(task, seed)
-        length = int(lengths[value >> CLASS_SHIFT])
-        units += length
-        total = (total + spin(value, length)) & MASK
-    return units, total
-
-
-def spin_tree(
-    stack: Stack, top: int, most: int, seed: int, lengths: Lengths, branching: int
-) -> tuple[int, int, int, int]:
-    """Do up to ``most`` tasks of the subtrees on ``stack``, and put their children there.
-
-    A subtree is a span of numbers: its root is the first of them, and the rest is divided among ``branching`` children
-    at places that the root draws; some may get nothing.
-
-    Args:
-        stack: Rows (first, last), the last row on top.
-        top: Rows in use.
-        most: Tasks to do; fewer are done where the stack becomes empty, or too full for another task's children.
-        seed: Of classes and divisions.
-        lengths: Units of each class.
-        branching: Children of a task, at most.
-
-    Returns:
-        Rows in use, tasks done, units done, and the sum of the values in which the tasks ended.
-    """
-    done, units, total = 0, 0, 0
-    while done < most and 0 < top <= len(stack) - branching:
-        top -= 1
-        task, last = int(stack[top, 0]), int(stack[top, 1])
-        span_units, value = spin_range(task, task + 1, seed, lengths)
-        units += span_units
-        total = (total + value) & MASK
-        done += 1
-        draw, first = start(task, seed), task + 1
-        for child in range(branching):
-            draw = mixed((draw + GOLDEN) & MASK)
-            rest = last - first
-            size = rest if child == branching - 1 else (rest * (draw >> 32) + (1 << 31)) >> 32
-            if size:
-                stack[top] = first, first + size
-                top += 1
-            first += size
-    return top, done, units, total

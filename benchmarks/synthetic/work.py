@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,8 +30,9 @@ _CALIBRATIONS: Final = 5
 
 @cache
 def load_kernel() -> Any:
-    """Return what does tasks: compiled where numba is installed, else the module ``plain``."""
-    return load_kernels(f"{__package__}.kernel") if has_numba() else plain
+    """Return what does tasks: compiled where numba is installed."""
+    name = f"{__package__}.kernel"
+    return load_kernels(name) if has_numba() else import_module(name)
 
 
 def calibrate() -> float:

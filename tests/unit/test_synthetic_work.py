@@ -9,9 +9,11 @@ import sys
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support import ROOT
 
 from benchmarks.harness.errors import BadUsage
@@ -20,8 +22,10 @@ from benchmarks.synthetic import plain
 from benchmarks.synthetic.bag import StaticBag, Tally, TreeBag
 from benchmarks.synthetic.command import command
 from benchmarks.synthetic.plain import CLASSES, DISTRIBUTIONS, relative, variance
-from benchmarks.synthetic.work import Work, calibrate
+from benchmarks.synthetic.work import Work, calibrate, load_kernel
 from glb.testing import check_bag
+
+Lengths: TypeAlias = NDArray[np.uint64]
 
 needs_numba = pytest.mark.skipif(not has_numba(), reason="no numba")
 
@@ -30,10 +34,52 @@ def example(tasks: int = 300, branching: int = 0, seed: int = 7, mean_units: flo
     return Work.drawn(mean_units * tasks, tasks, distribution="lognormal", variance=2.0, seed=seed, branching=branching)
 
 
+# The oracle, in Python's numbers --------------------------------------------------------------------------------------
+
+
+def spin(value: int, units: int) -> int:
+    for _ in range(units):
+        value = (value * plain.FACTOR + plain.ADDEND) & plain.MASK
+    return value
+
+
+def spin_range(first: int, last: int, seed: int, lengths: Lengths) -> tuple[int, int]:
+    units, total = 0, 0
+    for task in range(first, last):
+        value = plain.start(task, seed)
+        length = int(lengths[value >> plain.CLASS_SHIFT])
+        units += length
+        total = (total + spin(value, length)) & plain.MASK
+    return units, total
+
+
+def spin_tree(
+    stack: NDArray[np.int64], top: int, most: int, seed: int, lengths: Lengths, branching: int
+) -> tuple[int, int, int, int]:
+    done, units, total = 0, 0, 0
+    while done < most and 0 < top <= len(stack) - branching:
+        top -= 1
+        task, last = int(stack[top, 0]), int(stack[top, 1])
+        span_units, value = spin_range(task, task + 1, seed, lengths)
+        units += span_units
+        total = (total + value) & plain.MASK
+        done += 1
+        draw, first = plain.start(task, seed), task + 1
+        for child in range(branching):
+            draw = plain.mixed((draw + plain.GOLDEN) & plain.MASK)
+            rest = last - first
+            size = rest if child == branching - 1 else (rest * (draw >> 32) + (1 << 31)) >> 32
+            if size:
+                stack[top] = first, first + size
+                top += 1
+            first += size
+    return top, done, units, total
+
+
 def test_a_jump_is_as_many_steps() -> None:
     for units in [*range(20), 1000, 4097]:
         factor, addend = plain.jump(units)
-        assert (12345 * factor + addend) & plain.MASK == plain.spin(12345, units)
+        assert (12345 * factor + addend) & plain.MASK == spin(12345, units)
 
 
 def test_the_hash_is_the_published_one() -> None:
@@ -45,17 +91,15 @@ def test_the_hash_is_the_published_one() -> None:
 @pytest.mark.parametrize("branching", [0, 2, 5])
 def test_the_expected_sum_is_that_of_spinning(branching: int) -> None:
     work = example(branching=branching)
-    units, total = plain.spin_range(0, work.tasks, work.seed, work.lengths)
+    units, total = spin_range(0, work.tasks, work.seed, work.lengths)
     assert work.expected() == (units, total)
 
 
-@needs_numba
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 def test_kernel_and_python_agree(seed: int) -> None:
-    from benchmarks.synthetic import kernel
-
+    kernel = load_kernel()
     work = example(seed=seed, branching=3)
-    assert kernel.spin_range(5, 205, seed, work.lengths) == plain.spin_range(5, 205, seed, work.lengths)
+    assert kernel.spin_range(5, 205, seed, work.lengths) == spin_range(5, 205, seed, work.lengths)
     stacks = [np.zeros((40, 2), np.int64) for _ in range(2)]
     for stack in stacks:
         stack[0] = 0, work.tasks
@@ -64,8 +108,8 @@ def test_kernel_and_python_agree(seed: int) -> None:
     while top:
         most = rng.randint(1, 20)
         found = [
-            module.spin_tree(stack, top, most, seed, work.lengths, 3)
-            for module, stack in zip((kernel, plain), stacks, strict=True)
+            do(stack, top, most, seed, work.lengths, 3)
+            for do, stack in zip((kernel.spin_tree, spin_tree), stacks, strict=True)
         ]
         top = found[0][0]
         assert found[0] == found[1]
@@ -83,14 +127,20 @@ print(*map(int, kernel.spin_tree(stack, 1, 500, np.uint64(3), lengths, 4)))
 """
 
 
-@needs_numba
-def test_the_kernel_gives_the_same_on_a_generic_processor(tmp_path: Path) -> None:
-    environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}, marks=needs_numba),
+        {"NUMBA_DISABLE_JIT": "1"},
+    ],
+    ids=["generic processor", "not compiled"],
+)
+def test_the_kernel_gives_the_same_anywhere(settings: dict[str, str], tmp_path: Path) -> None:
+    environment = os.environ | settings | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    words = [sys.executable, "-W", "error", "-c", SCRIPT]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     lengths = np.arange(1024, dtype=np.uint64) % np.uint64(9)
-    units, total = plain.spin_range(0, 200, 3, lengths)
+    units, total = spin_range(0, 200, 3, lengths)
     assert done.stdout.splitlines() == [f"{units} {total}", f"0 200 {units} {total}"]
 
 

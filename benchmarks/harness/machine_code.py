@@ -24,7 +24,7 @@ import struct
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -37,7 +37,6 @@ _FOLDER: Final = "malleable-apgas-kernels"
 _MAGIC: Final = b"malleable-apgas kernels 1\n"
 _MOST_KEPT: Final = 16
 """Images of a module in a folder; the oldest make room, for every change of a source makes another."""
-_ALIGNMENT: Final = 64
 _NUMBERS: Final = {"int64": "q", "uint64": "Q", "int32": "i", "uint32": "I", "float64": "d", "bool": "?"}
 """As ``struct`` calls them."""
 _WORD: Final = 8
@@ -113,8 +112,8 @@ def _folders() -> list[Path]:
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    """Open a folder of images.
+def _opened(folder: Path) -> Iterator[Path]:
+    """Open a folder of images; the path that is yielded leads to this one, whatever becomes of its name.
 
     Raises:
         OSError: It cannot be opened.
@@ -124,7 +123,7 @@ def _opened(folder: Path) -> Iterator[int]:
     try:
         if not _is_ours(opened, 0o077):
             raise _Unusable(f"{folder} is not one's own")
-        yield opened
+        yield Path(f"/proc/self/fd/{opened}")
     finally:
         os.close(opened)
 
@@ -142,12 +141,12 @@ def _found(name: str) -> tuple[dict[str, Any], bytes]:
     """
     for folder in _folders():
         with suppress(OSError, _Unusable), _opened(folder) as opened:
-            return _read(opened, name)
+            return _read(opened / name)
     raise _Unusable("there is no image")
 
 
-def _read(folder: int, name: str) -> tuple[dict[str, Any], bytes]:
-    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_ours(file.fileno(), 0o022):
             raise _Unusable("not a file of one's own")
         content = file.read()
@@ -159,38 +158,27 @@ def _read(folder: int, name: str) -> tuple[dict[str, Any], bytes]:
 
 
 def _keep(module: str, name: str, content: bytes) -> None:
-    """Write an image where that is possible first, if anywhere."""
+    """Write an image, at once and whole, where that is possible first, if anywhere; the oldest make room."""
     for folder in _folders():
         if is_writable(folder):
             with suppress(OSError, _Unusable):
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 folder.mkdir(mode=0o700, exist_ok=True)
                 with _opened(folder) as opened:
-                    _write(opened, name, content)
-                    _make_room(opened, module)
+                    unfinished = opened / f"{name}.{os.getpid()}"
+                    try:
+                        unfinished.touch(0o600, exist_ok=False)
+                        unfinished.write_bytes(_MAGIC + hashlib.sha256(content).digest() + content)
+                        unfinished.replace(opened / name)
+                    finally:
+                        unfinished.unlink(missing_ok=True)
+                    for old in sorted(opened.glob(f"{module}-*"), key=_age)[:-_MOST_KEPT]:
+                        old.unlink(missing_ok=True)
                 return
 
 
-def _write(folder: int, name: str, content: bytes) -> None:
-    """Write a file at once and whole."""
-    unfinished = f"{name}.{os.getpid()}"
-    try:
-        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-        with os.fdopen(file, "wb") as opened:
-            opened.write(_MAGIC + hashlib.sha256(content).digest() + content)
-        os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(unfinished, dir_fd=folder)
-        raise
-
-
-def _make_room(folder: int, module: str) -> None:
-    with os.scandir(folder) as found:
-        ages = sorted((each.stat().st_mtime, each.name) for each in found if each.name.startswith(f"{module}-"))
-    for _, name in ages[:-_MOST_KEPT]:
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+def _age(path: Path) -> tuple[float, str]:
+    return path.stat().st_mtime, path.name
 
 
 # Loading: a mapping that is written, then executable, never both -----------------------------------------------------
@@ -323,31 +311,26 @@ def _linked(module: Any) -> tuple[dict[str, Any], bytes]:
     """
     from numba.core.dispatcher import Dispatcher
 
-    code = bytearray()
-    description: dict[str, Any] = {"constants": {}, "functions": {}, "inner": [], "outer": []}
+    image = _Image()
+    constants: dict[str, int | str] = {}
+    functions: dict[str, tuple[object, ...]] = {}
     for name, value in vars(module).items():
         if name.startswith("_"):
             continue
         if isinstance(value, int | str):
-            description["constants"][name] = value
+            constants[name] = value
         elif isinstance(value, Dispatcher) and value.signatures:
             version = _compiled(value)
-            kinds, names, begins = version.signature, version.fndesc, []
+            kinds, names = version.signature, version.fndesc
             arguments, result = [_argument(kind) for kind in kinds.args], _result(kinds.return_type)
             # the wrappers unpack Python's objects, for which they call much
             unused = (names.llvm_cpython_wrapper_name, names.llvm_cfunc_wrapper_name)
-            kernel = _Linked(version.library._get_compiled_object(), names.llvm_func_name, unused)  # noqa: SLF001
-            for function in (kernel, _Linked(_entry(version), "entry", ())):
-                code += bytes(-len(code) % _ALIGNMENT)
-                start = len(code)
-                code += function.code
-                begins.append(start + function.entry)
-                description["inner"] += [(start + at, start + target) for at, target in function.inner]
-                description["outer"] += [(start + at, called) for at, called in function.outer]
-            description["functions"][name] = *begins, arguments, result
-    if not description["functions"]:
+            kernel = image.add(version.library._get_compiled_object(), names.llvm_func_name, unused)  # noqa: SLF001
+            functions[name] = kernel, image.add(_entry(version), "entry", ()), arguments, result
+    if not functions:
         raise _Unusable("no kernels")
-    return description, bytes(code)
+    description = {"constants": constants, "functions": functions, "inner": image.inner, "outer": image.outer}
+    return description, bytes(image.code)
 
 
 def _compiled(dispatcher: Any) -> Any:
@@ -436,13 +419,6 @@ class _Section(NamedTuple):
     entry_size: int
 
 
-class _Symbol(NamedTuple):
-    name: str
-    section: int
-    value: int
-    size: int
-
-
 _ABSOLUTE_64, _RELATIVE_32, _CALL_32, _RELATIVE_64 = 1, 2, 4, 24
 """What is put into x86-64 code: an address, or the distance to one."""
 _PROGBITS, _SYMTAB, _RELA, _NOBITS = 1, 2, 4, 8
@@ -450,79 +426,76 @@ _WRITE, _ALLOC = 1, 2
 _X86_64: Final = 62
 
 
-class _Linked:
-    """The object file of one function, linked as far as that is possible before it is loaded.
-
-    Args:
-        content: The file, ELF for x86-64.
-        function: The symbol at which the function begins.
-        unused: Symbols of functions that will not be called.
+class _Image:
+    """Functions one after the other, linked as far as that is possible before they are loaded.
 
     Attributes:
         code: The sections that are needed.
-        entry: Where the function begins.
         inner: Where addresses within ``code`` are to be put, and which.
         outer: Where addresses of other functions are to be put, and of which.
-
-    Raises:
-        _Unusable: The file has variables, calls too much, or is of another kind.
     """
 
-    def __init__(self, content: bytes, function: str, unused: Collection[str]) -> None:
+    def __init__(self) -> None:
+        self.code = bytearray()
+        self.inner: list[tuple[int, int]] = []
+        self.outer: list[tuple[int, str]] = []
+
+    def add(self, content: bytes, function: str, unused: Collection[str]) -> int:
+        """Add the object file of a function, and return where it begins.
+
+        Args:
+            content: The file, ELF for x86-64.
+            function: The symbol at which the function begins.
+            unused: Symbols of functions that will not be called.
+
+        Raises:
+            _Unusable: The file has variables, calls too much, or is of another kind.
+        """
         if content[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", content, 18) != (_X86_64,):
             raise _Unusable("not an object file for this machine")
         (headers,), (count,) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<H", content, 60)
-        self._sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", content, headers + 64 * i)) for i in range(count)]
-        self._symbols = list(self._read_symbols(content))
-        self.code = bytearray()
-        self._starts: dict[int, int] = {}
-        self._place(content)
-        entries = [self._place_of(symbol) for symbol in self._symbols if symbol.name == function]
-        if len(entries) != 1 or entries[0] is None:
-            raise _Unusable("its beginning is not found")
-        self.entry = entries[0]
-        self.inner: list[tuple[int, int]] = []
-        self.outer: list[tuple[int, str]] = []
-        spared = [
-            range(begin, begin + symbol.size)
-            for symbol in self._symbols
-            if symbol.name in unused and (begin := self._place_of(symbol)) is not None
-        ]
-        for table in self._sections:
-            if table.type == _RELA and table.info in self._starts:
-                for place, info, addend in struct.iter_unpack("<QQq", _part(content, table)):
-                    at = self._starts[table.info] + place
-                    if not any(at in each for each in spared):
-                        self._relocate(at, self._symbols[info >> 32], info & 0xFFFFFFFF, addend)
-
-    def _read_symbols(self, content: bytes) -> Iterator[_Symbol]:
-        for table in self._sections:
+        sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", content, headers + 64 * i)) for i in range(count)]
+        starts = self._place(content, sections)
+        symbols: list[tuple[str, int | None]] = []  # name, and place in the image if it is there
+        spared: list[range] = []
+        for table in sections:
             if table.type == _SYMTAB:
-                names = _part(content, self._sections[table.link])
-                for name, _, _, section, value, size in struct.iter_unpack("<IBBHQQ", _part(content, table)):
-                    yield _Symbol(names[name : names.index(b"\0", name)].decode(), section, value, size)
+                names = _part(content, sections[table.link])
+                for at, _, _, section, value, size in struct.iter_unpack("<IBBHQQ", _part(content, table)):
+                    name = names[at : names.index(b"\0", at)].decode()
+                    place = starts[section] + value if section in starts else None
+                    symbols.append((name, place))
+                    if name in unused and place is not None:
+                        spared.append(range(place, place + size))
+        for table in sections:
+            if table.type == _RELA and table.info in starts:
+                for offset, info, addend in struct.iter_unpack("<QQq", _part(content, table)):
+                    at, (name, target) = starts[table.info] + offset, symbols[info >> 32]
+                    if not any(at in each for each in spared):
+                        self._relocate(at, name, target, info & 0xFFFFFFFF, addend)
+        begins = [place for name, place in symbols if name == function]
+        if len(begins) != 1 or begins[0] is None:
+            raise _Unusable("its beginning is not found")
+        return begins[0]
 
-    def _place(self, content: bytes) -> None:
-        """Put the sections that are needed one after the other."""
-        for number, section in enumerate(self._sections):
+    def _place(self, content: bytes, sections: Sequence[_Section]) -> dict[int, int]:
+        """Put the sections that are needed one after the other; return where they are, by number."""
+        starts = {}
+        for number, section in enumerate(sections):
             if section.flags & _ALLOC and section.size:
                 if section.flags & _WRITE or section.type == _NOBITS:
                     raise _Unusable("it has variables")
                 if section.type == _PROGBITS:
                     self.code += bytes(-len(self.code) % max(section.alignment, 1))
-                    self._starts[number] = len(self.code)
+                    starts[number] = len(self.code)
                     self.code += _part(content, section)
+        return starts
 
-    def _place_of(self, symbol: _Symbol) -> int | None:
-        start = self._starts.get(symbol.section)
-        return None if start is None else start + symbol.value
-
-    def _relocate(self, at: int, symbol: _Symbol, kind: int, addend: int) -> None:
-        place = self._place_of(symbol)
+    def _relocate(self, at: int, name: str, place: int | None, kind: int, addend: int) -> None:
         if place is None:
-            if kind != _ABSOLUTE_64 or addend or symbol.name not in _CALLABLE:
-                raise _Unusable(f"it calls {symbol.name}")
-            self.outer.append((at, symbol.name))
+            if kind != _ABSOLUTE_64 or addend or name not in _CALLABLE:
+                raise _Unusable(f"it calls {name}")
+            self.outer.append((at, name))
         elif kind == _ABSOLUTE_64:
             self.inner.append((at, place + addend))
         elif kind in (_RELATIVE_32, _CALL_32):

@@ -55,11 +55,11 @@ def chosen(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
     return names
 
 
-class Interrupted(BaseException):
-    """The run was ended by a signal."""
+class Interrupted(SystemExit):
+    """The run was ended by a signal; neither an event loop nor the reader of options keeps this to itself."""
 
     def __init__(self, by: signal.Signals) -> None:
-        super().__init__(by.name)
+        super().__init__(128 + by)
         self.by = by
 
 

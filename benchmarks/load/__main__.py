@@ -32,7 +32,8 @@ def _command(
     Example: python -m benchmarks.load --quick
     """
     try:
-        report = measure(_QUICK if quick else load, lambda text: typer.echo(text, err=True))
+        with command_line.interruptible():
+            report = measure(_QUICK if quick else load, lambda text: typer.echo(text, err=True))
     except (DaemonError, RuntimeError, TimeoutError) as error:
         show_error("the scheduler cannot be measured", str(error), getattr(error, "hint", ""))
         return 1

@@ -23,7 +23,6 @@ import msgspec
 from scheduler_bridge.daemon.config import DaemonConfig, numbered_nodes
 from scheduler_bridge.daemon.daemon import Daemon
 from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup
-from scheduler_bridge.daemon.listener import raise_file_limit
 from scheduler_bridge.daemon.storage.journal import Step
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
@@ -31,7 +30,6 @@ from scheduler_bridge.jobrunner.notes import Ending
 from ..compare.contender import percentile
 
 LINE_BYTES: Final = 1 << 20
-_OWN_FILES: Final = 200
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -83,9 +81,7 @@ class StandIn(Executor):
         await asyncio.sleep(0)
 
 
-async def _serve(config: DaemonConfig, connected: int) -> None:
-    if not allow_files(connected):
-        raise SystemExit(f"{connected} connections are more than this process may have (ulimit -Hn)")
+async def _serve(config: DaemonConfig) -> None:
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader(LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
@@ -116,20 +112,15 @@ async def _serve(config: DaemonConfig, connected: int) -> None:
     transport.close()
 
 
-def allow_files(count: int) -> bool:
-    """Let this process open ``count`` files beside those that it needs itself; False if the system does not."""
-    return raise_file_limit() >= count + _OWN_FILES
-
-
 def main() -> None:
-    """Serve until standard input ends: STATE-FOLDER NODES CONNECTED POLICY."""
+    """Serve until standard input ends: STATE-FOLDER NODES POLICY."""
     logging.basicConfig(level=logging.ERROR)  # The last words of jobs that end are refused, which is a warning each.
-    folder, nodes, connected, policy = sys.argv[1:]
+    folder, nodes, policy = sys.argv[1:]
     config = DaemonConfig(
         nodes=numbered_nodes(int(nodes)), state_dir=Path(folder), policy=policy, mpiexec=Path(sys.executable)
     )
     with contextlib.suppress(KeyboardInterrupt), rare_searches():  # an interrupt ends it, too; searches as in ``serve``
-        asyncio.run(_serve(config, int(connected)))
+        asyncio.run(_serve(config))
 
 
 # What the measured process says of itself ----------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import tempfile
 import time
 from collections import Counter
@@ -21,16 +20,19 @@ from scheduler_bridge.core import Snapshot
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.control.client import ControlClient
+from scheduler_bridge.daemon.listener import raise_file_limit
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.log_entries import Requested, decode
 from scheduler_bridge.daemon.storage.store import Store
 
 from ..harness.errors import BadUsage
-from .daemon import Figures, Spread, allow_files, spread
+from .daemon import Figures, Spread, spread
 from .stage import FakeJob, Stage, open_stage
 
 _WALLTIME_S: Final = 7200.0
 """Of jobs that are there from the beginning; those that follow them ask for half of it, and so may overtake."""
+_OWN_FILES: Final = 200
+"""What a process opens beside the connections."""
 _TICK_S: Final = 0.01
 _PATIENCE_S: Final = 300.0
 _KEPT: Final = 0.95
@@ -85,36 +87,16 @@ def measure(load: Load, report: Callable[[str], None] = lambda _: None) -> Measu
         DaemonError: The daemon cannot be started, or it may not open enough connections.
         RuntimeError: It ended, or refused something that was right.
         TimeoutError: It did not get done with the beginning, or with the last jobs that came.
-        SystemExit: TERM or INT ended it; nothing is left behind.
     """
-    if not allow_files(load.connected):
+    if raise_file_limit() < load.connected + _OWN_FILES:  # the daemon inherits the limit
         raise DaemonError(f"{load.connected} connections are more than a process may have", "raise it: ulimit -Hn")
-    came: list[int] = []
-    try:
-        return asyncio.run(_until_interrupted(load, report, came))
-    except asyncio.CancelledError:
-        raise SystemExit(128 + came[0]) from None
-
-
-async def _until_interrupted(load: Load, report: Callable[[str], None], came: list[int]) -> Measurement:
-    """Measure; a signal, which is noted, ends that as an error would, so that the scheduler and its folder go, too."""
-    task = asyncio.current_task()
-    assert task is not None
-
-    def end(number: int) -> None:
-        came.append(number)
-        task.cancel()
-
-    with contextlib.suppress(ValueError, RuntimeError):  # Only the main thread hears signals.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, end, number)
     with tempfile.TemporaryDirectory(prefix="malleable-load-") as folder:
-        return await _measure(load, Path(folder) / "state", report)
+        return asyncio.run(_measure(load, Path(folder) / "state", report))
 
 
 async def _measure(load: Load, folder: Path, report: Callable[[str], None]) -> Measurement:
     busy = os.getloadavg()[0]
-    async with open_stage(folder, load.nodes, load.connected, load.policy) as stage:
+    async with open_stage(folder, load.nodes, load.policy) as stage:
         async with asyncio.timeout(_PATIENCE_S):
             report(f"connecting {load.connected} jobs")
             await stage.submit([_running(index) for index in range(load.connected)])

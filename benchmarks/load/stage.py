@@ -203,7 +203,7 @@ class Stage:
         """End the daemon: the end of its input orders it to."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        await self._listening
+        await asyncio.gather(self._listening, return_exceptions=True)  # an interrupt has cancelled it
         for life in self._lives:
             life.cancel()
         await asyncio.gather(*self._lives, return_exceptions=True)
@@ -241,15 +241,14 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def open_stage(folder: Path, nodes: int, connected: int, policy: str) -> AsyncIterator[Stage]:
-    """Start a daemon in ``folder``, for ``nodes`` nodes and ``connected`` jobs; it ends with the context.
+async def open_stage(folder: Path, nodes: int, policy: str) -> AsyncIterator[Stage]:
+    """Start a daemon in ``folder``, for ``nodes`` nodes; it ends with the context.
 
     Raises:
         RuntimeError: It does not start; it has said why.
     """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", f"{__package__}.daemon",
-        str(folder), str(nodes), str(connected), policy,
+        sys.executable, "-m", f"{__package__}.daemon", str(folder), str(nodes), policy,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
     )  # fmt: skip
     try:

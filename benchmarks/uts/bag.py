@@ -12,7 +12,7 @@ import numpy as np
 from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
 from . import kernel
 from .plain import HIGH, LOW
-from .tree import Geometric, SeededTree, law
+from .tree import SeededTree, Tree, law
 
 if TYPE_CHECKING:
     from ..levelbag import Words
@@ -62,7 +62,7 @@ class NodeBag(LevelBag[T]):
         return part
 
 
-class UtsBag(NodeBag[Geometric]):
+class UtsBag(NodeBag[Tree]):
     """Nodes of a geometric tree whose children are pending, by remaining levels.
 
     Attributes:
@@ -71,7 +71,7 @@ class UtsBag(NodeBag[Geometric]):
 
     __slots__ = ("_law", "hashed")
 
-    def _begin(self, problem: Geometric) -> tuple[LevelQueue, Sequence[float]]:
+    def _begin(self, problem: Tree) -> tuple[LevelQueue, Sequence[float]]:
         self._law = law(problem)
         self.hashed = 0
         return LevelQueue(problem.levels + 1, FIELDS, kernel.CAPACITY, by_field=False), subtree_nodes(problem)
@@ -101,7 +101,7 @@ class UtsBag(NodeBag[Geometric]):
 
 
 @lru_cache(maxsize=8)
-def subtree_nodes(tree: Geometric, lowest: tuple[float, ...] = (1.0, 1.0)) -> tuple[float, ...]:
+def subtree_nodes(tree: Tree, lowest: tuple[float, ...] = (1.0, 1.0)) -> tuple[float, ...]:
     """Return the mean number of nodes in the subtree of a child pending at each level, from the lowest ones on."""
     nodes = list(lowest)
     for remaining in range(len(lowest), tree.levels + 1):

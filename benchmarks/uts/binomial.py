@@ -18,7 +18,7 @@ from ..levelbag import LevelQueue
 from . import kernel
 from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag, subtree_nodes
 from .plain import HIGH, LOW
-from .tree import Law, SeededTree, ShapedTree, law
+from .tree import Law, SeededTree, Tree, law
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ _FLOOR: Final = 2
 """The level to which the nodes go that the geometric search leaves to the binomial one."""
 
 
-@dataclass(frozen=True, slots=True)
-class HybridTree(ShapedTree):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridTree(Tree):
     """A geometric tree, of ``depth`` 4 or more, that is binomial from level ``depth`` / 2 on.
 
     Args:
@@ -131,7 +131,7 @@ class HybridTree(ShapedTree):
         """Return the mean number of children of the nodes on a level."""
         if level >= self.turn:
             return self.probability * self.children
-        return ShapedTree.mean_children(self, level)  # ``super()`` does not know the class that ``slots`` makes
+        return Tree.mean_children(self, level)  # ``super()`` does not know the class that ``slots`` makes
 
 
 @lru_cache(maxsize=8)

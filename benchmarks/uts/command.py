@@ -11,13 +11,12 @@ import typer
 from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..levelbag import Count, gift_tasks
-from .tree import BRANCHING, SEED, ShapedTree, Tree
+from .tree import FIXED, SHAPES, Tree
 
 if TYPE_CHECKING:
     from .problems import AnyTree
 
 _DEPTH = 13
-_FIXED = "fixed"
 SAMPLE_NAMES = ("T1", "T1L", "T1XL", "T1XXL", "T2", "T2L", "T3", "T3L", "T3XXL", "T4", "T5")
 
 
@@ -32,9 +31,7 @@ def command(
     sample: Annotated[
         str | None, typer.Option("--sample", "--tree", help=f"A published tree instead: {', '.join(SAMPLE_NAMES)}.")
     ] = None,
-    shape: Annotated[
-        str, typer.Option(help="How branching depends on the level: fixed, linear, expdec or cyclic.")
-    ] = _FIXED,
+    shape: Annotated[str, typer.Option(help=f"How branching depends on the level: {', '.join(SHAPES)}.")] = FIXED,
 ) -> Benchmark[Count]:
     """Count the nodes of an unbalanced tree that exists only as a hash function.
 
@@ -44,7 +41,7 @@ def command(
 
 
 def tree_of(
-    depth: int | None, seed: int | None, branching: int | None, sample: str | None, shape: str = _FIXED
+    depth: int | None, seed: int | None, branching: int | None, sample: str | None, shape: str = FIXED
 ) -> AnyTree:
     """Return the tree that the options ask for; those that are None have their usual values.
 
@@ -58,19 +55,18 @@ def tree_of(
 
         if sample not in SAMPLES:
             raise BadUsage(f"--sample {sample}", "no such tree is published", f"give one of {', '.join(SAMPLES)}")
-        others = given if shape == _FIXED else {**given, "shape": shape}
+        others = given if shape == FIXED else {**given, "shape": shape}
         if others:
             extra = " ".join(f"--{option} {value}" for option, value in others.items())
             raise BadUsage(
                 f"--sample {sample} {extra}", "a published tree has its own parameters", f"leave out {extra}"
             )
         return SAMPLES[sample]
-    chosen = {"depth": _DEPTH, "seed": SEED, "branching": BRANCHING, **given}
     try:
-        return Tree(**chosen) if shape == _FIXED else ShapedTree(shape, **chosen)
+        return Tree(**{"depth": _DEPTH, **given}, shape=shape)
     except ValueError as error:
         option = str(error).partition(" ")[0]
-        culprit = shape if option == "shape" else chosen[option]
+        culprit = {"depth": _DEPTH, "shape": shape, **given}[option]
         raise BadUsage(f"--{option} {culprit}", str(error), f"give another --{option}") from None
 
 
@@ -82,7 +78,7 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     rule = "every node hashed" if isinstance(tree, BinomialTree | HybridTree) else "last level counted, not hashed"
     return Benchmark(
         name="uts",
-        parameters=asdict(tree),
+        parameters={name: value for name, value in asdict(tree).items() if value != FIXED},
         make_bag=lambda rate: problems.bag_of(tree, gift_tasks(rate)),
         make_result=Count,
         value=lambda result: result.value,

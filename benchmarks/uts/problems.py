@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..levelbag import GIFT_TASKS
 from .bag import UtsBag
 from .binomial import BinomialBag, BinomialTree, HybridBag, HybridTree
-from .tree import ShapedTree, Tree
+from .tree import Tree
 
 if TYPE_CHECKING:
-    AnyTree: TypeAlias = Tree | ShapedTree | BinomialTree | HybridTree
+    AnyTree: TypeAlias = Tree | BinomialTree
 
 
 # The published sample trees that are geometric, binomial, or both ----------------------------------------------------
@@ -20,13 +20,13 @@ SAMPLES: dict[str, AnyTree] = {
     "T1L": Tree(13, 29),
     "T1XL": Tree(15, 29),
     "T1XXL": Tree(15),
-    "T2": ShapedTree("cyclic", 16, 502, 6),
-    "T2L": ShapedTree("cyclic", 23, 220, 7),
+    "T2": Tree(16, 502, 6, "cyclic"),
+    "T2L": Tree(23, 220, 7, "cyclic"),
     "T3": BinomialTree(2000, 0.124875, 8, 42),
     "T3L": BinomialTree(2000, 0.200014, 5, 7),
     "T3XXL": BinomialTree(2000, 0.499995, 2, 316),
-    "T4": HybridTree("linear", 16, 1, 6, 0.234375, 4),
-    "T5": ShapedTree("linear", 20, 34, 4),
+    "T4": HybridTree(16, 1, 6, "linear", probability=0.234375, children=4),
+    "T5": Tree(20, 34, 4, "linear"),
 }
 
 

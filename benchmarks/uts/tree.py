@@ -2,7 +2,7 @@
 
 A geometric tree: a node has n children with probability p (1 - p)^n, where p = 1 / (1 + b) for a mean of b children; n
 follows from the last word of the node's hash. In a tree of fixed shape b is the same for all nodes above the last
-level; for other shapes see ``ShapedTree``. The logarithm of the original rule is replaced by the smallest hash word for
+level. The logarithm of the original rule is replaced by the smallest hash word for
 each n, found once, so that every kernel counts exactly alike.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import astuple, dataclass
 from functools import lru_cache
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 
 SEED = 19
+FIXED: Final = "fixed"
 BRANCHING = 4
 MAX_DEPTH = 1000
 MAX_BRANCHING = 100
@@ -39,16 +39,16 @@ _USUAL_NODES = (
 )
 """Nodes for the usual branching and seed, by depth."""
 _KNOWN_NODES: dict[tuple[object, ...], int] = {
-    **{(depth, SEED, BRANCHING): nodes for depth, nodes in enumerate(_USUAL_NODES)},
-    (13, 29, 4): 102181082,
-    (15, 29, 4): 1635119272,
-    ("linear", 20, 34, 4): 4147582,
-    ("cyclic", 16, 502, 6): 4117769,
-    ("cyclic", 23, 220, 7): 96793510,
+    **{(depth, SEED, BRANCHING, FIXED): nodes for depth, nodes in enumerate(_USUAL_NODES)},
+    (13, 29, 4, FIXED): 102181082,
+    (15, 29, 4, FIXED): 1635119272,
+    (20, 34, 4, "linear"): 4147582,
+    (16, 502, 6, "cyclic"): 4117769,
+    (23, 220, 7, "cyclic"): 96793510,
     (2000, 0.124875, 8, 42): 4112897,
     (2000, 0.200014, 5, 7): 111345631,
     (2000, 0.499995, 2, 316): 2793220501,
-    ("linear", 16, 1, 6, 0.234375, 4): 4132453,
+    (16, 1, 6, "linear", 0.234375, 4): 4132453,
 }
 """Nodes by the parameters of a tree of any kind, in their order."""
 
@@ -68,29 +68,25 @@ class SeededTree:
         return _KNOWN_NODES.get(astuple(self))  # type: ignore[call-overload]  # each kind is a dataclass
 
 
-class Geometric(SeededTree, ABC):
-    """A geometric tree of any shape."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def levels(self) -> int:
-        """Level of the deepest nodes; the root is on level 0."""
-
-    @abstractmethod
-    def mean_children(self, level: int) -> float:
-        """Return the mean number of children of the nodes on a level."""
+SHAPES: Final = {FIXED: (0, MAX_DEPTH), "linear": (1, 100), "expdec": (2, 100), "cyclic": (1, 100)}
+"""How the mean number of children depends on the level: the least and the largest depth by shape."""
+_CYCLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Tree(Geometric):
-    """One geometric tree.
+class Tree(SeededTree):
+    """One geometric tree; ``fixed``, the same mean number of children everywhere, or one of the other published shapes.
+
+    "linear": it falls from ``branching`` to 0 on level ``depth``. "expdec": it falls with a power of the level, to 1 on
+    level ``depth``. "cyclic": it goes up and down between ``branching`` and its inverse, once in ``depth`` levels, for
+    five times as many levels. Source: the reference program of the benchmark, with the same formulas in double
+    precision.
 
     Args:
-        depth: Level of the deepest nodes; the root is on level 0.
+        depth: Level of the deepest nodes, or what the shape refers to, in levels; the root is on level 0.
         seed: Seed of the root's hash.
-        branching: Mean number of children.
+        branching: Mean number of children of the root.
+        shape: One of SHAPES.
 
     Raises:
         ValueError: An argument is out of range.
@@ -99,21 +95,48 @@ class Tree(Geometric):
     depth: int
     seed: int = SEED
     branching: int = BRANCHING
+    shape: str = FIXED
 
     def __post_init__(self) -> None:
-        for name, least, most in (("depth", 0, MAX_DEPTH), ("seed", 0, _RANGE - 1), ("branching", 1, MAX_BRANCHING)):
+        if self.shape not in SHAPES:
+            raise ValueError(f'shape is "{self.shape}", but must be one of {", ".join(SHAPES)}')
+        ranges = {"depth": SHAPES[self.shape], "seed": (0, _RANGE - 1), "branching": (1, MAX_BRANCHING)}
+        for name, (least, most) in ranges.items():
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ValueError(f"{name} is {value}, but must be from {least} to {most}")
 
     @property
     def levels(self) -> int:
-        """Level of the deepest nodes."""
-        return self.depth
+        """Level below which there are no nodes.
+
+        A tree of shape "expdec" has no such level; but its nodes are so few below level ``depth`` that none was ever
+        seen near the level that this returns: the chance is below 1e-9.
+        """
+        match self.shape:
+            case "cyclic":
+                return _CYCLES * self.depth + 1
+            case "expdec":
+                return min(8 * self.depth + 40, MAX_DEPTH)
+            case _:
+                return self.depth
 
     def mean_children(self, level: int) -> float:
         """Return the mean number of children of the nodes on a level."""
-        return self.branching if level < self.depth else 0
+        if self.shape == FIXED:
+            return self.branching if level < self.depth else 0
+        if level == 0:
+            return self.branching
+        match self.shape:
+            case "linear":
+                return max(0.0, self.branching * (1 - level / self.depth))
+            case "cyclic":
+                if level > _CYCLES * self.depth:
+                    return 0
+                # the constant of the reference program, not math.pi
+                return float(self.branching ** math.sin(2.0 * 3.141592653589793 * level / self.depth))
+            case _:
+                return float(self.branching * level ** (-math.log(self.branching) / math.log(self.depth)))
 
 
 def last_word(digest: bytes) -> int:
@@ -147,7 +170,7 @@ def child_count(word: int, branching: float) -> int:
 
 
 @lru_cache(maxsize=8)
-def law(tree: Geometric) -> Law:
+def law(tree: Tree) -> Law:
     """Return the integer laws of a tree."""
     # the children of entries with that number of levels remaining, 2 or more, are on this level of the tree
     means = [tree.mean_children(tree.levels - remaining + 1) for remaining in range(2, tree.levels + 1)]
@@ -175,74 +198,3 @@ def _smallest_word(children: int, branching: float) -> int:
         if near + _NEAR < _RANGE and child_count(near + _NEAR, branching) >= children:
             high = near + _NEAR
     return bisect_left(range(_RANGE), children, low, high, key=lambda word: child_count(word, branching))
-
-
-# Geometric trees of the other published shapes: the mean number of children depends on the level ---------------------
-#
-# Source: the reference program of the benchmark, with the same formulas in double precision.
-
-SHAPES: Final = ("linear", "expdec", "cyclic")
-MAX_SHAPED_DEPTH: Final = 100
-_CYCLES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ShapedTree(Geometric):
-    """One geometric tree whose mean number of children depends on the level.
-
-    "linear": it falls from ``branching`` to 0 on level ``depth``. "expdec": it falls with a power of the level, to 1 on
-    level ``depth``. "cyclic": it goes up and down between ``branching`` and its inverse, once in ``depth`` levels, for
-    five times as many levels.
-
-    Args:
-        shape: One of SHAPES.
-        depth: What the shape refers to, in levels.
-        seed: Seed of the root's hash.
-        branching: Mean number of children of the root.
-
-    Raises:
-        ValueError: An argument is out of range.
-    """
-
-    shape: str
-    depth: int
-    seed: int
-    branching: int
-
-    def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise ValueError(f'shape is "{self.shape}", but must be one of {", ".join(SHAPES)}')
-        Tree(self.depth, self.seed, self.branching)  # the same ranges hold
-        least = 2 if self.shape == "expdec" else 1
-        if not least <= self.depth <= MAX_SHAPED_DEPTH:
-            raise ValueError(f"depth is {self.depth}, but must be from {least} to {MAX_SHAPED_DEPTH}")
-
-    @property
-    def levels(self) -> int:
-        """Level below which there are no nodes.
-
-        A tree of shape "expdec" has no such level; but its nodes are so few below level ``depth`` that none was ever
-        seen near the level that this returns: the chance is below 1e-9.
-        """
-        match self.shape:
-            case "linear":
-                return self.depth
-            case "cyclic":
-                return _CYCLES * self.depth + 1
-            case _:
-                return min(8 * self.depth + 40, MAX_DEPTH)
-
-    def mean_children(self, level: int) -> float:
-        """Return the mean number of children of the nodes on a level."""
-        if level == 0:
-            return self.branching
-        match self.shape:
-            case "linear":
-                return max(0.0, self.branching * (1 - level / self.depth))
-            case "cyclic":
-                if level > _CYCLES * self.depth:
-                    return 0
-                # the constant of the reference program, not math.pi
-                return float(self.branching ** math.sin(2.0 * 3.141592653589793 * level / self.depth))
-            case _:
-                return float(self.branching * level ** (-math.log(self.branching) / math.log(self.depth)))

@@ -10,12 +10,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from numbered import Numbers, Total
 from stress.glb_network import Begin, Worker
 from stress.glb_simulation import Checks, Simulation, SimulationError
 
 from glb import search
 from glb.search import Best, BestBag, FoldBag, Nodes, Problem
-from glb.testing import Numbers, Total
 
 SEEDS = 250
 NUMBER = 0

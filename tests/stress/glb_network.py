@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeAlias
 
+from numbered import Numbers, Total
+
 from glb.core.backup import Backup, Gift
 from glb.core.effects import Effect, Refuse, Request
 from glb.core.lifelines import GRAPHS, Graph, graph_of
-from glb.testing import Numbers, Total
 
 # What travels between simulated places, and who works there ----------------------------------------------------------
 

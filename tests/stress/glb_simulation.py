@@ -24,6 +24,7 @@ from itertools import chain
 from random import Random
 from typing import assert_never
 
+from numbered import Numbers, Total
 from stress.glb_network import (
     Abort,
     Ask,
@@ -56,7 +57,6 @@ from glb.core.place import PlaceCore
 from glb.core.pool import cut_in_pieces
 from glb.core.view import Phase, View
 from glb.statistics import Statistics, tasks_in
-from glb.testing import Numbers, Total
 
 
 def freeze(bag: Bag[Total]) -> tuple[bytes, ...]:

@@ -194,7 +194,11 @@ def start_job(
     """Starts a command in a session of its own, with a mark that all its descendants inherit."""
     mark = uuid.uuid4().hex
     # Unbuffered output would tear the lines of several places apart.
-    paths = {"PATH": f"{mpi.bin}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT}:{STACKS}", "PYTHONUNBUFFERED": ""}
+    paths = {
+        "PATH": f"{mpi.bin}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{STACKS}",
+        "PYTHONUNBUFFERED": "",
+    }
     # Every place checks its whole state after every change, and fails loudly.
     paths[ENV_VALIDATE] = "1"
     # Files, not pipes: a job that hangs with a full pipe would hide what it said.

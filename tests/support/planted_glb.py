@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
+from numbered import Numbers, Total
 from stress.glb_network import Join, Wire
 from stress.glb_simulation import Control
 
@@ -18,7 +19,6 @@ from glb.core.place import PlaceCore
 from glb.core.pool import Pool, Slots
 from glb.core.thief import Thief, Thieves
 from glb.core.view import View
-from glb.testing import Numbers, Total
 
 Core = PlaceCore[Total]
 Effects = list[Effect[Total]]

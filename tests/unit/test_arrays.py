@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from numbered import Numbers, Total
 from numpy.typing import NDArray
 
 import apgas
@@ -30,7 +31,6 @@ from apgas.errors import ApgasError, UsageError
 from apgas.futures import MalleableExecutor
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
-from glb.testing import Numbers, Total
 
 jacobi: Any = import_module("jacobi")  # an example of the documentation
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from numbered import Numbers, Total
 from support import PATIENCE_S
 
 import apgas
@@ -17,7 +18,6 @@ import glb
 from apgas.testing.pytest_plugin import MakeJob
 from glb import affinity
 from glb.affinity import Home, shares
-from glb.testing import Numbers, Total
 
 FOUR = (0, 1, 2, 3)
 

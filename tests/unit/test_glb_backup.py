@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from numbered import Numbers, Total
 
 from glb.core.backup import Backup, Frozen, Gift, Keeper, Saver
 from glb.errors import LedgerError
-from glb.testing import Numbers, Total
 
 BAG = Frozen((b"bag",), 3)
 REST = Frozen((b"rest",), 2)

@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import pytest
+from numbered import Numbers, Total
 from support import ROOT
 
 from glb.config import Config
 from glb.errors import BagError, ConfigError
 from glb.statistics import Statistics
-from glb.testing import Numbers, Total, check_bag
+from glb.testing import check_bag
 
 LIMIT = 3000
 

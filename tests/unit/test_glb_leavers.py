@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+from numbered import Numbers
+
 from glb.core.leavers import Evacuation, Load, cost_of_leaving, deal
 from glb.core.lifelines import graph_of
 from glb.core.view import View
-from glb.testing.conformance import Numbers
 
 LOADS = [Load(1, 2, 9), Load(2, 0, 0), Load(3, 2, 4), Load(4, 2, 4)]
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from numbered import Numbers, Total
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Start
 from glb.core.lifelines import graph_of
@@ -16,7 +17,6 @@ from glb.core.pool import Pool
 from glb.core.view import Phase
 from glb.errors import BagError, LedgerError
 from glb.statistics import tasks_in
-from glb.testing.conformance import Numbers, Total
 
 
 def core(me: int = 0, members: tuple[int, ...] = (0, 1, 2), workers: int = 1, steals: int = 1) -> PlaceCore[Total]:

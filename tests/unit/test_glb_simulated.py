@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 import pytest
+from numbered import Numbers, Total
 from support import PATIENCE_S
 from support.orders import wait_for
 
@@ -30,7 +31,6 @@ from glb.core import pacing
 from glb.core.pacing import Granularity
 from glb.core.place import EXPECTED_CALLS, PlaceCore
 from glb.runner import PlaceRunner, Slot
-from glb.testing import Numbers, Total
 
 LIMIT = 3000
 

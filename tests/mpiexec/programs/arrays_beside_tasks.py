@@ -5,12 +5,12 @@ import time
 from collections import Counter
 
 import numpy as np
+from numbered import Numbers, Total
 
 import apgas
 import glb
 from apgas import arrays
 from apgas.futures import MalleableExecutor
-from glb.testing import Numbers, Total
 
 
 def double(block: arrays.Block, table: arrays.Block) -> None:

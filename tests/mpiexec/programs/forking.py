@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 
+from numbered import Numbers, Total
+
 import apgas
 import glb
-from glb.testing import Numbers, Total
 
 
 def fork() -> None:

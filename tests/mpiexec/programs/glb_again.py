@@ -9,9 +9,10 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from numbered import Numbers, Total
+
 import apgas
 import glb
-from glb.testing import Numbers, Total
 
 LIMIT = 2000
 

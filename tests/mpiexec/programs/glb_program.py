@@ -11,10 +11,11 @@ import time
 import traceback
 from collections.abc import Callable
 
+from numbered import Numbers, Total
+
 import apgas
 import glb
 import glb.driver
-from glb.testing import Numbers, Total
 
 
 class SlowNumbers(Numbers):

@@ -12,6 +12,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from numbered import Numbers, Total
+
 import apgas
 import glb
 from apgas.core.effects import Effect, Send
@@ -19,7 +21,6 @@ from apgas.core.messages import Members, News
 from apgas.core.place import PlaceCore
 from apgas.core.relay import DEGREE
 from apgas.runtime.driver import required_driver
-from glb.testing import Numbers, Total
 
 LIMIT = 20_000
 PATIENT = apgas.Deadlines(spawn_s=600, drain_s=600, release_s=600)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import cache, partial
 from itertools import pairwise
-from multiprocessing import Pipe, get_context
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -24,7 +24,6 @@ from .stamps import StampedBag, take_stamps
 
 if TYPE_CHECKING:
     from ctypes import CDLL
-    from multiprocessing.connection import Connection
 
     from glb import Bag, Config, Outcome
 
@@ -40,27 +39,16 @@ def bare(channel: Channel) -> None:
 
 def _kernels(command: Command) -> Answer:
     """Run ``processes`` kernels at once, in processes of one session; return their rates added up, and CPU seconds."""
-    depth, twins = int(command["depth"]), []
-    for _ in range(command["processes"] - 1):
-        receiver, sender = Pipe(duplex=False)
-        # no thread has been started here: a copy of this process is as good as itself
-        twin = get_context("fork").Process(target=_twin, args=(depth, sender))
-        twin.start()
-        twins.append((twin, receiver))
-    found = [_kernel(depth)]
-    for twin, receiver in twins:
-        found.append(receiver.recv())
-        twin.join()
+    count = int(command["processes"])
+    # no thread has been started here: a copy of this process is as good as itself
+    with get_context("fork").Pool(count) as pool:
+        found = pool.map(_kernel, [int(command["depth"])] * count, chunksize=1)
     nodes, seconds, cpu_s = zip(*found, strict=True)
     return {
         "tasks": sum(nodes),
         "rate": sum(n / s for n, s in zip(nodes, seconds, strict=True)),
         "cpu_s": sum(cpu_s),
     }
-
-
-def _twin(depth: int, sender: Connection) -> None:
-    sender.send(_kernel(depth))
 
 
 def _kernel(depth: int) -> tuple[int, float, float]:

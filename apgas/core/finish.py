@@ -214,22 +214,6 @@ class FinishTable:
         """Whether an activity of ``finish`` is alive here."""
         return finish in self._shares
 
-    def validate(self) -> None:
-        """Check the whole table, for tests: an ``InvariantError`` says where it contradicts itself."""
-        live = 0
-        for finish, share in self._shares.items():
-            live += share.live
-            if share.live <= 0:
-                raise InvariantError(f"place {self.here}: {finish} keeps a quiet share {share}")
-            if finish.home == self.here and not self.is_open(finish):
-                raise InvariantError(f"place {self.here}: {finish} has fired with {share.live} alive")
-        if self.live != live:
-            raise InvariantError(f"place {self.here}: live {self.live} is not the sum of {self._shares}")
-        for finish, balance in self._homed.items():
-            waits = balance.open or (finish.dense and self._arrivals.overdue)
-            if not waits or 0 in balance.open.values():
-                raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")
-
     def _live_share(self, finish: FinishId, act: str) -> Flush:
         share = self._shares.get(finish)
         if share is None or share.live <= 0:
@@ -293,14 +277,6 @@ class Cancellations:
         """``finish`` has fired at its home."""
         self.known.discard(finish)
         self.announced.discard(finish)
-
-    def validate(self) -> None:
-        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
-        if not self.announced <= self.known:
-            raise InvariantError(f"place {self.here} has announced {self.announced - self.known}, not cancelled")
-        for finish, outer in self._outer.items():
-            if outer in self.known and finish not in self.known:
-                raise InvariantError(f"place {self.here}: {outer} is cancelled, and {finish} in it is not")
 
 
 # References: distributed reference counting, by the same machine -----------------------------------------------------
@@ -393,10 +369,6 @@ class References:
         effects = [effect for ref in [*self._held.elements()] for effect in self.dropped(ref, epoch)]
         self._left = True
         return effects
-
-    def validate(self) -> None:
-        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
-        self._table.validate()
 
     def _effects(self, outcome: Flush | FinishFired | None, epoch: int) -> list[ReferenceEffect]:
         match outcome:

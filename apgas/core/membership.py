@@ -108,19 +108,6 @@ class Membership:
         self.leaving.clear()
         self._staying_ids = None
 
-    def validate(self) -> None:
-        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
-        if 0 not in self.members or 0 in self.leaving:
-            raise InvariantError(f"epoch {self.epoch} without place 0: {sorted(self.members)} less {self.leaving}")
-        if not self.leaving <= self.members.keys():
-            raise InvariantError(f"{sorted(self.leaving - self.members.keys())} leave and are no members")
-        if list(self.members) != [info.place for info in self.members.values()]:
-            raise InvariantError(f"members are known by wrong ids: {self.members}")
-        if self._staying_ids is not None and self._staying_ids != sorted(self.members.keys() - self.leaving):
-            raise InvariantError(f"{self._staying_ids} are said to stay, but not {sorted(self.leaving)}")
-        if max(self.members) >= self.next_place:
-            raise InvariantError(f"next id {self.next_place} is that of a member: {sorted(self.members)}")
-
 
 # Leaving -------------------------------------------------------------------------------------------------------------
 #
@@ -183,15 +170,3 @@ class Leaving:
             return False
         self.drained = True
         return True
-
-    def validate(self, here: int, *, leaves: bool | None) -> None:
-        """Check the whole state; ``leaves``: whether the members say that place ``here`` is to leave, if they still do.
-
-        Raises:
-            InvariantError: It contradicts itself, or them.
-        """
-        if leaves is not None and leaves != (self.order is not None):
-            raise InvariantError(f"place {here} is {'' if leaves else 'not '}leaving under order {self.order}")
-        # it may run something again, from a place that has heard sooner that the shrink was aborted
-        if self.drained and (self.order is None or self.awaited):
-            raise InvariantError(f"place {here} is drained: order {self.order}, finals {self.awaited}")

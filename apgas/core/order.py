@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final
 
 from apgas.core.messages import PlaceInfo
 from apgas.core.resize import (
@@ -64,10 +63,6 @@ class Step(Enum):
     UNDO = "undo"
     RELEASE = "release"
     POST = "post"
-
-
-_KIND_OF: Final = {Step.SPAWN: "grow", Step.DRAIN: "shrink", Step.UNDO: "shrink", Step.RELEASE: "shrink"}
-"""The orders of which a step is; the others are of both kinds."""
 
 
 class OrderMachine:
@@ -260,33 +255,6 @@ class OrderMachine:
             undrained = f"places {sorted(current.pending)} did not drain: {why}"
             return self._undo(undrained, [AbortShrink(current.order.order)])
         return self._abort(why, now)
-
-    def validate(self) -> None:
-        """Check the whole state between two events, for tests: ``InvariantError`` says where it contradicts itself."""
-        current, step = self._current, self.step
-        if (step is Step.IDLE) != (current is None):
-            raise InvariantError(f"step {step} with order {current}")
-        if self._waiting and (step is Step.IDLE or not self.enabled):
-            raise InvariantError(f"orders wait for nothing: {list(self._waiting)} in {step}, enabled {self.enabled}")
-        if len(self._waiting) > self.MAX_WAITING:
-            raise InvariantError(f"{len(self._waiting)} orders wait, {self.MAX_WAITING} may")
-        if self._abandoned and max(self._abandoned) >= self._token:
-            raise InvariantError(f"calls {sorted(self._abandoned)} were abandoned, {self._token} is the present one")
-        if current is not None:
-            self._validate_current(current)
-
-    def _validate_current(self, current: Current) -> None:
-        kind, step = current.order.kind, self.step
-        if step is Step.PRE and not self.enabled:
-            raise InvariantError(f"order {current.order} is in its first step without a handler")
-        if kind != _KIND_OF.get(step, kind):
-            raise InvariantError(f"a {kind} cannot be in step {step}")
-        if step in (Step.DRAIN, Step.RELEASE) and not 0 < len(current.pending) <= len(current.places):
-            raise InvariantError(f"{step} waits for {current.pending} of {current.places}")
-        if not current.pending <= set(current.places) or 0 in current.pending:
-            raise InvariantError(f"{step} waits for {current.pending}, and {current.places} are to leave")
-        if current.phase_began_s < current.began_s:
-            raise InvariantError(f"a phase of order {current.order} began before it")
 
     # inside ----------------------------------------------------------------------------------------------------------
 

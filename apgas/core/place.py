@@ -304,22 +304,6 @@ class PlaceCore:
         """Whether nothing runs here, and nothing that was begun here is waited for."""
         return not self.calls and not self.uncounted_live and self.finishes.quiet
 
-    def validate(self) -> None:
-        """Check the whole state, for tests: an ``InvariantError`` says where it contradicts itself."""
-        self.finishes.validate()
-        self.cancellations.validate()
-        if self.uncounted_live < 0:
-            raise InvariantError(f"place {self.here} has ended more uncounted activities than it began")
-        self.membership.validate()
-        leaves = self.here in self.membership.leaving
-        self._leaving.validate(self.here, leaves=None if self.over else leaves)
-        if leaves and self._relay.held:
-            raise InvariantError(f"place {self.here} is to leave and holds {self._relay.held}")
-        if self.calls and max(self.calls) >= self._next_call:
-            raise InvariantError(f"place {self.here} waits for calls that it never made: {sorted(self.calls)}")
-        if any(message.epoch <= self.epoch for _, message, _ in self._held):
-            raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
-
     def _require_uncancelled(self, finish: m.FinishId) -> None:
         if finish in self.cancelled:
             raise CancelledError("the finish around it was cancelled: nothing more is started")

@@ -603,16 +603,3 @@ class ResilientFinishTable(FinishTable):
         del self._pairs[finish]
         errors = (*pairs.errors, *pairs.failures.values())
         return FinishFired(finish, errors, lost=pairs.lost(self._settled) if self._settled else ())
-
-    def validate(self) -> None:
-        """Check the whole table, for tests: an ``InvariantError`` says where it contradicts itself."""
-        super().validate()
-        for finish, share in self._shares.items():
-            if share.live > sum((share.sources or {}).values()):
-                raise InvariantError(f"place {self.here}: {finish} does not know where all of {share} came from")
-        for finish, pairs in self._pairs.items():
-            if not pairs.open or any(place in self._settled for _, place in pairs.open):
-                raise InvariantError(f"place {self.here}: {finish} waits for {pairs.open}")
-        dead = self._settling.keys()
-        if dead & self._settled or (dead and not any(settling.awaited - dead for settling in self._settling.values())):
-            raise InvariantError(f"place {self.here}: losses are to be settled: {self._settling}")

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import pytest
 from support import PATIENCE_S, ROOT, Leftovers, python_run
-from support.mpi import STACKS
+from support.mpi import IN_PLACES
 
 PEERS = Path(__file__).parent / "programs" / "futures_peers.py"
 
@@ -33,7 +33,7 @@ def missing(what: str) -> NoReturn:
 
 def run(whose: str, module: str, folder: Path, leftovers: Leftovers) -> int:
     """Run them; return how many there were."""
-    job = python_run([PEERS, whose, module], env={"PYTHONPATH": f"{ROOT}:{STACKS}:{folder}"})
+    job = python_run([PEERS, whose, module], env={"PYTHONPATH": f"{ROOT}:{IN_PLACES}:{folder}"})
     assert job.rc == 0, f"{job.out}\n{job.err}"
     leftovers.check(job.mark)
     ran = re.search(r"^(\d+) of theirs ran", job.out, flags=re.MULTILINE)

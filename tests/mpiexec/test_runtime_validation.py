@@ -21,6 +21,6 @@ def test_a_state_that_contradicts_itself_ends_the_job(place: int, leftovers: Lef
 
 def test_places_do_not_validate_unless_asked(leftovers: Leftovers) -> None:
     # The same damage to a count that only the validator reads goes unnoticed then.
-    job = mpirun(2, [PROGRAM, "0"], env={"APGAS_VALIDATE": "0"})
+    job = mpirun(2, [PROGRAM, "0"], env={"APGAS_VALIDATE": ""})
     leftovers.check(job.mark)
     assert (job.rc, job.out) == (0, "survived\n"), job.err

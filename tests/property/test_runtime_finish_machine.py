@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.in_places.validation import validate
 
 from apgas.core.effects import FinishFired
 from apgas.core.finish import FinishTable, Flush, Gathered
@@ -131,7 +132,7 @@ class Finishes(RuleBasedStateMachine):
     @invariant()
     def tables_are_valid(self) -> None:
         for table in self.tables:
-            table.validate()
+            validate(table)
 
     @invariant()
     def quiet_means_nothing_is_here(self) -> None:

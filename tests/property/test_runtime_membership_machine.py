@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.in_places.validation import validate
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -220,7 +221,7 @@ class Members(RuleBasedStateMachine):
     @invariant()
     def states_are_valid(self) -> None:
         for core in self.cores.values():
-            core.validate()
+            validate(core)
 
     def teardown(self) -> None:
         """Everything arrives and ends; then all who are left agree, and no place waits for anything."""

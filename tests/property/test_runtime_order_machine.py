@@ -7,6 +7,7 @@ from typing import TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.in_places.validation import validate
 
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
@@ -335,7 +336,7 @@ class Orders(RuleBasedStateMachine):
 
     @invariant()
     def state_is_valid(self) -> None:
-        self.machine.validate()
+        validate(self.machine)
 
     def teardown(self) -> None:
         """If no answer ever comes again, time alone ends every order."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.in_places.validation import validate
 
 from apgas.core.effects import FinishFired
 from apgas.core.finish import FinishTable, Flush, ReferenceEffect, References, Unreferenced
@@ -117,7 +118,7 @@ class World:
                 self.handles[dst, ref] += 1
                 if self.handles[dst, ref] > 1 and self.rng.random() < 0.7:
                     self._drop_one(dst, ref)
-        core.validate()
+        validate(core)
 
     def _drop(self) -> None:
         if self.handles:
@@ -128,7 +129,7 @@ class World:
         if not self.handles[place, ref]:
             del self.handles[place, ref]
         self._perform(place, self.places[place].dropped(ref, self.epochs[place]))
-        self.places[place].validate()
+        validate(self.places[place])
 
     def _leave(self) -> None:
         """A place that nothing is under way to goes, with all it holds."""

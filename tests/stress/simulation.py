@@ -15,6 +15,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 from stress.workload import Activity, Oracle, RandomProgram
+from support.in_places.validation import validate
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -106,8 +107,8 @@ class Simulation:
             self._touched = 0
             self.rng.choice(choices)()
             if self._touched in self.cores:
-                self.cores[self._touched].validate()
-            self.order_machine.validate()
+                validate(self.cores[self._touched])
+            validate(self.order_machine)
         else:
             raise AssertionError(f"no end after {max_steps} steps")
         self._check_end()

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from support import leftovers
+from support.mpi import IN_PLACES
 
 SILENT_S: Final = 150.0
 """A job that says nothing for so long hangs."""
@@ -114,7 +115,12 @@ class Soak:
         }
         mpiexec = Path(sys.prefix) / "bin" / "mpiexec"
         command = [str(mpiexec) if mpiexec.exists() else "mpiexec", "-n", "2", sys.executable, "-c", START]
-        environment = {"APGAS_TRANSPORT": options.transport, "APGAS_VALIDATE": "1", leftovers.MARK: self.mark}
+        environment = {
+            "APGAS_TRANSPORT": options.transport,
+            "APGAS_VALIDATE": "validation",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(IN_PLACES), os.environ.get("PYTHONPATH")))),
+            leftovers.MARK: self.mark,
+        }
         return subprocess.Popen(
             [*command, json.dumps(program)],
             env={**os.environ, **environment},

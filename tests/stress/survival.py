@@ -14,6 +14,7 @@ from functools import partial
 
 from stress.simulation import Packet, Simulation, _info
 from stress.workload import Activity, Oracle
+from support.in_places.validation import validate
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -425,7 +426,7 @@ class SurvivalSimulation(Simulation):
         super()._check_end()
         for place, core in self.cores.items():
             assert core.finishes.quiet, f"place {place} is not quiet"
-            core.validate()
+            validate(core)
             assert isinstance(core, ResilientPlaceCore)
             assert core.settled, f"place {place} waits for reports of losses: {core.finishes}"
 

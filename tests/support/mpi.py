@@ -23,9 +23,10 @@ from support.leftovers import MARK, Patience, kill, living, patiently
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"
-STACKS = Path(__file__).with_name("stacks")
+IN_PLACES = Path(__file__).with_name("in_places")
+"""On the path of all places: they check themselves, and can be asked what they are doing."""
 STACKS_SIGNAL = signal.SIGRTMIN + 5
-"""Upon it a Python with `STACKS` on its path writes what its threads are doing."""
+"""Upon it a Python with `IN_PLACES` on its path writes what its threads are doing."""
 PATIENCE_S = 600.0
 """How long tests wait for what must happen. It ends what hangs; a test does not fail because the machine is slow."""
 SOON_S = 10.0
@@ -196,11 +197,11 @@ def start_job(
     # Unbuffered output would tear the lines of several places apart.
     paths = {
         "PATH": f"{mpi.bin}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{STACKS}",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{IN_PLACES}",
         "PYTHONUNBUFFERED": "",
     }
     # Every place checks its whole state after every change, and fails loudly.
-    paths[ENV_VALIDATE] = "1"
+    paths[ENV_VALIDATE] = "validation"
     # Files, not pipes: a job that hangs with a full pipe would hide what it said.
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes them
     stacks = tempfile.NamedTemporaryFile(prefix="malleable-stacks-")  # noqa: SIM115 - likewise

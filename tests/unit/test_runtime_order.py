@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.in_places.validation import validate
 
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
@@ -107,7 +108,7 @@ def test_phases_add_up_to_the_whole(kind: r.Kind) -> None:
         job.take(job.machine.drained(1, 2, job.now))
         job.machine.note_phase("commit", 0.25)
         job.take(job.machine.gone(2, job.now))
-    job.machine.validate()
+    validate(job.machine)
     ended_s = job.now
     job.returns()
     assert sum(job.record().phases.values()) == pytest.approx(ended_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support import planted
+from support.in_places.validation import validate
 
 from apgas.core import messages as m
 from apgas.core.effects import Effect, Ends, FinishFired, PassOn, Send
@@ -77,7 +78,7 @@ def test_the_home_waits_for_a_report_that_was_overtaken() -> None:
     for reports in arrived:
         assert home.gathered(finish, reports) == []
     assert [home.gathered(finish, reports) for reports in rest] == [[], [], [FinishFired(finish, ())]]
-    home.validate()
+    validate(home)
 
 
 def test_without_numbers_it_would_fire_early(monkeypatch: pytest.MonkeyPatch) -> None:

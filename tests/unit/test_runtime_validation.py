@@ -6,7 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from support.in_places.validation import CONTRADICTION, checked, validate
+from support.mpi import IN_PLACES
 
+import apgas.runtime.validation
 from apgas.core import messages as m
 from apgas.core import resize as r
 from apgas.core.finish import FinishTable
@@ -15,18 +18,24 @@ from apgas.core.messages import PlaceInfo
 from apgas.core.order import OrderMachine, Step
 from apgas.core.place import PlaceCore
 from apgas.errors import InvariantError
-from apgas.runtime.validation import CONTRADICTION, checked
 
 MEMBERS = [PlaceInfo(place, "h", 1, f"n{place}", place) for place in range(3)]
 
 
-def test_off_it_is_the_class_itself() -> None:
-    assert checked(PlaceCore, {}) is PlaceCore
-    assert checked(PlaceCore, {"APGAS_VALIDATE": "0"}) is PlaceCore
+def test_off_it_is_the_class_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APGAS_VALIDATE", "")
+    assert apgas.runtime.validation.checked(PlaceCore) is PlaceCore
+    monkeypatch.delenv("APGAS_VALIDATE")
+    assert apgas.runtime.validation.checked(PlaceCore) is PlaceCore
+
+
+def test_on_it_is_what_the_named_module_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APGAS_VALIDATE", "support.in_places.validation")
+    assert apgas.runtime.validation.checked(PlaceCore).__name__ == "CheckedPlaceCore"
 
 
 def test_on_it_changes_nothing_but_looks() -> None:
-    core = checked(PlaceCore, {"APGAS_VALIDATE": "1"})(0, MEMBERS, 0)
+    core = checked(PlaceCore)(0, MEMBERS, 0)
     finish = core.open_finish()
     core.spawn(finish, 1, [], to_caller=False)
     assert isinstance(core, PlaceCore)
@@ -35,13 +44,14 @@ def test_on_it_changes_nothing_but_looks() -> None:
 
 def test_a_question_does_not_look() -> None:
     """It may be asked while another thread is half way through a change."""
-    assert checked(PlaceCore, {"APGAS_VALIDATE": "1"}).may_begin is PlaceCore.may_begin
+    assert checked(PlaceCore).may_begin is PlaceCore.may_begin
 
 
 def test_a_contradiction_ends_the_process() -> None:
     code = (
-        "from apgas.core.finish import FinishTable; from apgas.runtime.validation import checked\n"
-        "table = checked(FinishTable, {'APGAS_VALIDATE': '1'})(0); finish = table.open(); table.live = 7\n"
+        f"import sys; sys.path.insert(0, {str(IN_PLACES)!r})\n"
+        "from apgas.core.finish import FinishTable; from validation import checked\n"
+        "table = checked(FinishTable)(0); finish = table.open(); table.live = 7\n"
         "try: table.spawned(finish, 1)\n"
         "finally: print('went on')"
     )
@@ -102,11 +112,11 @@ def _outlive_a_finish(core: PlaceCore) -> None:
 )
 def test_the_validator_of_a_place_sees(damage: object) -> None:
     core = _core()
-    core.validate()
+    validate(core)
     assert callable(damage)
     damage(core)
     with pytest.raises(InvariantError):
-        core.validate()
+        validate(core)
 
 
 def _reshape() -> OrderMachine:
@@ -164,14 +174,14 @@ def _run_backwards(machine: OrderMachine) -> None:
 )
 def test_the_validator_of_orders_sees(damage: object) -> None:
     machine = _reshape()
-    machine.validate()
+    validate(machine)
     assert callable(damage)
     damage(machine)
     with pytest.raises(InvariantError):
-        machine.validate()
+        validate(machine)
 
 
 def test_validators_are_quiet_on_fresh_states() -> None:
-    Membership(MEMBERS, 0).validate()
-    FinishTable(0).validate()
-    OrderMachine({}).validate()
+    validate(Membership(MEMBERS, 0))
+    validate(FinishTable(0))
+    validate(OrderMachine({}))

@@ -20,7 +20,7 @@ import msgspec
 from apgas.core.messages import RefId
 from apgas.errors import ProtocolError, UsageError
 from apgas.transport.base import Buffer
-from apgas.transport.wire import DEFAULT_LIMITS
+from apgas.transport.wire import MOST_FRAME_BYTES
 
 # Handles: the hold of a place on the object behind a reference -------------------------------------------------------
 
@@ -66,7 +66,7 @@ BESIDE_BYTES: Final = 4096
 """Shorter buffers travel within the pickle: beside it, each costs more than it saves."""
 MOST_BESIDE: Final = 1024
 """How many buffers of one value travel beside its pickle at most; the others travel in it."""
-MOST_BYTES: Final = DEFAULT_LIMITS.total_bytes - 2**20
+MOST_BYTES: Final = MOST_FRAME_BYTES - 2**20
 """Of one value; leaves room for the message that it travels with."""
 
 

@@ -22,6 +22,10 @@ from apgas.transport.loop import READ, WRITE, EventLoop
 from apgas.transport.shared import Borrower, Budget, Handing, Lender, receive, send_handing
 from apgas.transport.wire import Decoder, Frame, encode_shared
 
+MOST_QUEUED_BYTES: Final = 64 * 2**20
+"""Who wants to send more to a place waits."""
+PATIENCE_S: Final = 90.0
+"""A place that takes nothing for so long is too slow."""
 _PIECES_PER_CALL: Final = 512
 """Below the system's IOV_MAX of 1024."""
 _CALLS_PER_EVENT: Final = 16
@@ -47,7 +51,7 @@ class Channel:
     (``soon``) and follow closely on others are gathered, and written together at the end of the io thread's round or
     before their sender waits; one that stands alone is written at once.
 
-    ``throttle`` waits while more than ``high_water_bytes`` are queued, for ``patience_s`` at most while nothing is
+    ``throttle`` waits while more than ``MOST_QUEUED_BYTES`` are queued, for ``PATIENCE_S`` at most while nothing is
     taken. The io thread calls ``on_broken`` with a reason when the connection turns out broken, and ``on_drained``
     after ``finish``, once everything is written. A place of the same machine is lent shared memory from ``budget``.
     """
@@ -56,16 +60,12 @@ class Channel:
         self,
         place: int,
         loop: EventLoop,
-        high_water_bytes: int,
-        patience_s: float,
         on_broken: Callable[[str], None],
         on_drained: Callable[[], None],
         budget: Budget | None = None,
     ) -> None:
         self._place = place
         self._loop = loop
-        self._high_water_bytes = high_water_bytes
-        self._patience_s = patience_s
         self._on_broken = on_broken
         self._on_drained = on_drained
         self._lock = threading.Lock()
@@ -123,7 +123,7 @@ class Channel:
     @property
     def crowded(self) -> bool:
         """Whether too much is queued."""
-        return self._queued_bytes > self._high_water_bytes
+        return self._queued_bytes > MOST_QUEUED_BYTES
 
     def throttle(self) -> None:
         """Wait while too much is queued; not on the io thread, which must write it.
@@ -226,16 +226,14 @@ class Channel:
             self._loop.call_soon(self._close_if_drained)
 
     def _wait_for_room(self) -> None:
-        deadline_s, writes = time.monotonic() + self._patience_s, self._writes
-        while self._queued_bytes > self._high_water_bytes and not self._closed and not self._finishing:
+        deadline_s, writes = time.monotonic() + PATIENCE_S, self._writes
+        while self.crowded and not self._closed and not self._finishing:
             if self._shrunk.wait(deadline_s - time.monotonic()):
                 continue
-            deadline_s, before = time.monotonic() + self._patience_s, writes
+            deadline_s, before = time.monotonic() + PATIENCE_S, writes
             writes = self._writes
             if writes == before:
-                raise SlowPeerError(
-                    f"place {self._place} left {self._queued_bytes} bytes queued for {self._patience_s} s"
-                )
+                raise SlowPeerError(f"place {self._place} left {self._queued_bytes} bytes queued for {PATIENCE_S} s")
 
     def _write(self, sock: socket.socket, pieces: Sequence[Buffer]) -> int:
         """Write what the socket takes now; a broken connection takes nothing, and the io thread gets to know of it."""
@@ -312,7 +310,7 @@ class Channel:
             self._queued_bytes -= written_bytes
             self._writes += 1
             self._drop(written_bytes)
-            if self._queued_bytes <= self._high_water_bytes:
+            if self._queued_bytes <= MOST_QUEUED_BYTES:
                 self._shrunk.notify_all()
         self._watch(sock)
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from apgas.errors import ProtocolError, SlowPeerError
+from apgas.transport import channel
 from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Build, Communicators, Epoch
 from apgas.transport.engine import Engine, Transfer, poke_while
@@ -52,7 +53,7 @@ class MpiTransport:
     """A transport over MPI and ``line``, a TCP transport that was not started yet; keeps the contract of ``base``.
 
     ``mpi`` is the module mpi4py.MPI, and ``bridge`` a newcomer's; see ``Communicators``. Buffers of at least
-    ``bulk_bytes`` travel by MPI; the other bounds are those of ``line``.
+    ``bulk_bytes`` travel by MPI.
     """
 
     def __init__(self, line: TcpTransport, mpi: Any, bridge: Any = None, bulk_bytes: int = _BULK_BYTES) -> None:
@@ -171,11 +172,11 @@ class MpiTransport:
 
     def crowded(self, dst: int) -> bool:
         """Return whether ``throttle`` would wait; see ``Transport``."""
-        return self._outgoing_bytes[dst] > self._line.config.high_water_bytes or self._line.crowded(dst)
+        return self._outgoing_bytes[dst] > channel.MOST_QUEUED_BYTES or self._line.crowded(dst)
 
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
-        high_bytes, patience_s = self._line.config.high_water_bytes, self._line.config.patience_s
+        high_bytes, patience_s = channel.MOST_QUEUED_BYTES, channel.PATIENCE_S
         if self._outgoing_bytes[dst] > high_bytes and not self.loop.in_thread():
             with self._changed:
                 taken = self._taken[dst]

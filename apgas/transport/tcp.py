@@ -13,29 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-import msgspec
-
 from apgas.errors import AuthenticationError, UsageError
 from apgas.transport import unix_socket
 from apgas.transport.auth import Caller, Listener, check_token
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.channel import Channel, Incoming
 from apgas.transport.loop import READ, WRITE, EventLoop, Timer
-from apgas.transport.shared import MOST_BYTES, Budget
+from apgas.transport.shared import Budget
 from apgas.transport.wire import MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, checked, encode
 
 _logger = logging.getLogger(__name__)
-
-
-class TcpConfig(msgspec.Struct, frozen=True):
-    """Bounds of a TCP transport."""
-
-    connect_deadline_s: float = 90.0
-    handshake_deadline_s: float = 5.0
-    max_callers: int = 64
-    high_water_bytes: int = 64 * 2**20
-    patience_s: float = 90.0
-    shared_bytes: int = MOST_BYTES
 
 
 class _Outgoing(NamedTuple):
@@ -56,16 +43,13 @@ class TcpTransport:
         token: The job's secret (``auth.new_token``).
         where: Numeric address to listen on, or the sockets that listen there already. Loopback will do when all places
             are on this host.
-        config: Bounds and deadlines.
 
     Raises:
         ValueError: The token has the wrong length.
         OSError: It cannot listen there.
     """
 
-    def __init__(
-        self, token: bytes, where: str | unix_socket.Listening = "127.0.0.1", config: TcpConfig | None = None
-    ) -> None:
+    def __init__(self, token: bytes, where: str | unix_socket.Listening = "127.0.0.1") -> None:
         self.loop = EventLoop("apgas-io")
         self._place = -1
         self._receiver: Receiver | None = None
@@ -81,10 +65,9 @@ class TcpTransport:
         self._closing = False
         self._waiting: dict[int, list[Callable[[], None]]] = {}
         self._token = check_token(token)
-        self.config = config or TcpConfig()
         self._close_lock = threading.Lock()
         self._scratch = bytearray(SCRATCH_BYTES)
-        self._budget = Budget(self.config.shared_bytes)
+        self._budget = Budget()
         self._drained = threading.Event()
         self._acceptors: list[Acceptor] = []
         self.address = self._new_acceptor(where).address
@@ -217,7 +200,7 @@ class TcpTransport:
 
     def _new_acceptor(self, where: str | unix_socket.Listening) -> Acceptor:
         listening = unix_socket.Listening(where) if isinstance(where, str) else where
-        acceptor = Acceptor(self.loop, listening, self.config, lambda: Listener(self._token, self._place), self._accept)
+        acceptor = Acceptor(self.loop, listening, lambda: Listener(self._token, self._place), self._accept)
         self._acceptors.append(acceptor)
         return acceptor
 
@@ -252,12 +235,9 @@ class TcpTransport:
             return outgoing
 
     def _new_outgoing(self, place: int, address: Address) -> _Outgoing:
-        config = self.config
         channel = Channel(
             place,
             self.loop,
-            config.high_water_bytes,
-            config.patience_s,
             on_broken=partial(self._on_broken, place),
             on_drained=partial(self._drop_outgoing, place),
             budget=self._budget,
@@ -266,7 +246,6 @@ class TcpTransport:
             self.loop,
             address,
             lambda: Caller(self._token, self._place, place),
-            config.connect_deadline_s,
             on_open=channel.attach,
             on_failed=partial(self._on_broken, place),
         )
@@ -356,14 +335,18 @@ class TcpTransport:
 
 # Accepting -----------------------------------------------------------------------------------------------------------
 
+MOST_CALLERS: Final = 64
+"""Handshakes that are under way at a time."""
+HANDSHAKE_S: Final = 5.0
+"""How long one may take."""
 _PAUSE_S: Final = 0.1
 
 
 class Acceptor:
     """Accepts connections, and keeps those whose caller proves that it holds the job's token.
 
-    At most ``max_callers`` handshakes are under way. When one more comes, the oldest of them goes, and first
-    one whose caller has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
+    When more than ``MOST_CALLERS`` handshakes would be under way, the oldest of them goes, and first one whose caller
+    has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
     exchanges, and comes again if it was sent away. ``accept`` gets a proven caller's place and socket, and returns
     whether it is kept.
     """
@@ -372,12 +355,10 @@ class Acceptor:
         self,
         loop: EventLoop,
         listening: unix_socket.Listening,
-        config: TcpConfig,
         new_listener: Callable[[], Listener],
         accept: Callable[[int, socket.socket], bool],
     ) -> None:
         self._loop = loop
-        self._config = config
         self._new_listener = new_listener
         self._accept = accept
         self._handshakes: dict[_Handshake, None] = {}
@@ -412,14 +393,13 @@ class Acceptor:
             self._loop.unwatch(listening)
             self._loop.call_later(_PAUSE_S, lambda: self._watch(listening))
             return
-        if len(self._handshakes) >= self._config.max_callers:
+        if len(self._handshakes) >= MOST_CALLERS:
             silent = (one for one in self._handshakes if not one.listener.greeted)
             next(silent, next(iter(self._handshakes))).end("too many callers")
         sock.setblocking(False)
         if not unix_socket.is_unix(sock):
             set_tcp_options(sock)
-        deadline_s = self._config.handshake_deadline_s
-        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._accept, deadline_s)
+        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._accept)
 
 
 class _Handshake:
@@ -432,14 +412,13 @@ class _Handshake:
         listener: Listener,
         handshakes: dict[_Handshake, None],
         accept: Callable[[int, socket.socket], bool],
-        deadline_s: float,
     ) -> None:
         self.listener = listener
         self._loop = loop
         self._socket = sock
         self._handshakes = handshakes
         self._accept = accept
-        self._deadline = loop.call_later(deadline_s, lambda: self.end("too slow"))
+        self._deadline = loop.call_later(HANDSHAKE_S, lambda: self.end("too slow"))
         handshakes[self] = None
         loop.watch(sock, READ, self._on_readable)
 
@@ -484,6 +463,8 @@ class _Handshake:
 
 # Connecting ----------------------------------------------------------------------------------------------------------
 
+CONNECT_S: Final = 90.0
+"""How long all attempts to reach a place may take together."""
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
 _SILENT_S: Final = 10.0
@@ -496,8 +477,8 @@ class Connector:
 
     A listener that hangs up before its welcome is asked again: it may have been short of room for callers. So is a
     machine to which no way leads at present. A refused connection or a wrong proof is final. Everything happens on the
-    io thread. ``new_caller`` makes the handshake of one attempt, ``deadline_s`` is for all of them together; then
-    ``on_open`` gets the socket, or ``on_failed`` a reason.
+    io thread. ``new_caller`` makes the handshake of one attempt. In the end ``on_open`` gets the socket, or
+    ``on_failed`` a reason.
     """
 
     def __init__(
@@ -505,14 +486,12 @@ class Connector:
         loop: EventLoop,
         address: Address,
         new_caller: Callable[[], Caller],
-        deadline_s: float,
         on_open: Callable[[socket.socket], None],
         on_failed: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._address = address
         self._new_caller = new_caller
-        self._deadline_s = deadline_s
         self._on_open = on_open
         self._on_failed = on_failed
         self._socket: socket.socket | None = None
@@ -528,7 +507,7 @@ class Connector:
         """Make the first attempt, unless cancelled meanwhile."""
         if self._cancelled:
             return
-        self._deadline = self._loop.call_later(self._deadline_s, self._expire)
+        self._deadline = self._loop.call_later(CONNECT_S, self._expire)
         self._warning = self._loop.call_later(_SILENT_S, self._warn)
         self._attempt()
 
@@ -626,7 +605,7 @@ class Connector:
         _logger.warning("no connection to %s:%s yet: %s", *self._address[:2], self._why)
 
     def _expire(self) -> None:
-        self._fail(f"no connection within {self._deadline_s} s: {self._why}")
+        self._fail(f"no connection within {CONNECT_S} s: {self._why}")
 
     def _fail(self, reason: str) -> None:
         self.cancel()

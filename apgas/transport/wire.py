@@ -15,8 +15,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from apgas.errors import ProtocolError, UsageError
 from apgas.transport.base import Buffer
 
@@ -28,16 +26,10 @@ SCRATCH_BYTES: Final = 256 * 1024
 MAX_PLACE: Final = 2**32 - 1
 _JOIN_BYTES: Final = 16 * 1024
 
-
-class Limits(msgspec.Struct, frozen=True):
-    """What one frame may hold; both ends refuse more."""
-
-    head_bytes: int = 64 * 2**20
-    buffers: int = 4096
-    total_bytes: int = 16 * 2**30
-
-
-DEFAULT_LIMITS: Final = Limits()
+# what one frame may hold at most; both ends refuse more
+MOST_HEAD_BYTES: Final = 64 * 2**20
+MOST_BUFFERS: Final = 4096
+MOST_FRAME_BYTES: Final = 16 * 2**30
 
 
 class Frame(NamedTuple):
@@ -48,18 +40,18 @@ class Frame(NamedTuple):
     buffers: list[bytearray | memoryview]
 
 
-def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
+def encode(src: int, head: bytes, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
     """Return the pieces of a frame, in order; small neighbours are joined, big buffers are not copied.
 
     Raises:
-        UsageError: The frame exceeds ``limits``, or a buffer is not contiguous.
+        UsageError: The frame is too large, or a buffer is not contiguous.
     """
-    if limits is DEFAULT_LIMITS and len(head) <= _JOIN_BYTES:  # nearly all frames are small, of at most one buffer
+    if len(head) <= _JOIN_BYTES:  # nearly all frames are small, of at most one buffer
         if not buffers:
             return [HEADER.pack(MAGIC, src, len(head), 0, 0) + head]
         if len(buffers) == 1 and type(only := buffers[0]) is bytes and len(only) <= _JOIN_BYTES:
             return [_HEADER_1.pack(MAGIC, src, len(head), 1, len(only), len(only)) + head + only]
-    views = checked(head, buffers, limits)
+    views = checked(head, buffers)
     lengths = [len(view) for view in views]
     total_bytes = sum(lengths)
     first = HEADER.pack(MAGIC, src, len(head), len(views), total_bytes) + struct.pack(f"!{len(views)}Q", *lengths)
@@ -72,14 +64,14 @@ def encode_shared(src: int, head: bytes, lengths: Sequence[int], segment: int) -
     return first + struct.pack(f"!{len(lengths) + 1}Q", *lengths, segment) + head
 
 
-def checked(head: bytes, buffers: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
+def checked(head: bytes, buffers: Sequence[Buffer]) -> list[Buffer]:
     """Return ``buffers`` as flat bytes, not copied, if a frame of ``head`` and them may be sent.
 
     Raises:
-        UsageError: The frame exceeds ``limits``, or a buffer is not contiguous.
+        UsageError: The frame is too large, or a buffer is not contiguous.
     """
     views = [_as_bytes(buffer) for buffer in buffers]
-    problem = _excess(len(head), len(views), sum(map(len, views)), limits)
+    problem = _excess(len(head), len(views), sum(map(len, views)))
     if problem:
         raise UsageError(f"frame too large: {problem}")
     return views
@@ -114,13 +106,13 @@ def _join(pieces: list[Buffer]) -> list[Buffer]:
     return joined
 
 
-def _excess(head_bytes: int, buffers: int, total_bytes: int, limits: Limits) -> str:
-    if head_bytes > limits.head_bytes:
-        return f"head of {head_bytes} bytes, at most {limits.head_bytes}"
-    if buffers > limits.buffers:
-        return f"{buffers} buffers, at most {limits.buffers}"
-    if head_bytes + total_bytes > limits.total_bytes:
-        return f"{head_bytes + total_bytes} bytes in all, at most {limits.total_bytes}"
+def _excess(head_bytes: int, buffers: int, total_bytes: int) -> str:
+    if head_bytes > MOST_HEAD_BYTES:
+        return f"head of {head_bytes} bytes, at most {MOST_HEAD_BYTES}"
+    if buffers > MOST_BUFFERS:
+        return f"{buffers} buffers, at most {MOST_BUFFERS}"
+    if head_bytes + total_bytes > MOST_FRAME_BYTES:
+        return f"{head_bytes + total_bytes} bytes in all, at most {MOST_FRAME_BYTES}"
     return ""
 
 
@@ -134,15 +126,10 @@ class Decoder:
         shared: Returns the buffers of a segment of shared memory; None: the connection has none.
     """
 
-    def __init__(
-        self, src: int | None = None, scratch: bytearray | None = None, limits: Limits = DEFAULT_LIMITS
-    ) -> None:
+    def __init__(self, src: int | None = None, scratch: bytearray | None = None) -> None:
         self.shared: Callable[[int, Sequence[int]], list[memoryview]] | None = None
         self._in_segment: list[memoryview] | None = None
         self._src = src
-        self._limits = limits
-        # what is no longer than this keeps to the limits, whatever it is
-        self._surely_bytes = min(limits.head_bytes, limits.total_bytes) if limits.buffers else 0
         self._scratch = memoryview(scratch if scratch is not None else bytearray(SCRATCH_BYTES))
         self._partial = b""
         self._frame_src = 0
@@ -184,7 +171,7 @@ class Decoder:
     def _only(self, data: memoryview) -> Frame | None:
         """Return the frame that ``data`` is, if it is a whole one with one buffer, as most are; ``_parse`` in short."""
         size = len(data)
-        if not _HEADER_1.size <= size <= self._surely_bytes:
+        if not _HEADER_1.size <= size <= MOST_HEAD_BYTES:  # what is no longer than this is not too large
             return None
         magic, src, head_bytes, count, total_bytes, only_bytes = _HEADER_1.unpack_from(data)
         body = _HEADER_1.size + head_bytes
@@ -227,7 +214,7 @@ class Decoder:
             raise ProtocolError(f"not a frame of this version: starts with {magic!r}")
         if self._src is not None and src != self._src:
             raise ProtocolError(f"place {self._src} sent a frame in the name of place {src}")
-        problem = _excess(head_bytes, count, total_bytes, self._limits)
+        problem = _excess(head_bytes, count, total_bytes)
         if problem:
             raise ProtocolError(f"frame too large: {problem}")
         if not count and total_bytes:

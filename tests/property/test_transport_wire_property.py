@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import contextlib
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apgas.errors import ProtocolError
-from apgas.transport.wire import HEADER, MAGIC, Decoder, Frame, Limits, encode
+from apgas.transport import wire
+from apgas.transport.wire import HEADER, MAGIC, Decoder, Frame, encode
 
-LIMITS = Limits(head_bytes=300_000, buffers=8, total_bytes=400_000)
+HEAD_BYTES = 300_000
 sizes = st.one_of(st.integers(0, 40), st.sampled_from([63, 64, 65, 4096, 16_384, 16_385, 70_000]))
 contents = st.builds(lambda size, seed: bytes((seed + i) % 256 for i in range(size)), sizes, st.integers(0, 255))
 frames = st.lists(st.tuples(contents, st.lists(contents, max_size=4)), max_size=6)
+
+
+def low_limits() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.multiple(wire, MOST_HEAD_BYTES=HEAD_BYTES, MOST_BUFFERS=8, MOST_FRAME_BYTES=400_000)
 
 
 def feed(decoder: Decoder, data: bytes, chunk_bytes: list[int]) -> list[Frame]:
@@ -31,8 +37,8 @@ def feed(decoder: Decoder, data: bytes, chunk_bytes: list[int]) -> list[Frame]:
 def test_any_chunking_gives_the_same_frames(
     sent: list[tuple[bytes, list[bytes]]], chunk_bytes: list[int], scratch_bytes: int
 ) -> None:
-    data = b"".join(b"".join(encode(5, head, buffers, LIMITS)) for head, buffers in sent)
-    decoder = Decoder(5, bytearray(scratch_bytes), LIMITS)
+    data = b"".join(b"".join(encode(5, head, buffers)) for head, buffers in sent)
+    decoder = Decoder(5, bytearray(scratch_bytes))
     got = feed(decoder, data, chunk_bytes)
     assert [(frame.src, bytes(frame.head), [bytes(b) for b in frame.buffers]) for frame in got] == [
         (5, head, buffers) for head, buffers in sent
@@ -59,8 +65,8 @@ def test_decoders_may_share_their_scratch(chunk_bytes: list[int], heads: list[by
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 64), min_size=1, max_size=4))
 def test_garbage_is_a_protocol_error_or_nothing(data: bytes, chunk_bytes: list[int]) -> None:
-    with contextlib.suppress(ProtocolError):  # or nothing
-        feed(Decoder(None, bytearray(64), LIMITS), data, chunk_bytes)
+    with low_limits(), contextlib.suppress(ProtocolError):  # or nothing
+        feed(Decoder(None, bytearray(64)), data, chunk_bytes)
 
 
 @given(
@@ -73,8 +79,8 @@ def test_garbage_is_a_protocol_error_or_nothing(data: bytes, chunk_bytes: list[i
 def test_headers_at_random_are_a_protocol_error_or_within_the_limits(
     src: int, head_bytes: int, count: int, total_bytes: int, rest: bytes
 ) -> None:
-    decoder = Decoder(None, limits=LIMITS)
-    with contextlib.suppress(ProtocolError):  # or within the limits
+    decoder = Decoder(None)
+    with low_limits(), contextlib.suppress(ProtocolError):  # or within the limits
         got = feed(decoder, HEADER.pack(MAGIC, src, head_bytes, count, total_bytes) + rest, [64])
-        assert len(decoder.get_buffer()) <= max(256 * 1024, LIMITS.head_bytes)
+        assert len(decoder.get_buffer()) <= max(256 * 1024, HEAD_BYTES)
         assert all(len(frame.head) + sum(map(len, frame.buffers)) <= len(rest) for frame in got)

@@ -14,7 +14,7 @@ from apgas.core import messages as m
 from apgas.runtime import serialization
 from apgas.runtime.exceptions import RemoteError
 from apgas.transport.base import UnknownPeerError
-from apgas.transport.wire import DEFAULT_LIMITS, encode
+from apgas.transport.wire import MOST_BUFFERS, encode
 
 
 class Awkward(Exception):
@@ -60,7 +60,7 @@ def test_what_only_looks_plain_travels_by_value_where_it_has_no_name() -> None:
 
 @pytest.mark.parametrize("length", [3, 1000])
 def test_any_number_of_arrays_fits_in_a_frame(length: int) -> None:
-    arrays = [np.full(length, float(number)) for number in range(DEFAULT_LIMITS.buffers + 100)]
+    arrays = [np.full(length, float(number)) for number in range(MOST_BUFFERS + 100)]
     payload = serialization.dumps(arrays)
     assert encode(0, b"head", payload)
     back = serialization.loads(payload)
@@ -134,7 +134,7 @@ def test_errors_keep_text_and_notes_on_their_way() -> None:
 
 
 def test_any_number_of_errors_fits_in_a_report() -> None:
-    errors = [bytes([number % 256]) for number in range(DEFAULT_LIMITS.buffers + 1)]
+    errors = [bytes([number % 256]) for number in range(MOST_BUFFERS + 1)]
     payload = m.pack_errors(errors)
     assert encode(0, b"head", payload)
     assert m.unpack_errors(payload) == errors

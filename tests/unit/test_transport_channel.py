@@ -9,6 +9,7 @@ import pytest
 from support import PATIENCE_S
 
 from apgas.errors import SlowPeerError
+from apgas.transport import channel
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.channel import Channel
 from apgas.transport.loop import EventLoop
@@ -19,15 +20,13 @@ HIGH_WATER_BYTES = 100_000
 class Setup:
     """A channel into a socket that is not read before the test does."""
 
-    def __init__(self, patience_s: float) -> None:
+    def __init__(self) -> None:
         self.loop = EventLoop("test-io")
         self.loop.start()
         self.broken: list[str] = []
         self.drained = threading.Event()
         self.broke = threading.Event()
-        self.channel = Channel(
-            7, self.loop, HIGH_WATER_BYTES, patience_s, on_broken=self.on_broken, on_drained=self.drained.set
-        )
+        self.channel = Channel(7, self.loop, on_broken=self.on_broken, on_drained=self.drained.set)
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
 
@@ -51,8 +50,10 @@ class Setup:
 
 
 @pytest.fixture
-def setup(request: pytest.FixtureRequest) -> Iterator[Setup]:
-    made = Setup(getattr(request, "param", PATIENCE_S))
+def setup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    monkeypatch.setattr(channel, "MOST_QUEUED_BYTES", HIGH_WATER_BYTES)
+    monkeypatch.setattr(channel, "PATIENCE_S", getattr(request, "param", PATIENCE_S))
+    made = Setup()
     yield made
     made.loop.call_soon(made.channel.close)
     made.loop.stop()

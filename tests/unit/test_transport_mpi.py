@@ -12,12 +12,13 @@ import pytest
 from support.transport_conformance import Recorder, pass_through
 
 from apgas.errors import SlowPeerError
+from apgas.transport import channel
 from apgas.transport.auth import new_token
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.communicators import Epoch
 from apgas.transport.engine import LINGER_S
 from apgas.transport.mpi import MpiTransport
-from apgas.transport.tcp import TcpConfig, TcpTransport
+from apgas.transport.tcp import TcpTransport
 
 LARGE = bytes(range(256)) * 40
 
@@ -115,11 +116,11 @@ class FakeComm:
 class Pair:
     """Places 0 and 1, each with the communicator of epoch 0."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self) -> None:
         self.mpi = FakeMpi()
         self.comm = FakeComm(self.mpi)
         token = new_token()
-        lines = [TcpTransport(token, config=TcpConfig(**config)) for _ in range(2)]
+        lines = [TcpTransport(token) for _ in range(2)]
         self.transports = [MpiTransport(line, self.mpi, bulk_bytes=1000) for line in lines]
         self.recorders = [Recorder(), Recorder()]
         for place, transport in enumerate(self.transports):
@@ -143,11 +144,11 @@ class Pair:
 
 
 @pytest.fixture
-def new_pair() -> Iterator[Callable[..., Pair]]:
+def new_pair() -> Iterator[Callable[[], Pair]]:
     pairs: list[Pair] = []
 
-    def new(**config: Any) -> Pair:
-        pairs.append(Pair(**config))
+    def new() -> Pair:
+        pairs.append(Pair())
         return pairs[-1]
 
     yield new
@@ -157,7 +158,7 @@ def new_pair() -> Iterator[Callable[..., Pair]]:
             transport.close()
 
 
-def test_small_frames_wait_behind_a_large_one(new_pair: Callable[..., Pair]) -> None:
+def test_small_frames_wait_behind_a_large_one(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     pair.mpi.holds = True
     for head, buffers in ((b"1", ()), (b"2", (b"x", LARGE, b"y")), (b"3", ()), (b"4", (LARGE,))):
@@ -169,7 +170,7 @@ def test_small_frames_wait_behind_a_large_one(new_pair: Callable[..., Pair]) -> 
     assert pair.mpi.sends == 2
 
 
-def test_a_frame_waits_for_a_communicator_that_is_not_there_yet(new_pair: Callable[..., Pair]) -> None:
+def test_a_frame_waits_for_a_communicator_that_is_not_there_yet(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     pair.adopt(0, 5)
     pair.send(b"early", LARGE)
@@ -181,7 +182,7 @@ def test_a_frame_waits_for_a_communicator_that_is_not_there_yet(new_pair: Callab
     assert pair.arrive(2) == [b"early", b"behind"]
 
 
-def test_nothing_travels_by_mpi_to_or_from_a_place_that_spawns(new_pair: Callable[..., Pair]) -> None:
+def test_nothing_travels_by_mpi_to_or_from_a_place_that_spawns(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     with pair.transports[0].aside():
         pair.send(b"from", LARGE)
@@ -196,7 +197,7 @@ def test_nothing_travels_by_mpi_to_or_from_a_place_that_spawns(new_pair: Callabl
     assert pair.mpi.sends == 2
 
 
-def test_a_place_that_dies_within_a_frame_is_lost_after_what_came_before(new_pair: Callable[..., Pair]) -> None:
+def test_a_place_that_dies_within_a_frame_is_lost_after_what_came_before(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     pair.mpi.holds = True
     pair.send(b"whole")
@@ -212,7 +213,7 @@ def test_a_place_that_dies_within_a_frame_is_lost_after_what_came_before(new_pai
     assert pair.heads() == [b"whole"], "a frame after the loss"
 
 
-def test_a_place_that_closes_ends_its_sends_first(new_pair: Callable[..., Pair]) -> None:
+def test_a_place_that_closes_ends_its_sends_first(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     pair.mpi.holds = True
     pair.send(b"large", LARGE)
@@ -227,7 +228,7 @@ def test_a_place_that_closes_ends_its_sends_first(new_pair: Callable[..., Pair])
     assert pair.recorders[1].log == ["frame 0", "frame 0", "lost 0"]
 
 
-def test_a_frame_by_a_communicator_that_is_gone_costs_the_sender(new_pair: Callable[..., Pair]) -> None:
+def test_a_frame_by_a_communicator_that_is_gone_costs_the_sender(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     for number in (1, 2):
         pair.adopt(1, number)
@@ -239,8 +240,15 @@ def test_a_frame_by_a_communicator_that_is_gone_costs_the_sender(new_pair: Calla
         pair.transports[1].send(0, b"")
 
 
-def test_a_slow_place_slows_its_senders(new_pair: Callable[..., Pair]) -> None:
-    pair = new_pair(high_water_bytes=len(LARGE), patience_s=0.05)
+@pytest.fixture
+def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "MOST_QUEUED_BYTES", len(LARGE))
+    monkeypatch.setattr(channel, "PATIENCE_S", 0.05)
+
+
+@pytest.mark.usefixtures("low_bounds")
+def test_a_slow_place_slows_its_senders(new_pair: Callable[[], Pair]) -> None:
+    pair = new_pair()
     pair.mpi.holds = True
     pair.send(b"1", LARGE)
     pair.transports[0].throttle(1)
@@ -253,10 +261,9 @@ def test_a_slow_place_slows_its_senders(new_pair: Callable[..., Pair]) -> None:
     pair.transports[0].throttle(1)
 
 
-def test_a_place_that_takes_one_frame_after_the_other_is_waited_for(
-    new_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = new_pair(high_water_bytes=len(LARGE), patience_s=0.05)
+@pytest.mark.usefixtures("low_bounds")
+def test_a_place_that_takes_one_frame_after_the_other_is_waited_for(new_pair: Callable[[], Pair]) -> None:
+    pair = new_pair()
     sender = pair.transports[0]
     pair.mpi.holds = True
     for head in (b"1", b"2"):
@@ -270,16 +277,16 @@ def test_a_place_that_takes_one_frame_after_the_other_is_waited_for(
             sender._taken[1] += 1
         return False
 
-    monkeypatch.setattr(sender._changed, "wait_for", take)
-    with pytest.raises(SlowPeerError):
-        sender.throttle(1)
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sender._changed, "wait_for", take)
+        with pytest.raises(SlowPeerError):
+            sender.throttle(1)
     assert len(run_out) == 4
     pair.mpi.release()
 
 
 def test_places_notified_of_a_spawn_are_notified_of_its_end(
-    new_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+    new_pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = new_pair()
     notified: list[list[int]] = []
@@ -291,7 +298,7 @@ def test_places_notified_of_a_spawn_are_notified_of_its_end(
     assert notified == [[0, 1], [0, 1]]
 
 
-def test_communicators_are_used_until_the_one_after_the_next(new_pair: Callable[..., Pair]) -> None:
+def test_communicators_are_used_until_the_one_after_the_next(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     pair.adopt(1, 1)
     pass_through(pair.transports[1])
@@ -299,7 +306,7 @@ def test_communicators_are_used_until_the_one_after_the_next(new_pair: Callable[
     assert pair.arrive(1) == [b"by the one before"]
 
 
-def test_mpi_goes_on_at_those_whom_somebody_still_needs(new_pair: Callable[..., Pair]) -> None:
+def test_mpi_goes_on_at_those_whom_somebody_still_needs(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     leave = pair.transports[0].within([0, 1])
     looks = pair.mpi.unending[1]
@@ -315,7 +322,7 @@ def test_mpi_goes_on_at_those_whom_somebody_still_needs(new_pair: Callable[..., 
     assert looks.looks == before
 
 
-def test_what_keeps_mpi_going_ends_with_the_transport(new_pair: Callable[..., Pair]) -> None:
+def test_what_keeps_mpi_going_ends_with_the_transport(new_pair: Callable[[], Pair]) -> None:
     pair = new_pair()
     for transport in pair.transports:
         transport.close()

@@ -62,7 +62,7 @@ from apgas.transport.loop import EventLoop
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 loop, (ours, theirs), broke = EventLoop("io"), socket.socketpair(), threading.Event()
 ours.setblocking(False)
-channel = Channel(1, loop, 2**20, 60.0, lambda _: broke.set(), lambda: None)
+channel = Channel(1, loop, lambda _: broke.set(), lambda: None)
 channel.attach(ours)
 theirs.close()
 channel.submit([b"one"])
@@ -100,7 +100,7 @@ class Reluctant(socket.socket):
 
 def test_what_the_system_lacks_for_a_moment_breaks_no_connection(loop: EventLoop) -> None:
     broken: list[str] = []
-    channel = Channel(7, loop, 100_000, PATIENCE_S, on_broken=broken.append, on_drained=lambda: None)
+    channel = Channel(7, loop, on_broken=broken.append, on_drained=lambda: None)
     end, theirs = socket.socketpair()
     ours = Reluctant(fileno=end.detach())
     ours.setblocking(False)

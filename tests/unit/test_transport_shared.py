@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,11 @@ from support.orders import wait_for
 from support.transport_conformance import Recorder
 
 from apgas.errors import ProtocolError
-from apgas.transport import shared, unix_socket
+from apgas.transport import shared, tcp, unix_socket
 from apgas.transport.auth import new_token
 from apgas.transport.base import Buffer
 from apgas.transport.shared import LEAST_BYTES, NUMBER, Borrower, Budget, Handing, Lender
-from apgas.transport.tcp import TcpConfig, TcpTransport
+from apgas.transport.tcp import TcpTransport
 
 MIB = 2**20
 
@@ -215,9 +216,9 @@ def test_too_many_descriptors_are_refused_and_closed() -> None:
 class Pair:
     """Two places of one machine."""
 
-    def __init__(self, config: TcpConfig | None = None) -> None:
+    def __init__(self) -> None:
         token = new_token()
-        self.ends = [TcpTransport(token, config=config) for _ in range(2)]
+        self.ends = [TcpTransport(token) for _ in range(2)]
         self.recorders = [Recorder(), Recorder()]
         for number, end in enumerate(self.ends):
             end.learn({other: peer.address for other, peer in enumerate(self.ends) if other != number})
@@ -271,8 +272,9 @@ def test_nobody_elses_socket_is_believed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("shared_bytes", [0, 8 * MIB, 256 * MIB])
-def test_large_and_small_frames_keep_their_order(shared_bytes: int) -> None:
-    with Pair(TcpConfig(shared_bytes=shared_bytes)) as pair:
+def test_large_and_small_frames_keep_their_order(shared_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "Budget", partial(Budget, shared_bytes))
+    with Pair() as pair:
         sizes = [3 * MIB, 10, 700_000, 0, 5 * MIB, 400_000, 1] * 6
         for number, size in enumerate(sizes):
             pair.ends[0].send(1, b"%d" % number, [bytes([number % 256]) * size, b"beside"], soon=size < 100)

@@ -10,14 +10,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from support.transport_conformance import PATIENCE_S, Group, Recorder, group
 
 from apgas.errors import UsageError
+from apgas.transport import tcp
 from apgas.transport.auth import Caller, Listener
 from apgas.transport.base import Address, TransportClosedError
-from apgas.transport.tcp import TcpConfig, TcpTransport
+from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import HEADER, MAGIC, encode
 
 TOKEN = b"t" * 32
@@ -25,9 +27,12 @@ OTHER_TOKEN = b"o" * 32
 
 
 @contextmanager
-def pair(config: TcpConfig | None = None) -> Iterator[Group]:
+def pair(handshake_s: float = tcp.HANDSHAKE_S, callers: int = tcp.MOST_CALLERS) -> Iterator[Group]:
     """Two places; place 0 is the one under attack."""
-    with group(lambda: TcpTransport(TOKEN, config=config), 2) as made:
+    with (
+        mock.patch.multiple(tcp, HANDSHAKE_S=handshake_s, MOST_CALLERS=callers),
+        group(lambda: TcpTransport(TOKEN), 2) as made,
+    ):
         yield made
 
 
@@ -129,7 +134,7 @@ def test_a_caller_for_another_place_is_hung_up_on() -> None:
 
 def test_silent_callers_are_hung_up_on_after_a_while() -> None:
     with (
-        pair(TcpConfig(handshake_deadline_s=0.02)) as made,
+        pair(0.02) as made,
         dial(made.addresses[0]) as silent,
         dial(made.addresses[0]) as slow,
     ):
@@ -141,7 +146,7 @@ def test_silent_callers_are_hung_up_on_after_a_while() -> None:
 
 
 def test_a_crowd_of_silent_callers_does_not_keep_a_place_out() -> None:
-    with pair(TcpConfig(handshake_deadline_s=3600, max_callers=8)) as made, contextlib.ExitStack() as leaving:
+    with pair(3600, 8) as made, contextlib.ExitStack() as leaving:
         crowd = [leaving.enter_context(dial(made.addresses[0])) for _ in range(100)]
         for stranger in crowd[:20]:
             assert hung_up(stranger)
@@ -154,7 +159,7 @@ def test_a_crowd_of_silent_callers_does_not_keep_a_place_out() -> None:
 
 def test_the_oldest_goes_when_everybody_has_said_hello() -> None:
     crowd: list[socket.socket] = []
-    with pair(TcpConfig(handshake_deadline_s=3600, max_callers=3)) as made, contextlib.ExitStack() as leaving:
+    with pair(3600, 3) as made, contextlib.ExitStack() as leaving:
         for number in range(4):
             stranger = leaving.enter_context(dial(made.addresses[0]))
             crowd.append(stranger)
@@ -166,7 +171,7 @@ def test_the_oldest_goes_when_everybody_has_said_hello() -> None:
 
 def test_who_has_said_hello_stays_when_a_silent_one_can_go() -> None:
     with (
-        pair(TcpConfig(handshake_deadline_s=3600, max_callers=2)) as made,
+        pair(3600, 2) as made,
         dial(made.addresses[0]) as greeted,
     ):
         caller = Caller(TOKEN, 9, 0)
@@ -243,9 +248,10 @@ def test_a_place_that_stops_sending_still_gets_what_was_queued() -> None:
 # connecting ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_place_that_does_not_answer_is_lost_at_the_deadline() -> None:
+def test_a_place_that_does_not_answer_is_lost_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "CONNECT_S", 0.05)
     recorder = Recorder()
-    sender = TcpTransport(TOKEN, config=TcpConfig(connect_deadline_s=0.05))
+    sender = TcpTransport(TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         sender.learn({1: silent.getsockname()})
         sender.start(0, recorder)

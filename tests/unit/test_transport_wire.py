@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from apgas.errors import ProtocolError, UsageError
-from apgas.transport.wire import HEADER, MAGIC, Decoder, Frame, Limits, encode
+from apgas.transport import wire
+from apgas.transport.wire import HEADER, MAGIC, Decoder, Frame, encode
+
+
+@pytest.fixture
+def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MOST_HEAD_BYTES", 100)
+    monkeypatch.setattr(wire, "MOST_BUFFERS", 3)
+    monkeypatch.setattr(wire, "MOST_FRAME_BYTES", 200)
 
 
 def feed(decoder: Decoder, data: bytes) -> list[Frame]:
@@ -23,13 +31,14 @@ def test_small_frames_are_one_piece() -> None:
     assert feed(Decoder(), bytes(piece)) == [Frame(3, b"head", [bytearray(b"a"), bytearray(b"b")])]
 
 
+@pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize(
     ("src", "head", "text"), [(2, b"", "in the name of place 2"), (1, b"x" * 101, "head of 101 bytes")]
 )
 def test_a_frame_that_arrives_as_a_whole_is_looked_at_too(src: int, head: bytes, text: str) -> None:
     (whole,) = encode(src, head, [b"buffer"])
     with pytest.raises(ProtocolError, match=text):
-        feed(Decoder(src=1, limits=Limits(head_bytes=100, buffers=3, total_bytes=200)), bytes(whole))
+        feed(Decoder(src=1), bytes(whole))
 
 
 def test_a_frame_keeps_nothing_of_the_scratch_that_the_next_one_is_received_in() -> None:
@@ -58,6 +67,7 @@ def test_big_sections_are_received_in_place() -> None:
     assert decoder.at_boundary()
 
 
+@pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize(
     ("header", "text"),
     [
@@ -71,31 +81,33 @@ def test_big_sections_are_received_in_place() -> None:
     ],
 )
 def test_malformed_headers_are_refused(header: bytes, text: str) -> None:
-    decoder = Decoder(src=1, limits=Limits(head_bytes=100, buffers=3, total_bytes=200))
+    decoder = Decoder(src=1)
     with pytest.raises(ProtocolError, match=text):
         feed(decoder, header)
 
 
-def test_a_section_that_memory_cannot_hold_is_a_protocol_error() -> None:
+def test_a_section_that_memory_cannot_hold_is_a_protocol_error(monkeypatch: pytest.MonkeyPatch) -> None:
     huge = 2**62
-    decoder = Decoder(limits=Limits(total_bytes=2**63))
+    monkeypatch.setattr(wire, "MOST_FRAME_BYTES", 2**63)
+    decoder = Decoder()
     with pytest.raises(ProtocolError, match="no memory"):
         feed(decoder, HEADER.pack(MAGIC, 1, 0, 1, huge) + huge.to_bytes(8, "big"))
 
 
 @pytest.mark.parametrize(
-    ("head", "buffers"), [(bytes(101), []), (b"", [b""] * 4), (bytes(100), [bytes(101)]), (b"", [bytes(201)])]
+    ("head", "buffers"),
+    [(bytes(60_001), []), (b"", [b""] * 4), (bytes(50_000), [bytes(50_001)]), (b"", [bytes(100_001)])],
 )
-def test_frames_beyond_the_limits_are_not_sent(head: bytes, buffers: list[bytes]) -> None:
+def test_frames_beyond_the_limits_are_not_sent(
+    head: bytes, buffers: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "MOST_HEAD_BYTES", 60_000)
+    monkeypatch.setattr(wire, "MOST_BUFFERS", 3)
+    monkeypatch.setattr(wire, "MOST_FRAME_BYTES", 100_000)
     with pytest.raises(UsageError, match="frame too large"):
-        encode(0, head, buffers, Limits(head_bytes=100, buffers=3, total_bytes=200))
+        encode(0, head, buffers)
 
 
 def test_scattered_memory_is_not_sent() -> None:
     with pytest.raises(UsageError, match="contiguous"):
         encode(0, b"", [memoryview(bytes(10))[::2]])
-
-
-def test_big_heads_obey_the_limit_too() -> None:
-    with pytest.raises(UsageError, match="head of 70000 bytes"):
-        encode(0, bytes(70_000), (), Limits(head_bytes=60_000))

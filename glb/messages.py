@@ -158,7 +158,7 @@ def load(number: int) -> tuple[Load, Statistics]:
 
 def evacuate(number: int, survivors: Sequence[int], turns: dict[int, list[int]]) -> PlaceResult[Any]:
     """Hand all work out, to survivors as ``turns`` says for this place, and return the result so far."""
-    return _runner(number).evacuate(survivors, turns.get(apgas.here().id, ()))
+    return _runner(number).evacuate(survivors, turns[apgas.here().id])
 
 
 def takes_part(number: int) -> bool:

@@ -6,19 +6,14 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from glb.bag import Bag, Result
 from glb.core.pool import cut_in_pieces, split_everything
-from glb.core.view import View
 from glb.errors import LedgerError
 from glb.statistics import tasks_in
-
-if TYPE_CHECKING:
-    from random import Random
-
 
 PIECES: Final = 8
 """A leaver's work is cut into about this number of pieces at least, which go to the survivors with the least work."""
@@ -80,51 +75,41 @@ def deal(leavers: Sequence[Load], survivors: Sequence[Load]) -> dict[int, list[i
 # | leaving | every worker deals its bag out as it stops | end -> staying   |
 #
 # Place 0 names the survivors that are to have the work, in turns: one with little work comes up more often
-# (``deal``). Without its word, places that are known to wait come first, then any. Nothing may be lost on the way:
-# each worker's bag must be empty afterwards, and where bags have a length, the pieces together must be as long as it
-# was.
+# (``deal``). Nothing may be lost on the way: each worker's bag must be empty afterwards, and where bags have a length,
+# the pieces together must be as long as it was.
 
 R = TypeVar("R", bound=Result)
 
-MOST_TARGETS = 8
-"""A worker that hands out its bag spreads it over at most this number of survivors."""
-
 
 class Evacuation:
-    """Whose turn it is to get a piece; where place 0 names no survivors, some are drawn."""
+    """Whose turn it is to get a piece."""
 
-    __slots__ = ("_rng", "_turns", "_view", "leaving")
+    __slots__ = ("_turns", "leaving")
 
-    def __init__(self, view: View, rng: Random) -> None:
+    def __init__(self) -> None:
         self.leaving = False
-        self._view = view
-        self._rng = rng
         self._turns: deque[int] = deque()
 
     def begin(self, turns: Sequence[int]) -> None:
-        """Leave; ``turns`` lists survivors, a place once for each piece that it is to get; none: any survivor."""
+        """Leave; ``turns`` lists survivors, a place once for each piece that it is to get."""
         self.leaving = True
         self._turns = deque(turns)
 
     def end(self) -> None:
         """Stay after all."""
         self.leaving = False
-        self._turns.clear()
 
-    def anybody(self) -> int:
+    def next_in_turn(self) -> int:
         """Return the survivor that gets what still arrives."""
-        if self._turns:
-            self._turns.rotate(-1)
-            return self._turns[-1]
-        return self._view.others(1, self._rng)[0]
+        self._turns.rotate(-1)
+        return self._turns[-1]
 
-    def hand_out(self, bag: Bag[R], workers: int, waiting: Sequence[int]) -> list[tuple[int, Bag[R]]]:
+    def hand_out(self, bag: Bag[R], workers: int) -> list[tuple[int, Bag[R]]]:
         """Cut everything out of a worker's bag, which keeps its result, and say who gets what.
 
         Args:
             bag: What the worker and its place hold.
             workers: How many workers of this place have still to hand out, this one included.
-            waiting: Places known to wait for work.
 
         Raises:
             LedgerError: The bag lost or doubled tasks.
@@ -133,7 +118,8 @@ class Evacuation:
         everything = split_everything(bag)
         if everything is None:
             return []
-        targets = self._targets(workers, waiting)
+        targets = [*islice(self._turns, max(1, -(-len(self._turns) // workers)))]
+        self._turns.rotate(-len(targets))
         pieces: dict[int, Bag[R]] = {}
         given = 0
         for to, piece in zip(targets, cut_in_pieces(everything, len(targets)), strict=False):
@@ -145,15 +131,3 @@ class Evacuation:
         if given != held:
             raise LedgerError(f"a place that leaves had {held} tasks and gives {given} away")
         return list(pieces.items())
-
-    def _targets(self, workers: int, waiting: Sequence[int]) -> list[int]:
-        if self._turns:
-            count = max(1, -(-len(self._turns) // workers))
-            targets = [*islice(self._turns, count)]
-            self._turns.rotate(-len(targets))
-            return targets
-        hungry = [place for place in waiting if place in self._view]
-        others = len(self._view.members) - (self._view.me in self._view)
-        count = max(1, min(MOST_TARGETS, -(-others // workers)))
-        any_others = self._view.others(count + len(hungry), self._rng)
-        return [*hungry, *(place for place in any_others if place not in hungry)][:count]

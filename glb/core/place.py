@@ -130,7 +130,7 @@ class PlaceCore(Generic[R]):
             waiting = tuple(self._view.newcomers(before))
         self.thieves = Thieves(waiting)
         """The places that have asked this one."""
-        self._evacuation = Evacuation(self._view, rng)
+        self._evacuation = Evacuation()
         self._expected = EXPECTED_CALLS
 
     # what others may see ----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class PlaceCore(Generic[R]):
         if self._aborted:
             return []
         if self._evacuation.leaving:
-            return [Forward(self._evacuation.anybody(), bag, ident)]
+            return [Forward(self._evacuation.next_in_turn(), bag, ident)]
         tasks = tasks_in(bag)
         self.statistics.received += 1
         self.statistics.tasks_received += tasks
@@ -463,10 +463,10 @@ class PlaceCore(Generic[R]):
 
     # leaver ---------------------------------------------------------------------------------------------------------
 
-    def evacuate(self, survivors: Sequence[int], turns: Sequence[int] = ()) -> list[Message]:
+    def evacuate(self, survivors: Sequence[int], turns: Sequence[int]) -> list[Message]:
         """Begin to leave: workers hand out their bags to ``survivors`` as they stop; later bags are forwarded.
 
-        ``turns``: which of them get the pieces, each once per piece; none: those known to wait, then any.
+        ``turns``: which of them get the pieces, each once per piece.
         """
         if self._aborted:
             return []
@@ -511,7 +511,7 @@ class PlaceCore(Generic[R]):
     def _hand_out(self, bag: Bag[R], workers: int) -> list[Effect[R]]:
         """Give away a bag and the shared ones; ``workers``: among how many the survivors are divided."""
         self._pool.pour(bag)
-        pieces = self._evacuation.hand_out(bag, workers, self.thieves.lifeline)
+        pieces = self._evacuation.hand_out(bag, workers)
         for to, _ in pieces:
             self.thieves.discard(to)
         return [view.count_given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]

@@ -172,7 +172,7 @@ def answer_a_leaver_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def send_pieces_to_those_who_leave_too(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore.evacuate
 
-    def evacuate(self: Core, survivors: Sequence[int], turns: Sequence[int] = ()) -> list[Message]:
+    def evacuate(self: Core, survivors: Sequence[int], turns: Sequence[int]) -> list[Message]:
         return original(self, self.members, [place for place in self.members if place != self.me])
 
     monkeypatch.setattr(PlaceCore, "evacuate", evacuate)
@@ -181,10 +181,8 @@ def send_pieces_to_those_who_leave_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def drop_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Evacuation.hand_out
 
-    def hand_out(
-        self: Evacuation, bag: Bag[Total], workers: int, waiting: Sequence[int]
-    ) -> list[tuple[int, Bag[Total]]]:
-        return original(self, bag, workers, waiting)[:2]
+    def hand_out(self: Evacuation, bag: Bag[Total], workers: int) -> list[tuple[int, Bag[Total]]]:
+        return original(self, bag, workers)[:2]
 
     monkeypatch.setattr(Evacuation, "hand_out", hand_out)
 

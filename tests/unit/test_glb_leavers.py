@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from numbered import Numbers
 
 from glb.core.leavers import Evacuation, Load, cost_of_leaving, deal
-from glb.core.lifelines import graph_of
-from glb.core.view import View
 
 LOADS = [Load(1, 2, 9), Load(2, 0, 0), Load(3, 2, 4), Load(4, 2, 4)]
 
@@ -53,21 +49,22 @@ def test_without_lengths_all_get_as_much() -> None:
     assert sorted(dealt[9]) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def leaving(turns: tuple[int, ...] = ()) -> Evacuation:
-    evacuation = Evacuation(View(9, (0, 1, 2, 3), graph_of()), Random(1))
+def leaving(*turns: int) -> Evacuation:
+    evacuation = Evacuation()
     evacuation.begin(turns)
     return evacuation
 
 
 def handed_out(evacuation: Evacuation, workers: int) -> list[int]:
-    return sorted(to for to, _ in evacuation.hand_out(Numbers(list(range(16))), workers, ()))
+    return sorted(to for to, _ in evacuation.hand_out(Numbers(list(range(16))), workers))
 
 
-def test_the_workers_of_a_leaver_divide_the_survivors_among_them() -> None:
-    assert [len(handed_out(leaving(), workers)) for workers in (1, 2, 3, 4)] == [4, 2, 2, 1]
+def test_what_still_arrives_goes_round() -> None:
+    evacuation = leaving(0, 1, 2)
+    assert [evacuation.next_in_turn() for _ in range(4)] == [0, 1, 2, 0]
 
 
 def test_the_workers_of_a_leaver_divide_the_turns_among_them() -> None:
-    assert handed_out(leaving((0, 1, 2, 3)), 1) == [0, 1, 2, 3]
-    evacuation = leaving((0, 1, 2, 3))
+    assert [len(handed_out(leaving(0, 1, 2, 3), workers)) for workers in (1, 2, 3, 4)] == [4, 2, 2, 1]
+    evacuation = leaving(0, 1, 2, 3)
     assert [handed_out(evacuation, workers) for workers in (2, 1)] == [[0, 1], [0, 1, 2, 3]]

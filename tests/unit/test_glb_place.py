@@ -137,7 +137,7 @@ def test_a_leaver_gives_everything_away_and_forwards_the_rest() -> None:
     slot, own = started(place, 8)
     own.process(2)
     place.requested(0, 3)
-    assert place.evacuate((0, 1)) == [Refuse(0, 3)]
+    assert place.evacuate((0, 1), (0, 1)) == [Refuse(0, 3)]
     assert phase(place) is Phase.EVACUATING
     effects: list[Effect[Total]] = place.look(slot, own)
     assert sum(effect.tasks for effect in effects if isinstance(effect, Give)) == 6
@@ -154,7 +154,7 @@ def test_a_leaver_gives_nothing_to_a_thief_that_leaves_too() -> None:
     """It may ask before it hears that it is to leave; it is remembered, for the shrink may be called off."""
     place = core(me=2, members=(0, 1, 2, 3))
     slot, own = started(place)
-    place.evacuate((0, 1))
+    place.evacuate((0, 1), (0, 1))
     place.requested(3, None)
     assert 3 in place.thieves.lifeline
     gives = [effect for effect in place.look(slot, own) if isinstance(effect, Give)]
@@ -317,7 +317,7 @@ def test_an_aborted_place_drops_what_is_set_out() -> None:
 
 def test_an_idle_leaver_is_done_at_once_and_can_be_called_back() -> None:
     place = core(me=2)
-    place.evacuate((0, 1))
+    place.evacuate((0, 1), (0, 1))
     assert phase(place) is Phase.EVACUATED
     assert place.begin() == []
     place.readmit((0, 1, 2))
@@ -444,7 +444,7 @@ def test_a_leaver_that_would_lose_tasks_says_so() -> None:
     place = core(me=2)
     own = KeepsSomeBack(list(range(8)))
     place.receive(own)
-    place.evacuate((0, 1))
+    place.evacuate((0, 1), (0, 1))
     with pytest.raises(LedgerError, match="left 4 tasks behind"):
         place.look(0, own)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 import apgas
-from apgas.runtime import serialization
+from apgas.runtime.serialization import Pickled
 from glb import affinity, messages
 from glb.bag import Bag, Result
 from glb.config import Config, PlaceResult, Setup, freeze
@@ -350,9 +350,9 @@ class PlaceRunner(Generic[R]):
 
     def _give(self, give: Give[R], own: Bag[R] | None) -> None:
         """Give a bag away; if its taker is gone, back into ``own``, or to place 0 (evacuation, or no ``own``)."""
-        size_bytes = sum(map(len, serialization.dumps(give.bag)))
+        pickled = Pickled(give.bag)
         try:
-            apgas.async_at(give.to, messages.receive, self.setup.number, give.bag, give.nonce)
+            apgas.async_at(give.to, messages.receive, self.setup.number, pickled, give.nonce)
         except apgas.PlaceGoneError:
             if own is None or give.why == "evacuation":
                 self._forward(0, give.bag)
@@ -361,9 +361,9 @@ class PlaceRunner(Generic[R]):
                     self.core.give_failed(give)
                 own.merge(give.bag)
             return
-        apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
+        apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=pickled.size_bytes)
         with self._changed:
-            self.core.statistics.bytes_sent += size_bytes
+            self.core.statistics.bytes_sent += pickled.size_bytes
 
     def _forward(self, to: int, bag: Bag[R]) -> None:
         """Pass a bag on; to place 0 if ``to`` is gone."""

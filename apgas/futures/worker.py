@@ -7,12 +7,11 @@ together, but none waits for longer than ``LATEST_S`` for those after it.
 
 from __future__ import annotations
 
-import pickle
 import reprlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
@@ -21,7 +20,7 @@ import msgspec
 from apgas.errors import SlowPeerError, UsageError
 from apgas.runtime import context, exceptions, serialization
 from apgas.runtime.driver import Driver, PlaceState, required_driver
-from apgas.runtime.serialization import Carrier, Carrying, Handle, received_function
+from apgas.runtime.serialization import Pickled, received_function
 from apgas.transport.base import Buffer
 
 LATEST_S: Final = 0.005
@@ -30,30 +29,16 @@ LATEST_S: Final = 0.005
 # What travels --------------------------------------------------------------------------------------------------------
 
 
-class Packed(Carrier):
-    """Something of the program, pickled apart: if it cannot be unpickled, what it travels with still arrives.
-
-    Raises:
-        TypeError: It cannot be pickled.
-    """
-
-    def __init__(self, value: object) -> None:
-        self._buffers = serialization.dumps(value)
-
-    def handles(self) -> Iterable[Handle]:
-        """Those of the references in it."""
-        return self._buffers.handles if isinstance(self._buffers, Carrying) else ()
+class Packed(Pickled):
+    """Something of the program, pickled apart: if it cannot be unpickled, what it travels with still arrives."""
 
     def travel(self) -> tuple[Any, ...]:
         """Arrives as what ``unpacked`` returns."""
-        return unpacked, tuple(map(pickle.PickleBuffer, self._buffers))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.travel()
+        return unpacked, super().travel()[1]
 
     def here(self) -> Any:
         """Arrive on this place."""
-        return unpacked(*map(bytes, self._buffers))
+        return unpacked(*map(bytes, self._payload))
 
 
 class Scattered:

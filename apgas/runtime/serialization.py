@@ -187,6 +187,37 @@ def loads(payload: Sequence[Buffer]) -> Any:
     return pickle.loads(payload[0], buffers=payload[1:])
 
 
+class Pickled(Carrier):
+    """Something that is pickled before what it travels with, and once; it arrives as what it was.
+
+    Raises:
+        TypeError: It cannot be pickled.
+    """
+
+    def __init__(self, value: object) -> None:
+        self._payload = dumps(value)
+
+    @property
+    def size_bytes(self) -> int:
+        """How much travels."""
+        return sum(map(len, self._payload))
+
+    def handles(self) -> Iterable[Handle]:
+        """Those of the references in it."""
+        return self._payload.handles if isinstance(self._payload, Carrying) else ()
+
+    def travel(self) -> tuple[Any, ...]:
+        """Arrives as the value."""
+        return _unpickled, tuple(map(pickle.PickleBuffer, self._payload))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.travel()
+
+
+def _unpickled(*buffers: Buffer) -> Any:
+    return loads(buffers)
+
+
 def summary(error: BaseException) -> str:
     """Kind and text of ``error``, also where its own ``__str__`` fails."""
     try:

@@ -67,6 +67,17 @@ def test_any_number_of_arrays_fits_in_a_frame(length: int) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(arrays, back, strict=True))
 
 
+def test_what_is_pickled_already_arrives_as_what_it_was() -> None:
+    array = np.arange(10_000)
+    pickled = serialization.Pickled([array, "small"])
+    array[:] = 0  # it travels beside the pickle, and is copied as it is sent
+    payload = serialization.dumps((pickled, 1))
+    assert sum(map(len, payload)) - pickled.size_bytes in range(500)
+    assert len(payload) == 2
+    (back, small), one = serialization.loads(payload)
+    assert (back.tolist(), back.flags.writeable, small, one) == ([0] * 10_000, True, "small", 1)
+
+
 def test_a_large_array_travels_beside_the_pickle_whatever_its_order() -> None:
     for array in (np.zeros((500, 300)), np.asfortranarray(np.ones((500, 300))), np.zeros(0), np.ones((50, 40))[::2]):
         payload = serialization.dumps(array)

@@ -81,7 +81,7 @@ class MpiTransport:
         self._unending = self._mpi.Grequest.Start()
         calls = self._mpi.Request.Testsome, self._unending.Test
         self._engine = Engine(*calls, self._poke, self._mpi.Get_error_string, "apgas-mpi")
-        self._announced = Announced(self.loop, self._engine, self._mpi.BYTE, self._deliver, self._lose)
+        self._arrivals = Arrivals(self.loop, self._engine, self._mpi.BYTE, self._deliver, self._lose)
         self.communicators = Communicators(mpi, bridge, "apgas-comm")
         self.communicators.on_installed = lambda epoch: self.loop.call_soon(partial(self._installed, epoch))
         self.communicators.on_failed = lambda why: self.loop.call_soon(partial(self._failed, why))
@@ -204,7 +204,7 @@ class MpiTransport:
 
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
-        self._line.on_gone(place, lambda: self._announced.arrivals.take(place, callback, always=True))
+        self._line.on_gone(place, lambda: self._arrivals.take(place, callback, always=True))
 
     def close(self, timeout_s: float = 1.0) -> None:
         """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``."""
@@ -318,14 +318,14 @@ class MpiTransport:
         kind = head[:1]
         if kind == WHOLE:
             rest = head[1:] if isinstance(head, bytes) else memoryview(head)[1:]
-            if src in self._announced.arrivals.waiting:
-                self._announced.arrivals.take(src, partial(self._deliver, src, rest, buffers))
+            if src in self._arrivals.waiting:
+                self._arrivals.take(src, partial(self._deliver, src, rest, buffers))
             else:
                 self._deliver(src, rest, buffers)
             return
         try:
             if kind == ANNOUNCED:
-                self._announced.expect(src, head, buffers)
+                self._arrivals.expect(src, head, buffers)
             elif kind == BUILD and src == 0:
                 self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
             elif kind == BYE:
@@ -345,8 +345,8 @@ class MpiTransport:
         if self._closing or place in self._forgotten:
             return
         if place not in self._byes:
-            self._announced.drop(place)
-        self._announced.arrivals.take(place, partial(self._report, place, reason), always=True)
+            self._arrivals.drop(place)
+        self._arrivals.take(place, partial(self._report, place, reason), always=True)
         self.loop.call_later(_LOST_S, partial(self._abandon, place))
 
     def _deliver(self, src: int, head: bytes | memoryview, buffers: Sequence[bytearray | memoryview]) -> None:
@@ -364,7 +364,7 @@ class MpiTransport:
         """Give up a place whose connection may be fine, but whose frames cannot be delivered."""
         if not self._closing and place not in self._forgotten:
             _logger.warning("place %d: gives up place %d: %s", self._here, place, reason)
-            self._announced.drop(place)
+            self._arrivals.drop(place)
             self._report(place, reason)
             self._line.forget(place)
 
@@ -381,40 +381,62 @@ class MpiTransport:
 
     def _installed(self, epoch: Epoch) -> None:
         self._engine.linger()
-        self._announced.installed(epoch)
+        self._arrivals.installed(epoch)
 
     def _ended(self, place: int) -> None:
         """The connection from a forgotten place has ended: perhaps in good order, but it could not say BYE any more."""
-        if place not in self._byes and place in self._announced.arrivals.waiting:
-            self.loop.call_later(_LOST_S, partial(self._announced.drop, place))
+        if place not in self._byes and place in self._arrivals.waiting:
+            self.loop.call_later(_LOST_S, partial(self._arrivals.drop, place))
         self.loop.call_later(_LOST_S, partial(self._abandon, place))
 
 
-# Receives by MPI what was announced on the line, and keeps the order of what comes on both ways ----------------------
+# Receives by MPI what was announced on the line, and keeps the order of what comes on both ways (io thread only) -----
 
 Deliver: TypeAlias = Callable[[int, "bytes | memoryview", Sequence["bytearray | memoryview"]], None]
 _KEPT = 2
 """By the time that a third communicator is there, nothing travels on the first any more."""
 
 
-class Announced:
-    """The large frames that are on their way here; ``arrivals`` is what waits for its turn.
+class Arrival(msgspec.Struct, eq=False):
+    """Something of a place that is to be done in its turn, once it is complete; ``always``: even after ``drop``.
+
+    ``transfer``: what is on its way of it by MPI.
+    """
+
+    act: Callable[[], None]
+    complete: bool
+    always: bool = False
+    transfer: Transfer | None = None
+
+
+class Arrivals:
+    """First in, first out per place; what is complete waits for what came before and is not.
 
     ``deliver`` is given each frame in its turn; ``lose`` a place whose frames cannot be received, with the reason.
+
+    Attributes:
+        waiting: The places of which something is incomplete, with all that waits.
     """
 
     def __init__(
         self, loop: EventLoop, engine: Engine, byte: Any, deliver: Deliver, lose: Callable[[int, str], None]
     ) -> None:
-        self.arrivals = Arrivals()
+        self.waiting: Final[dict[int, deque[Arrival]]] = {}
         self._loop = loop
         self._engine = engine
         self._byte = byte
         self._deliver = deliver
         self._lose = lose
-        self._transfers: dict[int, dict[Arrival, Transfer | None]] = {}
         self._early: dict[int, list[Callable[[Epoch], None]]] = {}
         self._epochs: dict[int, Epoch] = {}
+
+    def take(self, place: int, act: Callable[[], None], *, always: bool = False) -> None:
+        """Do ``act`` in its turn: now, if nothing of ``place`` waits. ``always``: it is not to be dropped."""
+        queue = self.waiting.get(place)
+        if queue is None:
+            _do(act)
+        else:
+            queue.append(Arrival(act, complete=True, always=always))
 
     def expect(self, src: int, head: bytes | bytearray | memoryview, small: Sequence[bytearray | memoryview]) -> None:
         """Keep the turn of a frame, and receive what is missing of it as soon as its communicator is there.
@@ -429,8 +451,8 @@ class Announced:
         frame = assemble(small, missing)
         if number not in self._epochs and self._epochs and number < max(self._epochs):
             raise ProtocolError(f"a frame by the communicator of epoch {number}, which is gone")
-        arrival = self.arrivals.expect(src, partial(self._deliver, src, rest, frame))
-        self._transfers.setdefault(src, {})[arrival] = None
+        arrival = Arrival(partial(self._deliver, src, rest, frame), complete=False)
+        self.waiting.setdefault(src, deque()).append(arrival)
         begin = partial(self._receive, src, arrival, announcement.tag, [memory for _, memory in missing])
         if number in self._epochs:
             begin(self._epochs[number])
@@ -446,23 +468,23 @@ class Announced:
             begin(epoch)
 
     def drop(self, place: int) -> None:
-        """Give up what is on its way from ``place``."""
-        for transfer in self._transfers.pop(place, {}).values():
-            if transfer is not None:
-                self._engine.give_up(transfer)
-        self.arrivals.drop(place)
+        """Forget all of ``place`` that waits, for what is incomplete will not be completed any more."""
+        for arrival in self.waiting.pop(place, ()):
+            if arrival.transfer is not None:
+                self._engine.give_up(arrival.transfer)
+            if arrival.always:
+                _do(arrival.act)
 
     def _receive(self, src: int, arrival: Arrival, tag: int, memory: list[bytearray], epoch: Epoch) -> None:
-        if arrival not in self._transfers.get(src, {}):
+        if arrival not in self.waiting.get(src, ()):
             return
         comm, rank = epoch.comm, epoch.ranks[src]
-        transfer = Transfer(
+        arrival.transfer = Transfer(
             lambda: (comm.Irecv((buffer, self._byte), rank, tag) for buffer in memory),
             lambda error: self._received_soon(src, arrival, error),
             receiving=True,
         )
-        self._transfers[src][arrival] = transfer
-        self._engine.submit(transfer)
+        self._engine.submit(arrival.transfer)
 
     def _received_soon(self, src: int, arrival: Arrival, error: str) -> None:
         if self._loop.in_thread():
@@ -471,66 +493,19 @@ class Announced:
             self._loop.call_soon(partial(self._received, src, arrival, error))
 
     def _received(self, src: int, arrival: Arrival, error: str) -> None:
-        transfers = self._transfers.get(src, {})
-        if arrival not in transfers:
+        queue = self.waiting.get(src, deque())
+        if arrival not in queue:
             return
-        del transfers[arrival]
+        arrival.transfer = None
         if error:
             self._lose(src, f"cannot receive by MPI: {error}")
-        else:
-            self.arrivals.completed(src, arrival)
-
-
-# Frames in order, while parts of them are on their way (io thread only) ----------------------------------------------
-
-
-class Arrival(msgspec.Struct, eq=False):
-    """Something of a place that is to be done in its turn, once it is complete; ``always``: even after ``drop``."""
-
-    act: Callable[[], None]
-    complete: bool
-    always: bool = False
-
-
-class Arrivals:
-    """First in, first out per place; what is complete waits for what came before and is not.
-
-    Attributes:
-        waiting: The places of which something is incomplete, with all that waits.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: Final[dict[int, deque[Arrival]]] = {}
-
-    def take(self, place: int, act: Callable[[], None], *, always: bool = False) -> None:
-        """Do ``act`` in its turn: now, if nothing of ``place`` waits. ``always``: it is not to be dropped."""
-        queue = self.waiting.get(place)
-        if queue is None:
-            _do(act)
-        else:
-            queue.append(Arrival(act, complete=True, always=always))
-
-    def expect(self, place: int, act: Callable[[], None]) -> Arrival:
-        """Keep the turn of ``act``, which is done after ``completed``."""
-        arrival = Arrival(act, complete=False)
-        self.waiting.setdefault(place, deque()).append(arrival)
-        return arrival
-
-    def completed(self, place: int, arrival: Arrival) -> None:
-        """Do what has waited for ``arrival`` only."""
+            return
         arrival.complete = True
-        queue = self.waiting.get(place)
         while queue and queue[0].complete:
             # what is done may send to ourselves, but never changes the queue of a place
             _do(queue.popleft().act)
-        if queue is not None and not queue:
-            del self.waiting[place]
-
-    def drop(self, place: int) -> None:
-        """Forget all of ``place`` that waits, for what is incomplete will not be completed any more."""
-        for arrival in self.waiting.pop(place, ()):
-            if arrival.always:
-                _do(arrival.act)
+        if not queue:
+            del self.waiting[src]
 
 
 def _do(act: Callable[[], None]) -> None:

@@ -125,11 +125,6 @@ class ResilientPlaceCore(PlaceCore):
         self._leaving.awaited.discard(place)
         return [*effects, *self._all_fired(fired), *self._maybe_drained()]
 
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is awaited any more because of a place that died or left."""
-        return not self._dying and self._losses.settled
-
     # inside ----------------------------------------------------------------------------------------------------------
 
     def _enter(self, message: m.Members) -> list[Effect]:
@@ -498,11 +493,6 @@ class ResilientFinishTable(FinishTable):
         fired = self._fired(finish, pairs)
         return [] if fired is None else [fired]
 
-    @property
-    def remembered(self) -> set[FinishId]:
-        """The dense finishes of other places of which this one knows all that it has said."""
-        return {*self._records}
-
     def forget(self, finish: FinishId) -> None:
         """A dense finish has fired."""
         self._records.pop(finish, None)
@@ -534,11 +524,6 @@ class ResilientFinishTable(FinishTable):
         for pairs in self._pairs.values():
             for other in final:
                 pairs.hear(place, other, 0)
-
-    @property
-    def settled(self) -> bool:
-        """Whether no report of a loss is awaited."""
-        return not self._settling
 
     def drained(self, place: int) -> list[FinishFired]:
         """A leaver has reported everything: nothing is pending there, which is as good as any report."""

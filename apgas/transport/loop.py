@@ -76,14 +76,12 @@ class EventLoop:
     events). An exception of a handler or callback, SystemExit included, is logged, and the loop goes on.
 
     Attributes:
-        wakeups: How often it has woken up so far.
         abandoned: Whether this is a forked child, where it does nothing.
         on_broken: Called on its last thread if an error of the loop itself has ended it: nothing is delivered then, but
             frames can still be sent, as far as the connections take them at once.
     """
 
     def __init__(self, name: str) -> None:
-        self.wakeups = 0
         self.abandoned = False
         self.on_broken: Callable[[BaseException], None] = _ignore
         self._epoll = select.epoll()
@@ -388,7 +386,6 @@ class EventLoop:
             timeout_s = limit_s if timeout_s is None else min(timeout_s, limit_s)
         events = self._poller.poll(timeout_s)
         self._sleeping = False
-        self.wakeups += 1
         for fd, what in events:
             handler = self._handlers.get(fd)
             if handler is not None:

@@ -145,11 +145,6 @@ class PlaceCore(Generic[R]):
         return Phase.WORKING if self._slots.alive else _IDLE[self._thief.state]
 
     @property
-    def members(self) -> Sequence[int]:
-        """The members that this place knows; for a leaver the survivors."""
-        return self._view.members
-
-    @property
     def sets_out(self) -> bool:
         """Whether a worker should set out what its next call does not process, if it is long, but not very long.
 

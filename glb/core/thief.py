@@ -121,16 +121,6 @@ class Thieves:
     def __bool__(self) -> bool:
         return bool(self._random or self._lifeline)
 
-    @property
-    def lifeline(self) -> tuple[int, ...]:
-        """The lifeline thieves, longest waiting first."""
-        return tuple(self._lifeline)
-
-    @property
-    def random(self) -> dict[int, int]:
-        """The nonces of the random thieves, longest waiting first."""
-        return {thief: nonce for thief, (nonce, _) in self._random.items()}
-
     def add_random(self, thief: int, nonce: int, chances: int) -> None:
         """Register a random thief, to be refused after ``chances`` workers could not give."""
         if self._random.get(thief, (0,))[0] < nonce:

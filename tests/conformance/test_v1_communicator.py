@@ -47,8 +47,13 @@ class Scheduler:
         self._server.close()
 
 
+def port_of(communicator: V1Communicator) -> int:
+    assert communicator._port is not None
+    return communicator._port.port
+
+
 def say(communicator: V1Communicator, line: bytes) -> socket.socket:
-    caller = socket.create_connection(("127.0.0.1", communicator.port), timeout=PATIENCE_S)
+    caller = socket.create_connection(("127.0.0.1", port_of(communicator)), timeout=PATIENCE_S)
     caller.sendall(line)
     return caller
 
@@ -207,18 +212,18 @@ def test_an_order_after_the_end_is_refused_at_once(job: V1Communicator) -> None:
 
 
 def test_a_port_that_is_taken_is_reported(job: V1Communicator, scheduler: Scheduler, listener: Listener) -> None:
-    with pytest.raises(ApgasError, match=f"on 127.0.0.1:{job.port}: .*in use"):
-        V1Communicator(f"127.0.0.1:{scheduler.port}", f"127.0.0.1:{job.port}").start(listener)
+    with pytest.raises(ApgasError, match=f"on 127.0.0.1:{port_of(job)}: .*in use"):
+        V1Communicator(f"127.0.0.1:{scheduler.port}", f"127.0.0.1:{port_of(job)}").start(listener)
 
 
 def test_variables_are_read() -> None:
     assert from_environment({}) is None
     made = from_environment({"MALLEABLE_V1_SCHEDULER": "127.0.0.1:8081"})
     assert made is not None
-    assert made.port == 8081
+    assert made._listen[1] == 8081
     other = from_environment({"MALLEABLE_V1_SCHEDULER": "h:1", "MALLEABLE_V1_LISTEN": "9000"})
     assert other is not None
-    assert other.port == 9000
+    assert other._listen[1] == 9000
     for wrong in ({"MALLEABLE_V1_SCHEDULER": "h"}, {"MALLEABLE_V1_SCHEDULER": "h:1", "MALLEABLE_V1_LISTEN": "x:y"}):
         with pytest.raises(UsageError, match="MALLEABLE_V1_"):
             from_environment(wrong)

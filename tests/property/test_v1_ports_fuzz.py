@@ -74,14 +74,16 @@ def job() -> Iterator[Target]:
     listener = Listener()
     communicator = V1Communicator("127.0.0.1:1", "127.0.0.1:0")
     communicator.start(listener)
+    assert communicator._port is not None
+    port = communicator._port.port
 
     def understood() -> object:
-        speak(communicator.port, b"grow 1 node7\n")
+        speak(port, b"grow 1 node7\n")
         order = listener.received.get(timeout=PATIENCE_S)
         assert isinstance(order, wire.Grow)
         return order.nodes
 
-    yield communicator.port, understood
+    yield port, understood
     communicator.close()
 
 

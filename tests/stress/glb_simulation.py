@@ -887,7 +887,7 @@ class Checks:
         for key in [key for key in self._chances if key[0] == worker.place]:
             self._chances[key] -= 1
             _, thief, nonce = key
-            if core.thieves.random.get(thief) != nonce:
+            if core.thieves._random.get(thief, [0])[0] != nonce:
                 del self._chances[key]
             elif self._chances[key] <= 0:
                 raise self._job.wrong(f"place {key[1]} has no answer though all workers of place {key[0]} have looked")
@@ -924,9 +924,9 @@ class Checks:
         if core.me not in self._job.control.members:
             return
         away = self._job.lost | self._job.gone | self._job.control.leaving
-        for place in self._thieves(core.me, core.members):
+        for place in self._thieves(core.me, core._view.members):
             thief = self._job.cores.get(place)
-            if thief is None or thief.alive or place in away or thief.members is not core.members:
+            if thief is None or thief.alive or place in away or thief._view.members is not core._view.members:
                 continue
             waits = thief.phase is Phase.WAITING
             new = thief.phase is Phase.JOINING and place >= self._job.initial and not thief.statistics.received
@@ -973,7 +973,7 @@ class Checks:
                 raise job.wrong(f"place {place} owes answers, but has no worker to give them")
             if core.thieves._random and place in job.cold:
                 raise job.wrong(f"place {place} lets random thieves wait until it is warm")
-            if place in members and not (job.lost and job.lost.intersection(core.members)):
+            if place in members and not (job.lost and job.lost.intersection(core._view.members)):
                 self._validate_thief(place, core)
 
     def _validate_thief(self, place: int, core: PlaceCore[Total]) -> None:
@@ -981,12 +981,12 @@ class Checks:
         cores, phase = self._job.cores, core.phase
         unknown: list[Request] = []
         if phase is Phase.WAITING:
-            buddies = self._buddies(place, core.members)
+            buddies = self._buddies(place, core._view.members)
             unknown += [Request(buddy, None) for buddy in buddies if place not in cores[buddy].thieves._lifeline]
         elif phase is Phase.STEALING:
             if (asked := core._thief.asked) is None:
                 raise self._job.wrong(f"place {place} is STEALING without a victim")
-            unknown += [asked] if cores[asked.to].thieves.random.get(place) != asked.nonce else []
+            unknown += [asked] if cores[asked.to].thieves._random.get(place, [0])[0] != asked.nonce else []
         for request in unknown:
             other = request.to
             if request not in self._between(place, other) and not self._answered(request, other, place):

@@ -428,7 +428,8 @@ class SurvivalSimulation(Simulation):
             assert core.finishes.quiet, f"place {place} is not quiet"
             validate(core)
             assert isinstance(core, ResilientPlaceCore)
-            assert core.settled, f"place {place} waits for reports of losses: {core.finishes}"
+            assert not core._dying, f"place {place} waits for what is left of places that have died"
+            assert not core._losses._settling, f"place {place} waits for reports of losses: {core.finishes}"
 
 
 # Simulations in which a place dies: the job must end on every other place, whatever was under way --------------------

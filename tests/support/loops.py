@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from apgas.transport.loop import EventLoop
+from apgas.transport.loop import EventLoop, Events
 from support.mpi import PATIENCE_S
 
 
@@ -20,3 +20,17 @@ def pass_through(loop: EventLoop) -> int:
     loop.call_soon(note)
     assert passed.wait(PATIENCE_S)
     return idents[0]
+
+
+def count_rounds(loop: EventLoop) -> list[int]:
+    """How many events each round brings that begins from now on."""
+    rounds: list[int] = []
+    poll = loop._poller.poll
+
+    def counted(timeout_s: float | None) -> Events:
+        events = poll(timeout_s)
+        rounds.append(len(events))
+        return events
+
+    loop._poller.poll = counted  # type: ignore[method-assign]  # the loop's own thread looks it up in each round
+    return rounds

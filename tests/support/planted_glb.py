@@ -173,7 +173,8 @@ def send_pieces_to_those_who_leave_too(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore.evacuate
 
     def evacuate(self: Core, survivors: Sequence[int], turns: Sequence[int]) -> list[Message]:
-        return original(self, self.members, [place for place in self.members if place != self.me])
+        members = self._view.members
+        return original(self, members, [place for place in members if place != self.me])
 
     monkeypatch.setattr(PlaceCore, "evacuate", evacuate)
 

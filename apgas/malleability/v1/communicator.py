@@ -50,11 +50,6 @@ class V1Communicator:
         self._pending: deque[lines.Report] = deque()
         self._closed = False
 
-    @property
-    def port(self) -> int:
-        """The job's port, once started."""
-        return self._port.port if self._port is not None else self._listen[1]
-
     def start(self, listener: OrderListener) -> None:
         """Open the job's port and begin to deliver orders to ``listener``.
 

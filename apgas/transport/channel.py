@@ -54,6 +54,9 @@ class Channel:
     ``throttle`` waits while more than ``MOST_QUEUED_BYTES`` are queued, for ``PATIENCE_S`` at most while nothing is
     taken. The io thread calls ``on_broken`` with a reason when the connection turns out broken, and ``on_drained``
     after ``finish``, once everything is written. A place of the same machine is lent shared memory from ``budget``.
+
+    Attributes:
+        on_close: Called when it is closed: perhaps it has no socket yet, and needs none any more.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Channel:
         self._closed = False
         self._gathering = False
         self._submitted_s = 0.0
+        self.on_close: Callable[[], None] = lambda: None
         self._budget = budget
         self._lender: Lender | None = None
 
@@ -170,6 +174,7 @@ class Channel:
 
     def close(self) -> None:
         """Drop everything, at once. Io thread, or after it ended. Idempotent."""
+        self.on_close()
         with self._lock:
             self._closed = True
             self._queue.clear()

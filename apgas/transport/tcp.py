@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from apgas.errors import AuthenticationError, UsageError
 from apgas.transport import unix_socket
@@ -23,15 +23,6 @@ from apgas.transport.shared import Budget
 from apgas.transport.wire import MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, checked, encode
 
 _logger = logging.getLogger(__name__)
-
-
-class _Outgoing(NamedTuple):
-    channel: Channel
-    connector: Connector
-
-    def close(self) -> None:
-        self.connector.cancel()
-        self.channel.close()
 
 
 class TcpTransport:
@@ -58,7 +49,7 @@ class TcpTransport:
         self._forgotten: set[int] = set()
         self._lost: set[int] = set()
         self._lock = threading.Lock()
-        self._outgoing: dict[int, _Outgoing] = {}
+        self._outgoing: dict[int, Channel] = {}
         """The connections that we have opened, by place, under ``_lock``."""
         self._incoming: dict[int, Incoming] = {}
         """Those of others, which change on the io thread."""
@@ -122,12 +113,12 @@ class TcpTransport:
             frame = Frame(dst, bytes(head), [bytearray(view) for view in views])
             self.loop.call_soon(partial(self._deliver, frame))
             return
-        outgoing = self._outgoing.get(dst) or self._open(dst)
-        if buffers and outgoing.channel.lends:
+        channel = self._outgoing.get(dst) or self._open(dst)
+        if buffers and channel.lends:
             views = checked(head, buffers)
-            if outgoing.channel.submit_shared(self._place, head, views):
+            if channel.submit_shared(self._place, head, views):
                 return
-        outgoing.channel.submit(encode(self._place, head, buffers), soon=soon)
+        channel.submit(encode(self._place, head, buffers), soon=soon)
 
     def is_lost(self, place: int) -> bool:
         """Return whether the loss of ``place`` was reported; see ``Transport``."""
@@ -152,26 +143,26 @@ class TcpTransport:
 
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
-        outgoing = self._outgoing.get(dst)
-        if outgoing is not None:
-            outgoing.channel.throttle()
+        channel = self._outgoing.get(dst)
+        if channel is not None:
+            channel.throttle()
 
     def drain(self, places: Iterable[int], timeout_s: float) -> bool:
         """Wait until all that was sent to ``places`` has left this process; False if that takes too long."""
         until_s = time.monotonic() + timeout_s
-        found = [outgoing.channel for place in places if (outgoing := self._outgoing.get(place)) is not None]
+        found = [channel for place in places if (channel := self._outgoing.get(place)) is not None]
         return all(channel.drain(max(0.0, until_s - time.monotonic())) for channel in found)
 
     def crowded(self, dst: int) -> bool:
         """Return whether ``throttle`` would wait; see ``Transport``."""
-        outgoing = self._outgoing.get(dst)
-        return outgoing is not None and outgoing.channel.crowded
+        channel = self._outgoing.get(dst)
+        return channel is not None and channel.crowded
 
     def hold(self, place: int) -> None:
         """Let the connection to ``place`` live as long as this process; see ``Transport``."""
-        outgoing = self._outgoing.get(place)
-        if outgoing is not None:
-            outgoing.channel.hold()
+        channel = self._outgoing.get(place)
+        if channel is not None:
+            channel.hold()
 
     def check_may_close(self) -> None:
         """See that the caller is not the io thread, which cannot end itself.
@@ -224,32 +215,19 @@ class TcpTransport:
 
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
 
-    def _open(self, place: int) -> _Outgoing:
+    def _open(self, place: int) -> Channel:
         with self._lock:
             self._require_running()
             address = self._address_of(place)
-            outgoing = self._outgoing.get(place)
-            if outgoing is None:
-                outgoing = self._outgoing[place] = self._new_outgoing(place, address)
-                self.loop.call_soon(outgoing.connector.start)
-            return outgoing
-
-    def _new_outgoing(self, place: int, address: Address) -> _Outgoing:
-        channel = Channel(
-            place,
-            self.loop,
-            on_broken=partial(self._on_broken, place),
-            on_drained=partial(self._drop_outgoing, place),
-            budget=self._budget,
-        )
-        connector = Connector(
-            self.loop,
-            address,
-            lambda: Caller(self._token, self._place, place),
-            on_open=channel.attach,
-            on_failed=partial(self._on_broken, place),
-        )
-        return _Outgoing(channel, connector)
+            channel = self._outgoing.get(place)
+            if channel is None:
+                broken, drained = partial(self._on_broken, place), partial(self._drop_outgoing, place)
+                channel = self._outgoing[place] = Channel(place, self.loop, broken, drained, self._budget)
+                greet = partial(Caller, self._token, self._place, place)
+                connector = Connector(self.loop, address, greet, on_open=channel.attach, on_failed=broken)
+                channel.on_close = connector.cancel
+                self.loop.call_soon(connector.start)
+            return channel
 
     def _accept(self, place: int, sock: socket.socket) -> bool:
         if place == self._place or place in self._incoming or place in self._lost:
@@ -302,29 +280,29 @@ class TcpTransport:
 
     def _end_outgoing(self, place: int) -> None:
         with self._lock:
-            outgoing = self._outgoing.get(place)
-        if outgoing is not None:
-            outgoing.channel.finish()
+            channel = self._outgoing.get(place)
+        if channel is not None:
+            channel.finish()
 
     def _drop_outgoing(self, place: int) -> None:
         with self._lock:
-            outgoing = self._outgoing.pop(place, None)
-        if outgoing is not None:
-            outgoing.close()
+            channel = self._outgoing.pop(place, None)
+        if channel is not None:
+            channel.close()
         if self._closing and not self._outgoing:
             self._drained.set()
 
     def _flush_all(self) -> None:
         if not self._outgoing:
             self._drained.set()
-        for outgoing in list(self._outgoing.values()):
-            outgoing.channel.finish()
+        for channel in list(self._outgoing.values()):
+            channel.finish()
 
     def _end_all(self) -> None:
         for acceptor in self._acceptors:
             acceptor.close()
-        for outgoing in self._outgoing.values():
-            outgoing.close()
+        for channel in self._outgoing.values():
+            channel.close()
         for incoming in self._incoming.values():
             incoming.close()
         self._outgoing.clear()

@@ -236,7 +236,7 @@ def test_places_of_one_machine_meet_at_a_local_socket() -> None:
     with Pair() as pair:
         pair.ends[0].send(1, b"hello")
         pair.recorders[1].wait_frames(1)
-        assert pair.ends[0]._outgoing[1].channel.lends
+        assert pair.ends[0]._outgoing[1].lends
 
 
 def test_places_that_do_not_meet_there_use_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_places_that_do_not_meet_there_use_tcp(monkeypatch: pytest.MonkeyPatch) 
         pair.ends[0].send(1, b"hello", [bytes(3 * MIB)])
         (frame,) = pair.recorders[1].wait_frames(1)
         assert len(frame.buffers[0]) == 3 * MIB
-        assert not pair.ends[0]._outgoing[1].channel.lends
+        assert not pair.ends[0]._outgoing[1].lends
 
 
 def test_the_kernel_asks_whether_a_far_place_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_the_kernel_asks_whether_a_far_place_is_still_there(monkeypatch: pytest.
     with Pair() as pair:
         pair.ends[0].send(1, b"hello")
         pair.recorders[1].wait_frames(1)
-        for sock in (pair.ends[0]._outgoing[1].channel._socket, pair.ends[1]._incoming[0]._socket):
+        for sock in (pair.ends[0]._outgoing[1]._socket, pair.ends[1]._incoming[0]._socket):
             assert sock is not None
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             idle_s, between_s, probes = (
@@ -268,7 +268,7 @@ def test_nobody_elses_socket_is_believed(monkeypatch: pytest.MonkeyPatch) -> Non
     with Pair() as pair:
         pair.ends[0].send(1, b"hello")
         pair.recorders[1].wait_frames(1)
-        assert not pair.ends[0]._outgoing[1].channel.lends
+        assert not pair.ends[0]._outgoing[1].lends
 
 
 @pytest.mark.parametrize("shared_bytes", [0, 8 * MIB, 256 * MIB])
@@ -296,7 +296,7 @@ def test_memory_goes_back_and_forth_without_growing() -> None:
             del frame
             pair.ends[1].send(0, b"back")
             pair.recorders[0].wait_frames(number)
-            lender = pair.ends[0]._outgoing[1].channel._lender
+            lender = pair.ends[0]._outgoing[1]._lender
             assert lender is not None
             segments = lender._segments
             # a thread may hold the last frame until it gets a core for the next; the one before has to be back
@@ -319,7 +319,7 @@ def test_a_peer_that_lies_about_memory_is_lost() -> None:
     with Pair() as pair:
         pair.ends[0].send(1, b"hello")
         pair.recorders[1].wait_frames(1)
-        channel = pair.ends[0]._outgoing[1].channel
+        channel = pair.ends[0]._outgoing[1]
         from apgas.transport.wire import encode_shared
 
         channel.submit([encode_shared(0, b"", [MIB], 5)])

@@ -112,12 +112,6 @@ HOW_JUDGED: Final = (
 """For the remarks of a study."""
 CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known of the reason")
 _AXES: Final = ("workload", "policy", "share")
-_MEAN: Final = {*_AXES, "measure"}
-_SAID: Final = _MEAN | {
-    "rule", "text", "where", "than", "printed", "still", "among", "axis", "of", "highest", "form",
-}  # fmt: skip
-"""All that a claim may say, whatever the study."""
-_TABLES: Final = {"usual", "claim", "real", "printed", "rigid"}
 
 
 class Judged(NamedTuple):
@@ -151,40 +145,19 @@ class ClaimVerdict:
     beside: tuple[Value, ...] = ()
 
 
-def claims_file(package: str, *own: str) -> dict[str, Any]:
-    """Read ``claims.toml`` in a study's folder: each claim with what is usual, and what else the paper prints.
-
-    Args:
-        package: The folder.
-        own: What only claims of this study say.
-
-    Raises:
-        ValueError: There is something in it that the language does not have, or a row is not as long as its columns
-            are many; the text names it.
-    """
-    file = files(package).joinpath("claims.toml")
-    found = tomllib.loads(file.read_text(encoding="utf-8"))
-    _refuse(f"{file}", found.keys() - _TABLES)
+def claims_file(package: str) -> dict[str, Any]:
+    """Read ``claims.toml`` in a study's folder: each claim with what is usual, and what else the paper prints."""
+    found = tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
     for kind, usual in (("claim", found.get("usual", {})), ("real", {})):
-        found[kind] = [usual | claim for entry in found.get(kind, ()) for claim in _claims_of(entry, f"{file}")]
-        for claim in found[kind]:
-            than = {f"than.{key}" for key in claim.get("than", {}).keys() - _MEAN}
-            _refuse(f"{file}: {claim.get('text', claim)}", claim.keys() - {*_SAID, *own} | than)
+        found[kind] = [usual | claim for entry in found.get(kind, ()) for claim in _claims_of(entry)]
     return found
 
 
-def _claims_of(entry: dict[str, Any], file: str) -> Iterator[dict[str, Any]]:
+def _claims_of(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The claim that an entry is, or those of its rows."""
     columns = entry.pop("columns", ())
     for row in entry.pop("rows", [()]):
-        if len(row) != len(columns):
-            raise ValueError(f"{file}: {row} does not have a value for each of {', '.join(columns) or 'no columns'}")
         yield entry | dict(zip(columns, row, strict=True))
-
-
-def _refuse(where: str, unknown: Collection[str]) -> None:
-    if unknown:
-        raise ValueError(f"{where}: the language of claims does not have {', '.join(sorted(unknown))}")
 
 
 class Missing(LookupError):

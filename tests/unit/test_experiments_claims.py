@@ -1,4 +1,4 @@
-"""The claims of all papers: what they name is there, and what is misspelled in a file of them is refused."""
+"""The claims of all papers: what they name is there, and nothing in a file of them is misspelled."""
 
 from __future__ import annotations
 
@@ -106,40 +106,52 @@ def test_what_is_usual_is_all_that_the_study_has(name: str, axis: str, values: I
     assert max(listed, key=len) == list(values)
 
 
-def _claims_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *own: str) -> dict[str, Any]:
+SAID = {
+    "workload", "policy", "share", "measure", "rule", "text", "where", "than", "printed", "still", "among", "axis",
+    "of", "highest", "form",
+}  # fmt: skip
+"""All that a claim may say, whatever the study."""
+OWN = {"mebf": {"hours", "part"}, "real-workloads": {"below"}}
+"""What only claims of one study say."""
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_claims_say_what_the_language_has(name: str) -> None:
+    for claim in ALL[name][0]:
+        assert claim.keys() <= SAID | OWN.get(name, set()), claim["text"]
+        assert claim.get("than", {}).keys() <= {"workload", "policy", "share", "measure"}, claim["text"]
+
+
+@pytest.mark.parametrize("found", [MEBF, PENALTY, PUBLISHED, REAL_WORKLOADS, SD_POLICY])
+def test_a_file_of_claims_has_no_other_tables(found: dict[str, Any]) -> None:
+    assert found.keys() <= {"usual", "claim", "real", "printed", "rigid"}
+
+
+def _claims_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     (folder / "claims.toml").write_text(text)
     monkeypatch.setattr(study, "files", lambda _: folder)
-    return study.claims_file("a package", *own)
+    return study.claims_file("a package")
 
 
 ONE = '[[claim]]\nrule = "change"\ntext = "falls"\npolicy = "a"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    "text",
     [
-        (f"{ONE}shre = 20\n", "falls: .* shre"),
-        (f"{ONE}than = {{ plicy = 'b' }}\n", "falls: .* than.plicy"),
-        (f"[usual]\nstil = true\n{ONE}", "falls: .* stil"),
-        (f"{ONE}hours = [0, 4]\n", "falls: .* hours"),
-        (f"{ONE}[[clam]]\n{ONE[10:]}", ": .* clam"),
-        (f"{ONE}[[real]]\n{ONE[10:]}mesure = 'wait'\n", "falls: .* mesure"),
-        (f"{ONE}columns = ['shre']\nrows = [[20], [40]]\n", "falls: .* shre"),
-        (f"{ONE}columns = ['share', 'measure']\nrows = [[20, 'wait'], [40]]\n", r": \[40\] .* share, measure"),
-        (f"{ONE}rows = [[20]]\n", r": \[20\] .* no columns"),
-        (f"{ONE}columns = ['share']\nrwos = [[20]]\n", ": .* share"),
+        f"{ONE}columns = ['share', 'measure']\nrows = [[20, 'wait'], [40]]\n",
+        f"{ONE}rows = [[20]]\n",
+        f"{ONE}columns = ['share']\nrwos = [[20]]\n",
     ],
 )
-def test_what_the_language_does_not_have_is_refused(
-    text: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ValueError, match=rf"claims.toml.*{wrong}"):
+def test_a_row_has_a_value_for_each_column(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="argument 2"):
         _claims_of(text, tmp_path, monkeypatch)
 
 
 def test_what_is_usual_is_what_a_claim_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"[usual]\nshare = 20\npolicy = 'b'\n{ONE}hours = [0, 4]\n[[real]]\n{ONE[10:]}"
-    found = _claims_of(text, tmp_path, monkeypatch, "hours")
+    found = _claims_of(text, tmp_path, monkeypatch)
     (claim,), (real,) = found["claim"], found["real"]
     assert claim == {"rule": "change", "text": "falls", "policy": "a", "share": 20, "hours": [0, 4]}
     assert "share" not in real

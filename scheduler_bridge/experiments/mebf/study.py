@@ -39,7 +39,7 @@ from scheduler_bridge.report.charts import (
     sheet,
 )
 
-CLAIMS: Final = study.claims_file(__package__, "hours", "part")
+CLAIMS: Final = study.claims_file(__package__)
 EVENTS: Final = ("shrinks", "expands", "backfills")
 """The events that Table 5 divides."""
 EXPAND_SIZES: Final = {f"expands_{low}_to_{high}": str(low) if low == high else f"{low}-{high}" for low, high in GROUPS}

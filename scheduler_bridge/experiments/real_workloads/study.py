@@ -47,7 +47,7 @@ from scheduler_bridge.report.looks import OKABE_ITO
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CLAIMS: Final = study.claims_file(__package__, "below")
+CLAIMS: Final = study.claims_file(__package__)
 _TWIN: Final = (
     "Eagle is a statistical twin, drawn from what the paper prints of it: synthetic, not the log. How much of the "
     "machine it uses and how long rigid jobs wait was made to be of the printed size."

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
-from scheduler_bridge.model import Because, Reservation
-from scheduler_bridge.policies.base import Decision, Reserve, Stand
+import msgspec
+from msgspec import msgpack, structs
+
+from scheduler_bridge.model import Because
+from scheduler_bridge.policies.base import Decision, Reserve, Shrink, Stand
 
 MISTAKES: Final = (Exception, SystemExit)
 """What a policy may raise; only Ctrl-C is not its own."""
 _DECISIONS: Final = get_args(Decision)
 _NOT_OURS: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
-    **dict.fromkeys(("job_id", "nodes", "cores", "free_nodes", "spare_nodes"), int),
-    "start_s": (int, float),
-    **dict.fromkeys(("mates", "for_jobs"), tuple),
-    "reservation": Reservation,
-    "reason": (str, Because),
-}
-"""Of the fields of all decisions."""
-_MOST_BITS: Final = 63
-"""What the log of a live scheduler takes."""
 _MOST_CHARACTERS: Final = 2000
 """Of what a policy says."""
 
@@ -62,32 +55,17 @@ def makes_sense(decided: object) -> bool:
     return len(set(jobs)) == len(jobs)
 
 
-def _is_sound(part: Decision | Reservation) -> bool:
-    for name in part.__struct_fields__:
-        value = getattr(part, name)
-        if not isinstance(value, _TYPES[name]):
+def _is_sound(decision: Decision) -> bool:
+    if not isinstance(decision, Reserve | Stand):
+        if not isinstance(cast("object", decision.reason), str | Because):
             return False
-        match value:
-            case Reservation() if not _is_sound(value):
-                return False
-            case int() if type(value) is not int or value.bit_length() > _MOST_BITS:
-                return False
-            case tuple() if name == "for_jobs":
-                if not all(map(_is_job_with_nodes, value)):
-                    return False
-            case tuple() if not all(type(mate) is int for mate in value):
-                return False
-            case str() | Because():
-                str(value).encode()  # or it is no text, or its gaps are not filled, which raises
-            case _:
-                pass
-    return True
-
-
-def _is_job_with_nodes(value: object) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2:
+        str(decision.reason).encode()  # or it is no text, or its gaps are not filled, which raises
+        decision = structs.replace(decision, reason="")
+    try:
+        again = msgpack.decode(msgpack.encode(decision), type=type(decision))
+    except (OverflowError, TypeError, msgspec.ValidationError):
         return False
-    return all(type(part) is int and part.bit_length() <= _MOST_BITS for part in value) and value[1] > 0
+    return again == decision and not (isinstance(again, Shrink) and any(nodes < 1 for _, nodes in again.for_jobs))
 
 
 def _place_of(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from scheduler_bridge.experiments.study import Means, known_of
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows
-from scheduler_bridge.experiments.sweep import Cell, Figures, Reporter, Row, RowFile, SweepFileError, sweep
+from scheduler_bridge.experiments.sweep import Cell, Figures, Reporter, Row, SweepFileError, row_file, sweep
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import INK, LINE_COLORS, drawable, plain, say, sheet
 from scheduler_bridge.report.looks import MINUS
@@ -120,7 +120,7 @@ class Comparison:
             SweepFileError: The file has another comparison, or cannot be gone on with.
             OSError: It cannot be read or written.
         """
-        with RowFile(file, COLUMNS) as kept:
+        with row_file(file, COLUMNS) as kept:
             if other := next((cell for cell in kept.found if cell.trace != self.key), None):
                 raise SweepFileError(f"{file} has a comparison of {other.trace}, this is one of {self.key}")
         return sweep(self.cells(), simulate, COLUMNS, file=file, reporter=reporter)

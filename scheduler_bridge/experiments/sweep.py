@@ -13,15 +13,14 @@ import io
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import astuple, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TextIO, TypeAlias, TypeVar
 
 from apgas.provenance import commit, cpu_model, version
 from scheduler_bridge.atomic_write import write_whole
@@ -79,7 +78,7 @@ def sweep(
         OSError: It cannot be read or written.
     """
     wanted = list(dict.fromkeys(cells))
-    with nullcontext() if file is None else RowFile(file, columns) as kept:
+    with nullcontext() if file is None else row_file(file, columns) as kept:
         places = _places()
         books = Books(wanted, kept, places or (lambda: 1), reporter)
         run = partial(_timed, simulate)
@@ -209,7 +208,7 @@ class Sweeping:
             return sweep(cells, simulate, columns, file=file, reporter=self.reporter)
         if file is None or not any(file.with_suffix(form).exists() for form in (".csv", ".parquet")):
             raise SweepFileError(f"there is no {file or 'file of simulations'} to report")
-        with RowFile(file, columns) as kept:
+        with row_file(file, columns) as kept:
             known = [cell for cell in dict.fromkeys(cells) if cell in kept.found]
             kept.finish(known)
             return [kept.found[cell] for cell in known]
@@ -306,56 +305,46 @@ def default_form() -> Form:
     return "parquet" if all(find_spec(name) for name in _PARQUET_NEEDS) else "csv"
 
 
-class RowFile:
-    """The rows of one sweep. Use it in a ``with`` block, within which no other process may write it.
+@contextmanager
+def row_file(path: Path, columns: Sequence[str]) -> Iterator[RowFile]:
+    """Open the rows of one sweep; within the block no other process may write them.
 
     Args:
         path: Ends in ``.parquet`` or ``.csv``, which is the form of the finished file; rows in the other form are gone
             on with, too. The folder is made.
         columns: The names of the figures.
 
-    Attributes:
-        found: What is known.
-
     Raises:
-        SweepFileError: (on entering) It holds another sweep, another one writes it, or it cannot be read.
+        SweepFileError: It holds another sweep, another one writes it, or it cannot be read.
         OSError: It cannot be read or written.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".csv").open("a+", encoding="utf-8", newline="") as journal:
+        try:
+            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SweepFileError(f"{journal.name} is being written by another sweep") from None
+        yield RowFile(path, columns, journal)
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.found: dict[Cell, Row] = {}
+
+class RowFile:
+    """The rows of one sweep; see ``row_file``. What is known of it is ``found``."""
+
+    def __init__(self, path: Path, columns: Sequence[str], journal: TextIO) -> None:
         self._parquet, self._csv = path.with_suffix(".parquet"), path.with_suffix(".csv")
         self._finished = path
         self._columns = tuple(columns)
         self._header = [*_KEY, *columns, *_ORIGIN]
-        self._open = ExitStack()
-        self._journal: TextIO | None = None
-
-    def __enter__(self) -> Self:
-        self._finished.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as undone:
-            journal = undone.enter_context(self._csv.open("a+", encoding="utf-8", newline=""))
-            try:
-                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SweepFileError(f"{self._csv} is being written by another sweep") from None
-            if (self._finished == self._parquet or self._parquet.exists()) and default_form() != "parquet":
-                needs = " and ".join(_PARQUET_NEEDS)
-                what = f"{self._parquet} is, or would be, a Parquet file"
-                raise SweepFileError(f"{what}, and {needs} are not installed")
-            rows = [*(self._read_parquet() if self._parquet.exists() else ()), *self._read_csv(journal)]
-            self.found |= {row.cell: row for row in rows}
-            self._open, self._journal = undone.pop_all(), journal
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._journal = None
-        self._open.close()
+        self._journal = journal
+        if (path == self._parquet or self._parquet.exists()) and default_form() != "parquet":
+            needs = " and ".join(_PARQUET_NEEDS)
+            what = f"{self._parquet} is, or would be, a Parquet file"
+            raise SweepFileError(f"{what}, and {needs} are not installed")
+        rows = [*(self._read_parquet() if self._parquet.exists() else ()), *self._read_csv()]
+        self.found = {row.cell: row for row in rows}
 
     def append(self, row: Row) -> None:
         """Keep a row; it is with the operating system when this returns."""
-        if self._journal is None:
-            raise ValueError(f"{self._csv} is not open")
         self.found[row.cell] = row
         csv.writer(self._journal, lineterminator="\n").writerow(self._values_of(row))
         self._journal.flush()
@@ -379,8 +368,9 @@ class RowFile:
             raise ValueError(f"a row of {row.cell} that does not say where it comes from cannot be kept")
         return (*astuple(row.cell), *(row.figures[column] for column in self._columns), *astuple(row.origin))
 
-    def _read_csv(self, journal: TextIO) -> list[Row]:
+    def _read_csv(self) -> list[Row]:
         """What whole lines say; what is cut off is cut off the file, too, and what is damaged is left out."""
+        journal = self._journal
         whole, end, _ = self._csv.read_bytes().rpartition(b"\n")
         journal.truncate(len(whole + end))
         journal.seek(0, os.SEEK_END)

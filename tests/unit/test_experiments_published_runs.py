@@ -14,17 +14,20 @@ from support.outlines import fetches
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.experiments.merit import inside
 from scheduler_bridge.experiments.published_runs.cells import (
+    COMPAT,
+    CORRECT,
     NODES,
     Batch,
     Costs,
     RunKey,
-    compare,
     ends_apart_s,
+    errors_of,
     measured,
     nodes_for,
-    predict,
+    predicted,
     read_reference,
     released_s,
+    replayed,
     seconds_on,
     simulated,
     span,
@@ -87,12 +90,13 @@ def test_ends_are_compared_job_by_job_without_those_that_failed() -> None:
 
 
 def test_what_is_fitted_to_half_of_the_seeds_predicts_the_other_half(data_folder: Path) -> None:
-    first, second = predict(read_reference(data_folder), shares=(0,), seeds=range(42, 46), replicas=1)
-    assert {one.key.seed for cell in first.compat for one in cell.runs} == {42, 44}
-    assert {one.key.seed for cell in second.compat for one in cell.runs} == {43, 45}
-    assert first.costs.release_s != second.costs.release_s
-    assert [first.costs.release_s, second.costs.release_s] == pytest.approx([1.75, 1.75], abs=0.1)
-    assert all(abs(cell.error("makespan_s") or 0.0) < 5 for half in (first, second) for cell in half.compat)
+    halves = list(predicted(read_reference(data_folder), shares=(0,), seeds=range(42, 46), replicas=1))
+    seeds = [{one.key.seed for cell in cells.values() for one in cell.runs} for _, cells in halves]
+    assert seeds == [{42, 44}, {43, 45}]
+    first, second = (costs.release_s for costs, _ in halves)
+    assert first != second
+    assert [first, second] == pytest.approx([1.75, 1.75], abs=0.1)
+    assert all(abs(cell.error("makespan_s") or 0.0) < 5 for _, cells in halves for cell in cells.values())
 
 
 def test_a_job_whose_resize_failed_takes_as_long_as_it_did() -> None:
@@ -183,14 +187,16 @@ def test_the_published_runs_are_distinguished(data_folder: Path) -> None:
 
 
 def test_a_few_real_runs_are_met_within_five_percent(data_folder: Path) -> None:
-    comparison = compare(read_reference(data_folder), shares=(0, 40), seeds=(42, 45, 46, 47))
-    assert len(comparison.compat) == 8
-    for cell in comparison.compat:
+    reference, seeds = read_reference(data_folder), (42, 45, 46, 47)
+    compat = replayed(reference, COMPAT, shares=(0, 40), seeds=seeds)
+    assert len(compat) == 8
+    for cell in compat.values():
         for name in ("makespan_s", "turnaround_s"):
             error = cell.error(name, sound=True)
             assert error is not None
             assert abs(error) < 5, (cell.strategy, cell.share, name)
-    gain = comparison.correct[0].means("wait_s")
+    correct = replayed(reference, CORRECT, shares=(0,), seeds=seeds)
+    gain = correct["EasyBackfilling", 0].means("wait_s")
     assert gain[0] is not None
     assert gain[1] is not None
     assert gain[1] < 0.8 * gain[0]  # a correct EASY waits less than the published one
@@ -198,8 +204,8 @@ def test_a_few_real_runs_are_met_within_five_percent(data_folder: Path) -> None:
 
 @pytest.mark.slow
 def test_all_real_runs_are_met(data_folder: Path) -> None:
-    comparison = compare(read_reference(data_folder), shares=range(0, 101, 20), seeds=range(42, 52), replicas=2)
-    errors = comparison.errors()
+    shares, seeds = range(0, 101, 20), range(42, 52)
+    errors = errors_of(replayed(read_reference(data_folder), COMPAT, shares=shares, seeds=seeds, replicas=2))
     assert inside(errors) == len(errors) == 96
 
 
@@ -237,8 +243,8 @@ def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_the_claims_of_the_paper_are_judged(data_folder: Path) -> None:
     assert len(CLAIMS["claim"]) >= 12
-    comparison = compare(read_reference(data_folder), shares=(0, 20, 100), seeds=(45, 46, 49))
-    verdicts = judged(comparison)
+    reference, shares, seeds = read_reference(data_folder), (0, 20, 100), (45, 46, 49)
+    verdicts = judged(*(replayed(reference, of, shares=shares, seeds=seeds) for of in (COMPAT, CORRECT)))
     assert len(verdicts) == len(CLAIMS["claim"])
     by_text = {verdict.text: verdict for verdict in verdicts}
     best = by_text["makespan: 13.09 % less than the best for rigid jobs"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -361,66 +362,50 @@ class Cell:
         return change(*self.means(name, sound=sound))
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """All cells.
-
-    Attributes:
-        compat: The published policies as they are, and ours that decide like them.
-        correct: The same runs, and our correct policies of the same name.
-        costs: What things take.
-        replicas: Simulations of each run.
-    """
-
-    compat: tuple[Cell, ...]
-    correct: tuple[Cell, ...]
-    costs: Costs
-    replicas: int
-
-    def errors(self, names: Iterable[str] = JUDGED, *, sound: bool = False) -> list[float]:
-        """How far the means of these measures are off, see ``Cell.error``, as far as that is known."""
-        found = (cell.error(name, sound=sound) for cell in self.compat for name in names)
-        return [abs(error) for error in found if error is not None]
+Cells: TypeAlias = Mapping[tuple[str, int], Cell]
+"""By published policy and share."""
 
 
-def compare(
+def errors_of(cells: Cells, names: Iterable[str] = JUDGED, *, sound: bool = False) -> list[float]:
+    """How far the means of these measures are off, see ``Cell.error``, as far as that is known."""
+    found = (cell.error(name, sound=sound) for cell in cells.values() for name in names)
+    return [abs(error) for error in found if error is not None]
+
+
+def replayed(
     reference: Reference,
+    policies: Mapping[str, str],
     *,
     shares: Iterable[int],
-    seeds: Iterable[int],
+    seeds: Collection[int],
     costs: Costs = AS_MEASURED,
     replicas: int = 1,
     progress: Callable[[str], None] = lambda _: None,
-) -> Comparison:
-    """Replay the real runs with these shares of malleable jobs, in percent, and seeds, each ``replicas`` times."""
-    shares, seeds = tuple(shares), frozenset(seeds)
-    compat: list[Cell] = []
-    correct: list[Cell] = []
-    for strategy, policy in COMPAT.items():
-        for share in shares:
-            runs = sorted(key for key in reference.runs if key[:2] == (strategy, share) and key.seed in seeds)
-            if not runs:
-                continue
-            progress(f"{strategy}, {share} % malleable")
-            compat.append(_cell(reference, runs, policy, costs, replicas))
-            if strategy in CORRECT:
-                correct.append(_cell(reference, runs, CORRECT[strategy], costs, replicas))
-    return Comparison(tuple(compat), tuple(correct), costs, replicas)
+) -> Cells:
+    """Replay real runs with these shares of malleable jobs, in percent, and seeds, each ``replicas`` times.
+
+    ``policies``: those of ours that stand for published ones, by the names of these.
+    """
+    cells = {}
+    for (strategy, policy), share in itertools.product(policies.items(), shares):
+        runs = sorted(key for key in reference.runs if key[:2] == (strategy, share) and key.seed in seeds)
+        if runs:
+            progress(f"{strategy}, {share} % malleable, by {policy}")
+            cells[strategy, share] = _cell(reference, runs, policy, costs, replicas)
+    return cells
 
 
-def predict(
-    reference: Reference, *, shares: Iterable[int], seeds: Iterable[int], replicas: int
-) -> tuple[Comparison, Comparison]:
-    """Replay each half of the seeds with what is fitted to the other half. See ``compare``."""
-    halves = tuple(seeds)[::2], tuple(seeds)[1::2]
-    found = []
+def predicted(
+    reference: Reference, *, shares: Iterable[int], seeds: Sequence[int], replicas: int
+) -> Iterator[tuple[Costs, Cells]]:
+    """Replay each half of the seeds with what is fitted to the other half."""
+    halves = seeds[::2], seeds[1::2]
     for half, other in (halves, halves[::-1]):
         fitted = [
             batch for key, batch in reference.runs.items() if key.seed in other and key.strategy != "MalleableStrategy"
         ]
         costs = replace(AS_MEASURED, release_s=released_s(fitted))
-        found.append(compare(reference, shares=shares, seeds=half, costs=costs, replicas=replicas))
-    return found[0], found[1]
+        yield costs, replayed(reference, COMPAT, shares=shares, seeds=half, costs=costs, replicas=replicas)
 
 
 def _cell(reference: Reference, keys: Sequence[RunKey], policy: str, costs: Costs, replicas: int) -> Cell:

@@ -213,10 +213,15 @@ def clean(
 
     Example: malleable workload clean cori/*.csv -o haswell.swf.gz
     """
-    from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
+    from scheduler_bridge.workloads.accounting import read_clean_csv
 
-    cleaning = Cleaning(nodes=part.nodes, drop_shared=not keep_shared, merge_split=not keep_split)
-    workload = read_clean_csv(files, cleaning, keep_cut_off=part.keep_cut_off)
+    workload = read_clean_csv(
+        files,
+        nodes=part.nodes,
+        merge_split=not keep_split,
+        drop_shared=not keep_shared,
+        keep_cut_off=part.keep_cut_off,
+    )
     return _written(part.cut(workload), png, output, files)
 
 

@@ -7,7 +7,7 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -124,29 +124,30 @@ _COMPLETED: Final = ("COMPLETED", "PASS", "0", "0.0", "")
 _CANCELLED: Final = ("CANCELLED", "KILLED")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class RawRecord:
     """A line of an accounting file, with the job's id as it is written; a job may have several.
 
-    Submission and start are in seconds since 1970. What is None, or 0 processors, is not known. ``shared``: it ran
-    beside others on the same node; ``gpus``: it asked for some.
+    Submission and start (infinite: not known) are in seconds since 1970. Of walltime and processors, 0 is not known.
+    ``shared``: it ran beside others on the same node; ``gpus``: it asked for some. Records are sorted by what they say,
+    not by their lines; those that say the same can stand for each other.
     """
 
-    line: int
-    job: str
     submit_s: float
-    start_s: float | None
+    start_s: float
     runtime_s: float
-    walltime_s: float | None
     nodes: int
-    processors: int
-    shared: bool
-    gpus: bool
+    job: str
+    walltime_s: float
     status: Status
     user: str
     group: str
     queue: str
     partition: str
+    processors: int
+    gpus: bool
+    shared: bool
+    line: int = field(compare=False)
 
 
 def _read_csv(
@@ -247,9 +248,9 @@ def _record(line: int, row: dict[str, str], columns: ColumnMap) -> RawRecord | t
         line=line,
         job=row[columns.job].strip(),
         submit_s=submit_s,
-        start_s=start_s,
+        start_s=math.inf if start_s is None else start_s,
         runtime_s=runtime_s,
-        walltime_s=walltime_s if walltime_s and walltime_s > 0 else None,
+        walltime_s=max(0.0, walltime_s or 0.0),
         nodes=int(nodes),
         processors=int(processors),
         shared="shared" in labels[2:] or (hours is not None and hours * 3600 < 0.99 * int(nodes) * runtime_s),
@@ -303,40 +304,38 @@ _SEAM_S: Final = 2.0
 """A part that begins at most so long after another one's end goes on with it: days end at 23:59:59."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaning:
-    """What is cleaned away.
+def read_clean_csv(
+    paths: Iterable[Source | Path | str],
+    *,
+    nodes: int | None = None,
+    merge_split: bool = True,
+    drop_shared: bool = True,
+    keep_cut_off: bool = False,
+) -> Workload:
+    """Read accounting files of one machine and clean them.
 
-    Attributes:
+    Args:
+        paths: The files.
         nodes: The machine's nodes; None: as the columns' map says.
         merge_split: Merge records of one job, where the file has one for every day.
         drop_shared: Drop jobs that shared their nodes.
-    """
-
-    nodes: int | None = None
-    merge_split: bool = True
-    drop_shared: bool = True
-
-
-def read_clean_csv(
-    paths: Iterable[Source | Path | str], cleaning: Cleaning | None = None, *, keep_cut_off: bool = False
-) -> Workload:
-    """Read accounting files of one machine and clean them.
+        keep_cut_off: Use the readable beginning of a packed file that is cut off.
 
     Raises:
         TraceError: A file is refused, or no job is left.
         OSError: A file cannot be read.
     """
     files = [Source.of(path) for path in paths]
-    findings, cleaning = Findings(), cleaning or Cleaning()
+    findings = Findings()
     columns, kind, records = _read_csv(files, findings, keep_cut_off=keep_cut_off)
-    if cleaning.merge_split and columns.split_days:
-        records = list(merge_split(records, findings))
+    if merge_split and columns.split_days:
+        records = list(_merged(records, findings))
     start_unix_s = min((record.submit_s for record in records), default=0.0)
-    nodes = cleaning.nodes or columns.machine_nodes.get(kind.lower(), columns.machine_nodes[""])
+    nodes = nodes or columns.machine_nodes.get(kind.lower(), columns.machine_nodes[""])
     if columns.repeated:
         records = _numbered(records, columns.repeated, findings)
-    jobs = in_order(_jobs(records, start_unix_s, nodes, cleaning, columns.others, findings))
+    reasons = [_why_not(record, nodes, columns.others, drop_shared=drop_shared) for record in records]
+    jobs = in_order(_jobs(records, reasons, start_unix_s, findings))
     if not jobs:
         raise TraceError(
             f"{', '.join(map(str, files))}: no usable job",
@@ -354,7 +353,7 @@ def read_clean_csv(
     )
 
 
-def merge_split(records: Iterable[RawRecord], findings: Findings) -> Iterator[RawRecord]:
+def _merged(records: Iterable[RawRecord], findings: Findings) -> Iterator[RawRecord]:
     """Join the parts of jobs that were recorded day by day; parts that are recorded twice count once.
 
     A part belongs to another one of the same id if it has the same submission and size and begins where the other
@@ -364,24 +363,22 @@ def merge_split(records: Iterable[RawRecord], findings: Findings) -> Iterator[Ra
     for record in records:
         parts.setdefault((record.job, record.submit_s, record.nodes), []).append(record)
     for group in parts.values():
-        if len(group) == 1 or any(record.start_s is None for record in group):
+        if len(group) == 1 or any(record.start_s == math.inf for record in group):
             yield from group
             continue
-        group.sort(key=lambda record: (record.start_s or 0, -record.runtime_s, _content(record)))
+        group.sort(key=lambda record: (record.start_s, -record.runtime_s, record))
         yield from _joined(group, findings)
 
 
 def _joined(group: list[RawRecord], findings: Findings) -> Iterator[RawRecord]:
     whole = group[0]
     for part in group[1:]:
-        begins_s, ends_s = (whole.start_s or 0), (whole.start_s or 0) + whole.runtime_s
-        hours = part.nodes * part.runtime_s / 3600
-        last_s = (part.start_s or 0) + part.runtime_s
+        ends_s, last_s = whole.start_s + whole.runtime_s, part.start_s + part.runtime_s
         if last_s <= ends_s:
-            findings.skip("recorded twice", part.line, hours)
-        elif (part.start_s or 0) <= ends_s + _SEAM_S:
+            findings.skip("recorded twice", part.line, part.nodes * part.runtime_s / 3600)
+        elif part.start_s <= ends_s + _SEAM_S:
             findings.skip("part of a job, merged", part.line, 0.0)
-            whole = replace(whole, runtime_s=last_s - begins_s, status=part.status)
+            whole = replace(whole, runtime_s=last_s - whole.start_s, status=part.status)
         else:
             yield whole
             whole = part
@@ -398,7 +395,7 @@ def _numbered(records: list[RawRecord], repeated: str, findings: Findings) -> li
     several = [index for index, record in enumerate(records) if times[record.job] > 1]
     seen: set[str] = set()
     numbered = list(records)
-    for index in sorted(several, key=lambda index: _content(records[index])):
+    for index in sorted(several, key=records.__getitem__):
         record = records[index]
         if record.job in seen:
             largest += 1
@@ -407,14 +404,6 @@ def _numbered(records: list[RawRecord], repeated: str, findings: Findings) -> li
         else:
             seen.add(record.job)
     return numbered
-
-
-def _content(record: RawRecord) -> tuple[object, ...]:
-    """Sorts records by what they say; those that say the same can stand for each other."""
-    start_s = math.inf if record.start_s is None else record.start_s
-    times = record.submit_s, start_s, record.runtime_s, record.nodes, record.job, record.walltime_s or 0.0
-    labels = record.user, record.group, record.queue, record.partition
-    return *times, record.status, *labels, record.processors, record.gpus, record.shared
 
 
 def _ids(records: Sequence[RawRecord]) -> dict[str, int]:
@@ -431,35 +420,26 @@ def _is_number(text: str) -> bool:
 
 
 def _jobs(
-    records: Sequence[RawRecord],
-    start_unix_s: float,
-    nodes: int,
-    cleaning: Cleaning,
-    others: Sequence[str],
-    findings: Findings,
+    records: Sequence[RawRecord], reasons: Sequence[str], start_unix_s: float, findings: Findings
 ) -> Iterator[TraceJob]:
+    """The jobs of records, but those that there is a reason to leave out; of one id the smallest record stays."""
     ids = _ids(records)
-    first: dict[int, int] = {}
-    for index, record in enumerate(records):
-        if _why_not(record, nodes, cleaning, others) is None:
-            other = first.setdefault(ids[record.job], index)
-            if other != index and _content(record) < _content(records[other]):
-                first[ids[record.job]] = index
+    first: dict[int, RawRecord] = {}
+    for record, reason in zip(records, reasons, strict=True):
+        if not reason:
+            first[ids[record.job]] = min(first.get(ids[record.job], record), record)
     last_s = start_unix_s
-    for index, record in enumerate(records):
+    for record, reason in zip(records, reasons, strict=True):
         hours = record.nodes * record.runtime_s / 3600
         job_id = ids[record.job]
-        reason = _why_not(record, nodes, cleaning, others)
-        if reason is None and first[job_id] != index:
-            reason = "an id that an earlier record has"
-        if reason is not None:
-            findings.skip(reason, record.line, hours)
+        if reason or first[job_id] is not record:
+            findings.skip(reason or "an id that an earlier record has", record.line, hours)
             continue
         if record.submit_s < last_s:
             findings.note("out of order", record.line, hours)
         last_s = max(last_s, record.submit_s)
         walltime_s = record.walltime_s
-        if walltime_s is None:
+        if not walltime_s:
             walltime_s = MISSING_WALLTIME_FACTOR * record.runtime_s
             findings.note(f"no estimate: {MISSING_WALLTIME_FACTOR} times the runtime", record.line, hours)
         elif record.runtime_s > walltime_s:
@@ -472,7 +452,7 @@ def _jobs(
             walltime_s=walltime_s,
             nodes=record.nodes,
             user=record.user,
-            wait_s=None if record.start_s is None else max(0.0, record.start_s - record.submit_s),
+            wait_s=None if record.start_s == math.inf else max(0.0, record.start_s - record.submit_s),
             status=record.status,
             group=record.group,
             queue=record.queue,
@@ -481,15 +461,13 @@ def _jobs(
         )
 
 
-def _why_not(record: RawRecord, nodes: int, cleaning: Cleaning, others: Sequence[str]) -> str | None:
+def _why_not(record: RawRecord, nodes: int, others: Sequence[str], *, drop_shared: bool) -> str:
     if record.gpus:
         return "on nodes with GPUs"
     if record.partition in others:
         return "in a partition of others"
-    if cleaning.drop_shared and record.shared:
+    if drop_shared and record.shared:
         return "shared its nodes"
     if record.runtime_s == 0:
         return "runtime zero: it never ran"
-    if record.nodes > nodes:
-        return f"larger than the machine ({nodes} nodes)"
-    return None
+    return f"larger than the machine ({nodes} nodes)" if record.nodes > nodes else ""

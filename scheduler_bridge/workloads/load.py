@@ -48,10 +48,9 @@ def load(path: Source | Path | str, *, nodes: int | None = None, swf: SwfOptions
             options = swf or SwfOptions()
             return read_swf(source, replace(options, nodes=nodes) if nodes else options)
         case ".csv":
-            from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
+            from scheduler_bridge.workloads.accounting import read_clean_csv
 
-            keep = swf.keep_cut_off if swf else False
-            return read_clean_csv([source], Cleaning(nodes=nodes), keep_cut_off=keep)
+            return read_clean_csv([source], nodes=nodes, keep_cut_off=swf.keep_cut_off if swf else False)
         case ".toml":
             from scheduler_bridge.workloads.job_files import read_job_file
 

@@ -27,7 +27,7 @@ from scheduler_bridge.workloads import (
     workload_of,
     write_swf,
 )
-from scheduler_bridge.workloads.accounting import Cleaning, read_clean_csv
+from scheduler_bridge.workloads.accounting import read_clean_csv
 from scheduler_bridge.workloads.elastisim import read_elastisim
 
 CORI = '"Job","Host Name","Partition","QOS","Submit","Start","End","Elapsed Secs","Nodes Allocated","Raw Hours"'
@@ -95,7 +95,7 @@ def test_jobs_that_share_nodes_are_dropped_and_their_hours_reported(tmp_path: Pa
     assert [job.job_id for job in workload.jobs] == [1]
     assert workload.findings.skipped["shared its nodes"].count == 3
     assert workload.findings.skipped["shared its nodes"].node_hours == pytest.approx(2 + 1 / 3600)
-    assert len(read_clean_csv([path], Cleaning(drop_shared=False))) == 4
+    assert len(read_clean_csv([path], drop_shared=False)) == 4
 
 
 def test_partitions_of_others_are_left_out(tmp_path: Path) -> None:

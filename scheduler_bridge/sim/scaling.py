@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol, TypeAlias
-
-import msgspec
 
 from scheduler_bridge.model.job import LARGEST
 from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel
 
 # Speedup -------------------------------------------------------------------------------------------------------------
-#
-# Each is a function of the nodes whose ratios alone count; they compare equal if their parameters do.
 
 Speedup: TypeAlias = Callable[[int], float]
 """How fast a job runs on a number of nodes; only ratios count."""
@@ -26,102 +22,70 @@ class UnknownModelError(ValueError):
     """A text that describes no model of its kind; says which there are."""
 
 
-class Amdahl(msgspec.Struct, frozen=True):
-    """A share of the work is parallel, the rest is not [Amdahl 1967].
+def amdahl(parallel: float) -> Speedup:
+    """A share of the work, from 0 to 1, is parallel, the rest is not [Amdahl 1967]: times as fast as on one node."""
+    if not 0 <= parallel <= 1:
+        raise UnknownModelError(f"amdahl: the parallel share is {parallel}, must be from 0 to 1")
+    return lambda nodes: 1.0 / ((1.0 - parallel) + parallel / nodes)
 
-    Attributes:
-        parallel: The parallel share, from 0 to 1.
+
+def power(rho: float) -> Speedup:
+    """As a power: n nodes are n^(1 - rho) times as fast as one [MEBF, section 2.2; the exponent is D].
+
+    ``rho``: from 0 (linear) to 1 (no faster).
     """
-
-    parallel: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.parallel <= 1:
-            raise UnknownModelError(f"amdahl: the parallel share is {self.parallel}, must be from 0 to 1")
-
-    def __call__(self, nodes: int) -> float:
-        """Times as fast as on one node."""
-        return 1.0 / ((1.0 - self.parallel) + self.parallel / nodes)
+    if not 0 <= rho <= 1:
+        raise UnknownModelError(f"power: rho is {rho}, must be from 0 to 1")
+    return lambda nodes: math.pow(nodes, 1.0 - rho)
 
 
-class PowerLaw(msgspec.Struct, frozen=True):
-    """n nodes are n^(1 - rho) times as fast as one [MEBF, section 2.2; the exponent is D].
+def downey(a: float, s: float) -> Speedup:
+    """Downey's model [A model for speedup of parallel programs, UCB/CSD-97-933, 1997]: times as fast as on one node.
 
-    Attributes:
-        rho: From 0 (linear) to 1 (no faster).
+    Args:
+        a: A, the average parallelism, at least 1.
+        s: Sigma, the coefficient of variation of the parallelism; 0: linear up to A.
     """
+    if not (1 <= a <= LARGEST and 0 <= s <= LARGEST):
+        raise UnknownModelError(f"downey: A is {a}, from 1; sigma {s}, from 0; both at most {LARGEST:g}")
 
-    rho: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rho <= 1:
-            raise UnknownModelError(f"power: rho is {self.rho}, must be from 0 to 1")
-
-    def __call__(self, nodes: int) -> float:
-        """Times as fast as on one node."""
-        return math.pow(nodes, 1.0 - self.rho)
-
-
-class Downey(msgspec.Struct, frozen=True):
-    """Downey's model [A model for speedup of parallel programs, UCB/CSD-97-933, 1997].
-
-    Attributes:
-        average: A, the average parallelism, at least 1.
-        variance: Sigma, the coefficient of variation of the parallelism; 0: linear up to A.
-    """
-
-    average: float
-    variance: float
-
-    def __post_init__(self) -> None:
-        if not (1 <= self.average <= LARGEST and 0 <= self.variance <= LARGEST):
-            what = f"A is {self.average}, from 1; sigma {self.variance}, from 0"
-            raise UnknownModelError(f"downey: {what}; both at most {LARGEST:g}")
-
-    def __call__(self, nodes: int) -> float:
-        """Times as fast as on one node."""
-        a, s, n = self.average, self.variance, float(nodes)
+    def speedup(nodes: int) -> float:
+        n = float(nodes)
         if s <= 1.0:
             if n <= a:
                 return a * n / (a + s / 2.0 * (n - 1.0))
             if n <= 2.0 * a - 1.0:
                 return a * n / (s * (a - 0.5) + n * (1.0 - s / 2.0))
-            return a
-        if n <= a + a * s - s:
+        elif n <= a + a * s - s:
             return n * a * (s + 1.0) / (s * (n + a - 1.0) + a)
         return a
 
+    return speedup
 
-class Table(msgspec.Struct, frozen=True):
-    """Measured runtimes; between two sizes the speedup is interpolated, beyond the ends it stays in proportion [D].
 
-    In proportion: below the smallest size it falls like the nodes, above the largest one it does not rise any more.
+def table(runtimes_s: Sequence[tuple[int, float]]) -> Speedup:
+    """Measured runtimes, as (nodes, seconds) by rising nodes: work per second.
 
-    Attributes:
-        runtimes_s: (nodes, seconds), by rising nodes.
+    Between two sizes it is interpolated; below the smallest one it falls like the nodes, and above the largest one it
+    does not rise any more [D].
     """
+    sizes, times_s = [nodes for nodes, _ in runtimes_s], [seconds for _, seconds in runtimes_s]
+    positive = all(0 < seconds <= LARGEST for seconds in times_s)
+    if not sizes or sizes != sorted(set(sizes)) or sizes[0] < 1 or not positive:
+        what = f"must have rising nodes and positive seconds, at most {LARGEST:g}"
+        raise UnknownModelError(f"table: {runtimes_s} {what}")
 
-    runtimes_s: tuple[tuple[int, float], ...]
-
-    def __post_init__(self) -> None:
-        sizes = [nodes for nodes, _ in self.runtimes_s]
-        positive = all(0 < seconds <= LARGEST for _, seconds in self.runtimes_s)
-        if not sizes or sizes != sorted(set(sizes)) or sizes[0] < 1 or not positive:
-            what = f"must have rising nodes and positive seconds, at most {LARGEST:g}"
-            raise UnknownModelError(f"table: {self.runtimes_s} {what}")
-
-    def __call__(self, nodes: int) -> float:
-        """Work per second, interpolated."""
-        sizes = [size for size, _ in self.runtimes_s]
+    def speedup(nodes: int) -> float:
         right = bisect_right(sizes, nodes)
         if right == 0:
-            return nodes / sizes[0] / self.runtimes_s[0][1]
-        low, low_s = self.runtimes_s[right - 1]
+            return nodes / sizes[0] / times_s[0]
+        low = sizes[right - 1]
         if right == len(sizes) or low == nodes:
-            return 1.0 / low_s
-        high, high_s = self.runtimes_s[right]
-        share = (nodes - low) / (high - low)
-        return (1.0 - share) / low_s + share / high_s
+            return 1.0 / times_s[right - 1]
+        share = (nodes - low) / (sizes[right] - low)
+        return (1.0 - share) / times_s[right - 1] + share / times_s[right]
+
+    return speedup
 
 
 KNOWN_SPEEDUPS: Final = "linear, amdahl:P, power:RHO, downey:A:SIGMA, table:N=SECONDS,N=SECONDS,..."
@@ -139,14 +103,14 @@ def parse_speedup(text: str) -> Speedup:
             case "linear", [""]:
                 return float  # twice the nodes, twice as fast
             case "amdahl", [share]:
-                return Amdahl(float(share))
+                return amdahl(float(share))
             case "power", [rho]:
-                return PowerLaw(float(rho))
+                return power(float(rho))
             case "downey", [average, variance]:
-                return Downey(float(average), float(variance))
+                return downey(float(average), float(variance))
             case "table", [entries]:
                 pairs = (entry.split("=") for entry in entries.split(","))
-                return Table(tuple((int(nodes), float(seconds)) for nodes, seconds in pairs))
+                return table([(int(nodes), float(seconds)) for nodes, seconds in pairs])
             case _:
                 raise ValueError(name)
     except UnknownModelError:

@@ -13,7 +13,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core.events import Effect, Event, EvolvingRequest, NodeDown, NodeUp, ResizeDeferred
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Engine, SimRecord, Simulated, parse_cost, random_failures, simulate
-from scheduler_bridge.sim.scaling import Amdahl
+from scheduler_bridge.sim.scaling import amdahl
 
 
 def rigid(job_id: int, nodes: int, submit_s: float = 0.0, walltime_s: float = 1000.0) -> JobSpec:
@@ -119,7 +119,7 @@ def test_an_evolving_job_asks_when_it_is_there() -> None:
 def test_a_job_that_sizes_itself_comes_to_the_size_that_it_uses() -> None:
     # serial for 3 %: 90 % of 4 nodes work, 89 % of 5; it starts on its maximum of 32
     job = malleable(0, 1, 32)
-    sim = simulated(job, 4000.0, speedup=Amdahl(0.97), target_efficiency=0.9)
+    sim = simulated(job, 4000.0, speedup=amdahl(0.97), target_efficiency=0.9)
     record = simulate(32, policies.get("easy"), [sim]).records[0]
     sizes = [nodes for _, nodes in record.sizes]
     assert sizes == sorted(sizes, reverse=True)

@@ -330,21 +330,21 @@ def _real_runs(asked: StudyOptions) -> StudyReport:
     from scheduler_bridge.daemon.trial import CalibrationError
     from scheduler_bridge.experiments.real_runs.campaign import HERE, Site
     from scheduler_bridge.experiments.real_runs.runner import Again
-    from scheduler_bridge.experiments.real_runs.study import Asked, report, run
+    from scheduler_bridge.experiments.real_runs.study import planned, report, run
 
     real, folder, site = asked.real, asked.folder_for("real-runs"), HERE
     if real.hosts is not None:
         site = Site(HostsConfig(real.hosts.absolute(), launcher_of(real.launcher or "ssh"), Rules()), real.paced)
-    wanted = Asked(scale=asked.scale, data=asked.data, published=real.published, second_s=real.second, site=site)
+    campaign, reference = planned(asked.scale, asked.data, published=real.published, second_s=real.second, site=site)
     if asked.report_only:
         try:
-            return report(folder, wanted)
+            return report(folder, campaign, reference, site)
         except CalibrationError as error:
             hint = "run it first, without --report-only"
             raise CliError("there is nothing to report", str(error), hint) from None
     again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
-    with _followed(folder, len(wanted.campaign.runs())) as (announce, watcher):
-        return run(folder, wanted, announce=announce, watcher=watcher, again=again)
+    with _followed(folder, len(campaign.runs())) as (announce, watcher):
+        return run(folder, campaign, reference, site, announce=announce, watcher=watcher, again=again)
 
 
 def _sd_real(asked: StudyOptions) -> StudyReport:

@@ -28,7 +28,7 @@ from scheduler_bridge.experiments.real_runs.campaign import (
 )
 from scheduler_bridge.experiments.real_runs.findings import costs_table
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
-from scheduler_bridge.experiments.real_runs.study import Asked, conclude
+from scheduler_bridge.experiments.real_runs.study import conclude, planned
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads import TraceError
 from scheduler_bridge.workloads.generate.papers import CONFIGURATIONS
@@ -108,8 +108,7 @@ def test_jobs_are_no_larger_than_the_cluster_and_the_same_under_every_policy() -
 
 
 def test_the_papers_own_batches_are_what_it_published(data_folder: Path) -> None:
-    asked = Asked(scale="full", data=data_folder, published=True, second_s=0.2)
-    campaign = asked.campaign
+    campaign, _ = planned("full", data_folder, published=True, second_s=0.2)
     assert campaign.time == 0.2
     batches = [campaign.batch(RunKey("fcfs", share, seed)) for share in campaign.shares for seed in campaign.seeds]
     assert {len(batch) for batch in batches} == {25}
@@ -124,7 +123,7 @@ def test_the_papers_own_batches_are_what_it_published(data_folder: Path) -> None
 
 def test_without_the_data_there_are_no_published_batches() -> None:
     with pytest.raises(TraceError, match="not given"):
-        _ = Asked(scale="small", published=True).campaign
+        planned("small", published=True)
 
 
 def test_a_node_is_as_slow_as_the_scale_of_time_asks() -> None:

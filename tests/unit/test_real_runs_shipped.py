@@ -26,7 +26,7 @@ def extracted(name: str, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     folder = extracted("real-runs", tmp_path_factory.mktemp("runs"))
-    return study.report(folder, study.Asked(scale="small"))
+    return study.report(folder, *study.planned("small"))
 
 
 def test_every_job_of_the_real_runs_computed_what_it_should(report: StudyReport) -> None:
@@ -63,7 +63,7 @@ def test_with_measured_durations_the_simulator_decides_as_the_live_scheduler_did
 def own_batches(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     """The paper's, under the policies as published; starts are in proportion at this scale, resizes are not."""
     folder = extracted("real-runs-published", tmp_path_factory.mktemp("published"))
-    return study.report(folder, study.Asked(scale="small", data=data_folder, published=True, second_s=0.4))
+    return study.report(folder, *study.planned("small", data_folder, published=True, second_s=0.4))
 
 
 def rows_of(report: StudyReport, name: str) -> list[dict[str, object]]:

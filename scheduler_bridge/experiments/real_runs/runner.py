@@ -66,32 +66,25 @@ class Again:
 
     def wants(self, record: RunRecord) -> bool:
         """Whether this run is to be done again."""
-        faults, lag_s = quality(record)
+        faults, lag_s, others = quality(record)
         return (
             (self.failed and faults > 0)
             or (self.lagged_s is not None and lag_s > self.lagged_s)
-            or (self.busy is not None and _others(record) > self.busy)
+            or (self.busy is not None and others > self.busy)
         )
 
     def prefers(self, made: RunRecord, kept: RunRecord) -> bool:
         """Whether the run just made is better: in jobs that are right, else in what it was made again for."""
-        return self._measured(made) < self._measured(kept)
-
-    def _measured(self, record: RunRecord) -> tuple[int, float, float]:
-        faults, lag_s = quality(record)
-        others = _others(record)
-        return (faults, others, lag_s) if self.lagged_s is None and self.busy is not None else (faults, lag_s, others)
+        by = (0, 2, 1) if self.lagged_s is None and self.busy is not None else (0, 1, 2)
+        before, after = quality(kept), quality(made)
+        return [after[at] for at in by] < [before[at] for at in by]
 
 
-def quality(record: RunRecord) -> tuple[int, float]:
-    """Jobs that are not right, and the worst lag."""
+def quality(record: RunRecord) -> tuple[int, float, float]:
+    """Jobs that are not right; the worst lag; what others used of the machine, from 0 to 1, 0 where it is not known."""
     faults = sum(job.state != "completed" or not job.verified for job in record.jobs)
-    return faults, float(record.provenance["cpu"]["worst_lag_s"])
-
-
-def _others(record: RunRecord) -> float:
-    """What others used of the machine, from 0 to 1; 0 where that is not known."""
-    return float(record.provenance["cpu"]["others_share"] or 0.0)
+    cpu = record.provenance["cpu"]
+    return faults, float(cpu["worst_lag_s"]), float(cpu["others_share"] or 0.0)
 
 
 @dataclass(frozen=True)

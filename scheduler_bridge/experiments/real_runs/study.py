@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -50,82 +49,61 @@ LAG_LIMIT_S: Final = 0.25
 """A place that lags more behind its rate had too little of the cores."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What is to be run.
+def planned(
+    scale: Scale,
+    data: Path | None = None,
+    *,
+    published: bool = False,
+    second_s: float | None = None,
+    site: Site = HERE,
+) -> tuple[Campaign, Reference | None]:
+    """What is to be run, and the paper's results, if there are any to be shown beside.
 
-    Attributes:
+    Args:
         scale: How much.
-        data: The folder with the paper's results, to show them beside; None: without.
+        data: The folder with the paper's results; None: without.
         published: Whether the batches are the paper's own; else they are drawn like them.
         second_s: How long a second of the paper lasts; None: the scale's.
         site: Where the nodes are.
 
     Raises:
         TraceError: ``data`` holds no results of the paper, or its own batches are asked for without it.
+        DaemonError: The site's file of hosts is wrong.
     """
-
-    scale: Scale
-    data: Path | None = None
-    published: bool = False
-    second_s: float | None = None
-    site: Site = HERE
-
-    @cached_property
-    def reference(self) -> Reference | None:
-        """The paper's results."""
-        return None if self.data is None else read_reference(self.data)
-
-    @cached_property
-    def campaign(self) -> Campaign:
-        """The runs.
-
-        Raises:
-            DaemonError: The site's file of hosts is wrong.
-        """
-        campaign = CAMPAIGNS[self.scale]
-        if self.published:
-            if self.reference is None:
-                raise TraceError("the published batches are in the reference data, which is not given")
-            campaign = campaign.as_published(self.reference)
-        if self.second_s is not None:
-            campaign = replace(campaign, time=self.second_s)
-        return campaign.at(self.site)
+    reference, campaign = None if data is None else read_reference(data), CAMPAIGNS[scale]
+    if published:
+        if reference is None:
+            raise TraceError("the published batches are in the reference data, which is not given")
+        campaign = campaign.as_published(reference)
+    return replace(campaign, time=second_s or campaign.time).at(site), reference
 
 
 def run(
     folder: Path,
-    asked: Asked,
+    campaign: Campaign,
+    reference: Reference | None,
+    site: Site = HERE,
     *,
     announce: Callable[[str], None] = lambda _: None,
     watcher: Watcher | None = None,
     again: Again | None = None,
 ) -> StudyReport:
-    """Run the batches that ``folder`` does not hold yet, and say what all of them show.
-
-    ``asked`` says which; for the others, and what else is raised, see ``carry_out``.
-
-    Raises:
-        TraceError: There are no results of the paper where they should be.
-    """
-    campaign, site = asked.campaign, asked.site
+    """Run the batches that ``folder`` does not hold yet, and say what all of them show; see ``carry_out``."""
     problems, records = carry_out(campaign, folder, site, announce=announce, watcher=watcher, again=again)
-    return conclude(campaign, records, asked.reference, problems, site)
+    return conclude(campaign, records, reference, problems, site)
 
 
-def report(folder: Path, asked: Asked) -> StudyReport:
+def report(folder: Path, campaign: Campaign, reference: Reference | None, site: Site = HERE) -> StudyReport:
     """Say what the runs show that ``folder`` holds already; nothing is run.
 
     Raises:
-        TraceError: There are no results of the paper where they should be.
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
-    campaign = asked.campaign
     problems = calibrate(campaign.problems() if campaign.paced else (), folder, None)
     records = all_kept(Runner(campaign, problems, folder))
     if not records:
-        raise CalibrationError(f"{folder} holds no run of the scale {asked.scale}")
-    return conclude(campaign, records, asked.reference, problems, asked.site)
+        raise CalibrationError(f"{folder} holds no run of this scale")
+    return conclude(campaign, records, reference, problems, site)
 
 
 def _emulation(campaign: Campaign, problems: Mapping[str, Problem], note: str) -> list[str]:

@@ -51,7 +51,7 @@ ALL: dict[str, tuple[list[Claim], Mapping[str, Collection[object]]]] = {
         {
             "workload": REAL_WORKLOADS["rigid"],
             "policy": STRATEGIES,
-            "share": (*real_workloads.GRIDS["full"].shares, "any"),
+            "share": (*real_workloads.SHARES["full"], "any"),
             "measure": real_workloads.COLUMNS,
         },
     ),
@@ -96,7 +96,7 @@ def test_what_claims_name_is_there(name: str) -> None:
         ("mebf", "policy", mebf.EXPANDS),
         ("published-runs", "among", COMPAT),
         ("real-workloads", "among", real_workloads.STRATEGIES),
-        ("real-workloads", "share", real_workloads.GRIDS["full"].shares),
+        ("real-workloads", "share", real_workloads.SHARES["full"]),
         ("sd-policy", "among", (sd_policy.STATIC, *sd_policy.LIMITS)),
     ],
 )

@@ -14,7 +14,6 @@ from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.real_workloads import cells
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
-    Grid,
     Trace,
     cells_of,
     figures_of,
@@ -112,7 +111,7 @@ def test_the_machine_over_time() -> None:
 
 
 def test_an_interrupted_plan_has_the_first_seed_first_and_once_what_no_seed_changes() -> None:
-    wanted = cells_of(Grid((50, 100), (1, 2)), [FOUR])
+    wanted = cells_of((50, 100), (1, 2), [FOUR])
     assert wanted[:2] == [Cell("four", "easy", 0, 0), Cell("four", "easy-clock-compat", 0, 0)]
     assert len(wanted) == len(set(wanted)) == 2 + 3 * 5
     assert [cell.seed for cell in wanted[2:]] == [1] * 10 + [2] * 5
@@ -277,7 +276,7 @@ def test_changes_are_shown_from_the_correct_and_from_the_published_baseline() ->
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cells.SMALL_JOBS, "eagle", 60)
-    monkeypatch.setitem(cells.GRIDS, "small", Grid((100,), (1,)))
+    monkeypatch.setitem(cells.SHARES, "small", (100,))
     how = Sweeping("small", tmp_path)
     report = run(None, how)
     monkeypatch.setattr(
@@ -299,7 +298,7 @@ def test_the_command_goes_on_and_explains_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(cells.SMALL_JOBS, "eagle", 40)
-    monkeypatch.setitem(cells.GRIDS, "small", Grid((100,), (1,)))
+    monkeypatch.setitem(cells.SHARES, "small", (100,))
     monkeypatch.delenv("MALLEABLE_DATA", raising=False)
     out = tmp_path / "out"
     assert malleable(["experiment", "real-workloads", "--out", str(out), "--json"]) == 0

@@ -12,7 +12,6 @@ import numpy as np
 
 from scheduler_bridge import policies
 from scheduler_bridge.experiments.real_workloads import cells
-from scheduler_bridge.experiments.real_workloads.cells import Grid
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, unending
 from scheduler_bridge.sim import Behaviour, Means, ReplayOptions, parse_cost, replay
 from scheduler_bridge.sim.measures import Times, counted
@@ -60,20 +59,16 @@ COLUMNS: Final = (
 )
 
 
-GRIDS: Final[dict[Scale, Grid]] = {"small": Grid((50,), (1, 2)), "full": Grid((50, 100), tuple(range(1, 11)))}
+SHARES: Final[dict[Scale, tuple[int, ...]]] = {"small": (50,), "full": (50, 100)}
+"""Malleable jobs in percent."""
+SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1, 2), "full": tuple(range(1, 11))}
 
 
-def cells_of(grid: Grid, traces: Iterable[Trace]) -> list[Cell]:
+def cells_of(shares: Iterable[int], seeds: Iterable[int], traces: Iterable[Trace]) -> list[Cell]:
     """All simulations, those of the first seed first."""
     names = [trace.name for trace in traces]
     every = [*OTHERS, OWN, *(without(what) for what in WITHOUT)]
-    return [
-        Cell(name, policy, share, seed)
-        for seed in grid.seeds
-        for name in names
-        for share in grid.shares
-        for policy in every
-    ]
+    return [Cell(name, policy, share, seed) for seed in seeds for name in names for share in shares for policy in every]
 
 
 def without(what: str) -> str:

@@ -17,9 +17,10 @@ from matplotlib.patches import Rectangle
 from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.ours.cells import (
     COLUMNS,
-    GRIDS,
     OTHERS,
     OWN,
+    SEEDS,
+    SHARES,
     WITHOUT,
     Trace,
     cells_of,
@@ -69,7 +70,8 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     and ten seeds.
     """
     found = traces(how.scale, data)
-    rows = how.rows(cells_of(GRIDS[how.scale], found), partial(on_trace, found, simulated), COLUMNS)
+    cells = cells_of(SHARES[how.scale], SEEDS[how.scale], found)
+    rows = how.rows(cells, partial(on_trace, found, simulated), COLUMNS)
     results = Results(rows)
     labels = {trace.name: trace.label for trace in found}
     figures = {

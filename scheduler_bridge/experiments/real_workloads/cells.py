@@ -40,36 +40,23 @@ COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """What is simulated.
-
-    Attributes:
-        shares: Malleable jobs in percent.
-        seeds: Each draws which jobs are malleable, and workloads that are no logs.
-    """
-
-    shares: tuple[int, ...]
-    seeds: tuple[int, ...]
+SHARES: Final[dict[Scale, tuple[int, ...]]] = {"small": (20, 60, 100), "full": (20, 40, 60, 80, 100)}
+"""Malleable jobs in percent."""
+SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1,), "full": tuple(range(1, 11))}
+"""Each draws which jobs are malleable, and workloads that are no logs."""
 
 
-GRIDS: Final[dict[Scale, Grid]] = {
-    "small": Grid((20, 60, 100), (1,)),
-    "full": Grid((20, 40, 60, 80, 100), tuple(range(1, 11))),
-}
-
-
-def cells_of(grid: Grid, traces: Iterable[Trace]) -> list[Cell]:
+def cells_of(shares: Iterable[int], seeds: Sequence[int], traces: Iterable[Trace]) -> list[Cell]:
     """All simulations, those of the first seed first.
 
     Without malleable jobs a trace has one under either EASY; where all are malleable, one seed is enough.
     """
     names = [trace.name for trace in traces]
     found = [Cell(name, policy, 0, 0) for name in names for policy in (RIGID, PUBLISHED)]
-    for seed in grid.seeds:
-        shares = [share for share in grid.shares if share < 100 or seed == grid.seeds[0]]
+    for seed in seeds:
+        drawn = [share for share in shares if share < 100 or seed == seeds[0]]
         for name in names:
-            found += [Cell(name, policy, share, seed) for share in shares for policy in (RIGID, *STRATEGIES)]
+            found += [Cell(name, policy, share, seed) for share in drawn for policy in (RIGID, *STRATEGIES)]
     return found
 
 

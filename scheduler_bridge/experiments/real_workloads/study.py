@@ -13,13 +13,13 @@ from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_workloads.cells import (
     COLUMNS,
     CORI_FILES,
-    GRIDS,
     OF_RESIZED,
     PUBLISHED,
     RIGID,
+    SEEDS,
+    SHARES,
     STRATEGIES,
     THETA_FILE,
-    Grid,
     Trace,
     cells_of,
     left_out,
@@ -88,8 +88,8 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
 
     At scale ``small`` there are Theta and short cuts, three shares, one seed; ``full`` is as in the paper.
     """
-    grid, found = GRIDS[how.scale], traces(how.scale, data)
-    rows = how.rows(cells_of(grid, found), partial(on_trace, found, simulated), COLUMNS)
+    shares, seeds, found = SHARES[how.scale], SEEDS[how.scale], traces(how.scale, data)
+    rows = how.rows(cells_of(shares, seeds, found), partial(on_trace, found, simulated), COLUMNS)
     means = Shares(rows)
     verdicts = judged(means, found)
     figures = {}
@@ -103,7 +103,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
         "real-workloads",
         "The 2025 paper: real workloads with malleable jobs",
         f"{study.counted(verdicts)}.",
-        _remarks(found, how.scale, grid, judged(means, found, PUBLISHED)),
+        _remarks(found, how.scale, judged(means, found, PUBLISHED)),
         (_beside(means, found), study.claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
         figures,
         passed=study.agree(verdicts),
@@ -112,19 +112,17 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     )
 
 
-def _remarks(
-    found: Sequence[Trace], scale: Scale, grid: Grid, published: Sequence[study.ClaimVerdict]
-) -> tuple[str, ...]:
+def _remarks(found: Sequence[Trace], scale: Scale, published: Sequence[study.ClaimVerdict]) -> tuple[str, ...]:
     from_published = f"From it, {study.counted(published)}."
     remarks = [study.HOW_JUDGED, _TWIN, *(_REAL[paper] for paper in _REAL if any(t.paper == paper for t in found))]
     if (missing := left_out(trace.name for trace in found)) is not None:
         remarks.append(missing)
     remarks += [_COUNTED, _MODEL, _EASY, f"{_BASELINES} {from_published}", _SPREAD]
     if scale == "small":
-        shares = ", ".join(map(str, grid.shares))
+        shares = ", ".join(map(str, SHARES[scale]))
         remarks.append(
-            f"Small scale: {len(grid.seeds)} seed instead of 10, {shares} % malleable; all but Theta are cut to about "
-            "their first day, with the first tenth as warm-up: their machines are filling up, and few jobs wait."
+            f"Small scale: {len(SEEDS[scale])} seed instead of 10, {shares} % malleable; all but Theta are cut to "
+            "about their first day, with the first tenth as warm-up: their machines are filling up, and few jobs wait."
         )
     return tuple(remarks)
 

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 from apgas.provenance import commit, cpu_model, version
 from scheduler_bridge.atomic_write import write_whole
@@ -217,19 +217,6 @@ class Sweeping:
 # Simulations that several experiments have in common -----------------------------------------------------------------
 
 _NEVER_S: Final = 1e9
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_Trace = TypeVar("_Trace", bound=_Named)
-
-
-def on_trace(traces: Iterable[_Trace], simulate: Callable[[_Trace, Cell], Figures], cell: Cell) -> Figures:
-    """Simulate a cell on its workload, of those that are read or drawn once."""
-    return simulate(next(trace for trace in traces if trace.name == cell.trace), cell)
 
 
 def unending(policy: str, *, scaled: bool = False) -> Settings:

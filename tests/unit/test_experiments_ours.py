@@ -104,14 +104,14 @@ TINY = Trace("tiny", "Tiny (synthetic)", _tiny, whole=True)
 
 
 def test_figures_of_a_simulation_are_split_by_rigid_and_malleable_jobs() -> None:
-    found = simulated(TINY, Cell("tiny", "best-use", 50, 1))
+    found = simulated({"tiny": TINY}, Cell("tiny", "best-use", 50, 1))
     assert set(found) == set(COLUMNS)
     assert found["jobs"] == 12
     assert found["all_turnaround_s"] == pytest.approx(
         ((found["rigid_turnaround_s"] or 0) + (found["malleable_turnaround_s"] or 0)) / 2
     )
     assert found["resizes"]
-    assert simulated(TINY, Cell("tiny", without("none of these"), 50, 1)) != found
+    assert simulated({"tiny": TINY}, Cell("tiny", without("none of these"), 50, 1)) != found
 
 
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

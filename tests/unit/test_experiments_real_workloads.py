@@ -34,7 +34,8 @@ FOUR = Trace("four", "haswell", "Four nodes", lambda: Workload("four", 4, JOBS),
 
 def test_figures_count_the_jobs_after_the_warm_up_that_end_before_the_last_submission() -> None:
     last = TraceJob(4, 320.0, 100.0, 125.0, 4)
-    found = simulated(replace(FOUR, make=lambda: Workload("four", 4, (*JOBS, last))), Cell("four", "easy", 0, 0))
+    four = replace(FOUR, make=lambda: Workload("four", 4, (*JOBS, last)))
+    found = simulated({"four": four}, Cell("four", "easy", 0, 0))
     assert (found["jobs"], found["malleable_jobs"], found["killed"]) == (2, 0, 0)
     assert (found["wait_s"], found["runtime_s"], found["turnaround_s"]) == pytest.approx((135, 100, 235))
     assert (found["wait_s_q25"], found["wait_s_q75"]) == pytest.approx((112.5, 157.5))
@@ -59,7 +60,7 @@ def test_the_logs_of_cori_stand_for_its_parts(
     (trace,) = (trace for trace in cells.traces("full", data_folder) if trace.paper == part)
     workload = trace.make()
     assert (len(workload), workload.synthetic, trace.warmup_s) == (jobs, False, 12 * 3600)
-    found = simulated(trace, Cell(trace.name, policy, 0, 0))
+    found = simulated({trace.name: trace}, Cell(trace.name, policy, 0, 0))
     assert found["jobs"] == counts
     if (part, policy) == ("knl", "easy-clock-compat"):
         assert found["turnaround_s"] == pytest.approx(CLAIMS["rigid"]["knl"]["turnaround_s"], abs=2)
@@ -89,7 +90,7 @@ def test_nobody_is_killed_on_fewer_nodes_than_it_asked_for() -> None:
     )
     last = TraceJob(3, 10_000.0, 100.0, 100.0, 64)  # what runs beyond the last submission does not count
     trace = Trace("two", "haswell", "Two", lambda: Workload("two", 64, (*jobs, last)), 0.0)
-    found = simulated(trace, Cell("two", "min", 0, 0))
+    found = simulated({trace.name: trace}, Cell("two", "min", 0, 0))
     assert (found["jobs"], found["killed"]) == (2, 0)
     assert (found["runtime_s"] or 0) > 100
 

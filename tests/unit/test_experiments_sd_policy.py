@@ -63,7 +63,7 @@ def test_two_jobs_share_a_node_by_hand() -> None:
     jobs, _ = replayed(TWO, "inf", 1)
     assert (jobs.wait_s.tolist(), jobs.runtime_s.tolist()) == ([0, 0], [1050, 100])
     assert (jobs.guest.tolist(), jobs.mate.tolist()) == ([0, 1], [1, 0])
-    found = simulated(TWO, Cell("two", "inf", 100, 1))
+    found = simulated({"two": TWO}, Cell("two", "inf", 100, 1))
     assert found["slowdown"] == pytest.approx((1.05 + 2) / 2)
     assert found["response_s"] == pytest.approx((1050 + 100) / 2)
     assert (found["makespan_s"], found["guests"], found["mates"], found["killed"]) == (1050, 50, 50, 0)
@@ -71,7 +71,7 @@ def test_two_jobs_share_a_node_by_hand() -> None:
 
 
 def test_nobody_shares_under_static_backfill() -> None:
-    found = simulated(TWO, Cell("two", STATIC, 0, 1))
+    found = simulated({"two": TWO}, Cell("two", STATIC, 0, 1))
     assert (found["guests"], found["mates"], found["makespan_s"]) == (0, 0, 1050)
     assert found["slowdown"] == pytest.approx((1 + (900 + 50) / 50) / 2)
 
@@ -240,7 +240,7 @@ def test_the_same_rows_again_need_no_simulation(tmp_path: Path, monkeypatch: pyt
     workloads = [TWO, Trace("two-exact", 2, "two jobs again", 4, partial(_two_jobs))]
     monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.study.traces", lambda *_: workloads)
     first = run(None, Sweeping("small", tmp_path))
-    monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.study.simulated", None)
+    monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.study.simulated", lambda *_: pytest.fail("again"))
     assert run(None, Sweeping("small", tmp_path)).tables == first.tables
 
 

@@ -76,8 +76,9 @@ def without(what: str) -> str:
     return f"{OWN}: {what}"
 
 
-def simulated(trace: Trace, cell: Cell) -> Figures:
+def simulated(traces: Mapping[str, Trace], cell: Cell) -> Figures:
     """Simulate a cell; walltimes are scaled as the scheduler believes."""
+    trace = traces[cell.trace]
     workload = trace.make(cell.seed, cell.share)
     name, _, what = cell.policy.partition(": ")
     settings = unending(name, scaled=True)

@@ -30,7 +30,7 @@ from scheduler_bridge.experiments.ours.cells import (
 )
 from scheduler_bridge.experiments.real_workloads.cells import CORI_FILES, THETA_FILE, left_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
-from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
+from scheduler_bridge.experiments.sweep import Scale, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.words import plural
 
@@ -71,7 +71,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     """
     found = traces(how.scale, data)
     cells = cells_of(SHARES[how.scale], SEEDS[how.scale], found)
-    rows = how.rows(cells, partial(on_trace, found, simulated), COLUMNS)
+    rows = how.rows(cells, partial(simulated, {trace.name: trace for trace in found}), COLUMNS)
     results = Results(rows)
     labels = {trace.name: trace.label for trace in found}
     figures = {

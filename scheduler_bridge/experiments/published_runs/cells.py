@@ -388,10 +388,17 @@ def replayed(
     """
     cells = {}
     for (strategy, policy), share in itertools.product(policies.items(), shares):
-        runs = sorted(key for key in reference.runs if key[:2] == (strategy, share) and key.seed in seeds)
-        if runs:
-            progress(f"{strategy}, {share} % malleable, by {policy}")
-            cells[strategy, share] = _cell(reference, runs, policy, costs, replicas)
+        keys = sorted(key for key in reference.runs if key[:2] == (strategy, share) and key.seed in seeds)
+        if not keys:
+            continue
+        progress(f"{strategy}, {share} % malleable, by {policy}")
+        runs = []
+        for key in keys:
+            batch = reference.runs[key]
+            found = [simulated(batch, reference.scaling, policy, costs, replica=number) for number in range(replicas)]
+            by_name = {name: [one[name] for one in found] for name in found[0]}
+            runs.append(Replayed(key, measured(batch.jobs, costs), by_name, bool(batch.failed)))
+        cells[strategy, share] = Cell(strategy, share, policy, tuple(runs), reference.utilization[strategy, share])
     return cells
 
 
@@ -406,15 +413,3 @@ def predicted(
         ]
         costs = replace(AS_MEASURED, release_s=released_s(fitted))
         yield costs, replayed(reference, COMPAT, shares=shares, seeds=half, costs=costs, replicas=replicas)
-
-
-def _cell(reference: Reference, keys: Sequence[RunKey], policy: str, costs: Costs, replicas: int) -> Cell:
-    """Replay runs of one policy and share."""
-    strategy, share, *_ = keys[0]
-    runs = []
-    for key in keys:
-        batch = reference.runs[key]
-        found = [simulated(batch, reference.scaling, policy, costs, replica=number) for number in range(replicas)]
-        by_name = {name: [one[name] for one in found] for name in found[0]}
-        runs.append(Replayed(key, measured(batch.jobs, costs), by_name, bool(batch.failed)))
-    return Cell(strategy, share, policy, tuple(runs), reference.utilization[strategy, share])

@@ -27,7 +27,7 @@ from msgspec import structs
 
 from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
 from scheduler_bridge.experiments.merit import MEASURES, Replayed, merit
-from scheduler_bridge.experiments.published_runs.cells import seconds_on
+from scheduler_bridge.experiments.published_runs.cells import seconds_on, span
 from scheduler_bridge.experiments.real_runs.campaign import NODE_S, RunKey
 from scheduler_bridge.experiments.real_runs.findings import computed_s, configuration, decided_s, measures, took_s
 from scheduler_bridge.experiments.study import change
@@ -219,10 +219,7 @@ def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, 
     result = Engine(record.nodes, get(record.policy), unending(record.policy)).run(sims)
     spans, node_s = [], 0.0
     for found in result.records.values():
-        start_s, end_s = found.start_s, found.end_s
-        if start_s is None or end_s is None or found.outcome != "completed":
-            raise RuntimeError(f"{found.spec.name} did not complete under {record.policy}: {found.outcome}")
-        spans.append((found.spec.submit_s, start_s, end_s))
+        spans.append(span(found))
         node_s += sum(nodes * (to_s - from_s) for from_s, to_s, nodes in found.spans())
     return merit(spans, node_s, len(record.nodes))
 

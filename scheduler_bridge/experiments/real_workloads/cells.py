@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -60,11 +60,12 @@ def cells_of(shares: Iterable[int], seeds: Sequence[int], traces: Iterable[Trace
     return found
 
 
-def simulated(trace: Trace, cell: Cell) -> Figures:
+def simulated(traces: Mapping[str, Trace], cell: Cell) -> Figures:
     """Simulate a cell; walltimes are scaled as the scheduler believes, resizes cost nothing.
 
     No job is killed, for in the paper's figures there are runtimes beyond walltimes.
     """
+    trace = traces[cell.trace]
     workload = trace.make()
     warmup_s = trace.warmup_of(workload)
     jobs = convert(workload, cell.share / 100, cell.seed, amdahl_logs_rule) if cell.share else workload

@@ -28,7 +28,7 @@ from scheduler_bridge.experiments.real_workloads.cells import (
     traces,
 )
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
-from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
+from scheduler_bridge.experiments.sweep import Scale, Sweeping
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import (
     INK,
@@ -89,7 +89,7 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     At scale ``small`` there are Theta and short cuts, three shares, one seed; ``full`` is as in the paper.
     """
     shares, seeds, found = SHARES[how.scale], SEEDS[how.scale], traces(how.scale, data)
-    rows = how.rows(cells_of(shares, seeds, found), partial(on_trace, found, simulated), COLUMNS)
+    rows = how.rows(cells_of(shares, seeds, found), partial(simulated, {trace.name: trace for trace in found}), COLUMNS)
     means = Shares(rows)
     verdicts = judged(means, found)
     figures = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -113,9 +113,9 @@ def replayed(trace: Trace, policy: str, seed: int) -> tuple[Jobs, Measures]:
     return Jobs(*(np.array(column, dtype=np.float64) for column in columns)), done.measures
 
 
-def simulated(trace: Trace, cell: Cell) -> Figures:
+def simulated(traces: Mapping[str, Trace], cell: Cell) -> Figures:
     """Simulate a cell."""
-    jobs, measures = replayed(trace, cell.policy, cell.seed)
+    jobs, measures = replayed(traces[cell.trace], cell.policy, cell.seed)
     return {
         "response_s": float(jobs.response_s.mean()),
         "slowdown": float(jobs.slowdown.mean()),

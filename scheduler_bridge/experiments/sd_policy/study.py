@@ -29,7 +29,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
     traces,
 )
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, of_rows, there
-from scheduler_bridge.experiments.sweep import Scale, Sweeping, on_trace
+from scheduler_bridge.experiments.sweep import Scale, Sweeping
 from scheduler_bridge.report.charts import BarRow, Entry, sheet
 from scheduler_bridge.report.looks import OKABE_ITO
 
@@ -64,7 +64,8 @@ def run(data: Path | None, how: Sweeping) -> StudyReport:
     models for all limits.
     """
     found = traces(how.scale, data)
-    rows = how.rows(cells(found, SEEDS, how.scale), partial(on_trace, found, simulated), COLUMNS)
+    named_traces = {trace.name: trace for trace in found}
+    rows = how.rows(cells(found, SEEDS, how.scale), partial(simulated, named_traces), COLUMNS)
     drawn = [gains(trace, SEEDS[0]) for trace in found if trace.paper in (1, _BIG)]
     means = Limits(rows)
     verdicts = judged(means, found, next((one for one in drawn if one.trace.paper == _BIG), None))

@@ -20,9 +20,10 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig, numbered_nodes
 from scheduler_bridge.daemon.daemon import Daemon
-from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup
+from scheduler_bridge.daemon.jobs.executor import Executor, Setup
 from scheduler_bridge.daemon.storage.journal import Step
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
@@ -50,16 +51,17 @@ class StandIn(Executor):
         self._tokens = setup.folder.token
         self._report_start, self._report_end = setup.started, setup.ended
 
-    def start(self, attempt: Attempt) -> None:
+    # the process that plays the job knows the rest of it
+    def start(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> None:  # noqa: ARG002
         """Say that a job starts."""
-        job_id = attempt.job_id  # The process that plays the job knows the rest of it.
+        job_id = job.spec.job_id
         loop = asyncio.get_running_loop()
 
         def over() -> None:
             loop.call_soon(self._report_end, job_id, Ending(0))
 
         self._playing[job_id] = over
-        self._say({"start": job_id, "token": self._tokens(attempt.key), "nodes": attempt.nodes})
+        self._say({"start": job_id, "token": self._tokens(job.key), "nodes": nodes})
         loop.call_soon(self._report_start, job_id)
 
     def end(self, job_id: int) -> None:

@@ -57,6 +57,11 @@ class JobFacts:
     number: int | None = None
     first: int = 0
 
+    @property
+    def key(self) -> str:
+        """The name of its present attempt to run, by which notes, secret and processes of that are found."""
+        return f"{self.spec.job_id}.{self.attempt}"
+
     def alone(self) -> JobRequest:
         """Return what is asked for as a request for this job alone."""
         return array_job(self.request, self.number)

@@ -19,11 +19,10 @@ import msgspec
 
 from scheduler_bridge.core import UP, JobState, Snapshot
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.status import QueueTail, snapshot
 from scheduler_bridge.daemon.control.submission import Submissions
-from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
+from scheduler_bridge.daemon.jobs.executor import Executor, Setup
 from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.jobs.orders import JobOrders
 from scheduler_bridge.daemon.jobs.template import result_of
@@ -182,7 +181,7 @@ class Driver:
         events = configured_events(before, config, nodes)
         events += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
         known = {*nodes, *(event.node for event in events if isinstance(event, ev.NodeUp))}
-        occupied = self._settle_strangers([_key(job.facts) for job in held], config, known)
+        occupied = self._settle_strangers([job.facts.key for job in held], config, known)
         for job in held:
             self._take_up(job)
         silent = {node: why for node, why in config.ailing.items() if node in known}
@@ -205,8 +204,8 @@ class Driver:
         return {node: key for key, used in running.items() for node in used if node in nodes}
 
     def _has_end(self, key: str) -> bool:
-        number = key.partition(".")[2]
-        return number.isdecimal() and self.log_state.has_end(_job_of(key), int(number))
+        number = _number_of(key)
+        return number > 0 and self.log_state.has_end(_job_of(key), number)
 
     async def _await_strangers(self, running: set[str]) -> None:
         while running:
@@ -225,17 +224,17 @@ class Driver:
     def _is_next(self, key: str) -> bool:
         """Whether an attempt is what a job that waits is started as next, or has been since."""
         facts = self.log_state.jobs.get(_job_of(key))
-        return facts is not None and key in (_key(facts), attempt_key(facts.spec.job_id, facts.attempt + 1))
+        return facts is not None and _number_of(key) in (facts.attempt, facts.attempt + 1)
 
     def _await_no_strangers(self) -> None:
         if self._awaiting is not None:
             self._awaiting.cancel()
 
     def _take_up(self, job: Held) -> None:
-        job_id, key = job.facts.spec.job_id, _key(job.facts)
+        job_id = job.facts.spec.job_id
         _logger.info("job %d, %s, is taken up again", job_id, job.state)
-        self.job_orders.resume(job, self._folder.token(key))
-        self.executor.start(self._attempt(job_id, job.nodes, self.core.core_ids(job_id)))
+        self.job_orders.resume(job, self._folder.token(job.facts.key))
+        self.executor.start(job.facts, job.nodes, self.core.core_ids(job_id), self.job_orders.server.endpoint)
         if job.state is JobState.ENDING:
             self.executor.end(job_id)
 
@@ -300,9 +299,9 @@ class Driver:
         match effect:
             case ev.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
-                attempt = self._attempt(job_id, nodes, core_ids)
-                self.job_orders.expect(job_id, nodes, self._folder.token(attempt.key))
-                self.executor.start(attempt)
+                facts = self.log_state.jobs[job_id]
+                self.job_orders.expect(job_id, nodes, self._folder.token(facts.key))
+                self.executor.start(facts, nodes, core_ids, self.job_orders.server.endpoint)
             case ev.SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
@@ -325,11 +324,6 @@ class Driver:
                 _logger.info("job %d is refused: %s", job_id, reason)
             case _:
                 assert_never(effect)
-
-    def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
-        facts = self.log_state.jobs[job_id]
-        endpoint = self.job_orders.server.endpoint
-        return Attempt(job_id, _key(facts), facts.alone(), nodes, endpoint, core_ids, facts.appends)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
@@ -358,7 +352,7 @@ class Driver:
             event = ev.JobEnded(job_id, "completed")
         else:
             event = ev.JobEnded(job_id, "lost" if ending.lost else "failed", ending.reason)
-        key = _key(self.log_state.jobs[job_id])
+        key = self.log_state.jobs[job_id].key
         found = result_of(key, self._folder)
         facts: list[log_entries.AnyFact] = [] if found is None else [log_entries.Result(job_id, found)]
         # what a machine held that went down with the runner need not be whole
@@ -400,5 +394,6 @@ def _job_of(key: str) -> int:
     return int(job) if job.isdecimal() else 0
 
 
-def _key(facts: JobFacts) -> str:
-    return attempt_key(facts.spec.job_id, facts.attempt)
+def _number_of(key: str) -> int:
+    number = key.partition(".")[2]
+    return int(number) if number.isdecimal() else 0

@@ -28,8 +28,8 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.daemon import DaemonConfig, JobRequest
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.driver import Driver
-from scheduler_bridge.daemon.jobs.executor import Attempt
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.daemon.storage.restore import restore
@@ -68,9 +68,10 @@ class PretendedJobs:
         if self.driver.log_state.jobs[job_id].spec.is_malleable:
             self.malleable.add(job_id)
 
-    def start(self, attempt: Attempt) -> None:
-        assert all(0 < ids < 1 << CORES for ids in attempt.core_ids)
-        self.todo.append((attempt.job_id, lambda: self._run(attempt.job_id)))
+    def start(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> None:
+        job_id = job.spec.job_id
+        assert all(0 < ids < 1 << CORES for ids in core_ids)
+        self.todo.append((job_id, lambda: self._run(job_id)))
 
     def _run(self, job_id: int) -> None:
         assert self.driver is not None

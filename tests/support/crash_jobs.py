@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from apgas.malleability import orders as wire
 from scheduler_bridge.core import JobState
 from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.driver import Driver
-from scheduler_bridge.daemon.jobs.executor import Attempt, attempt_key
 from scheduler_bridge.daemon.jobs.server import JobServer
 from scheduler_bridge.daemon.jobs.session import Attach, Heard, Send, Session, Trespassed
 from scheduler_bridge.jobrunner.notes import Ending
@@ -46,7 +46,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        return attempt_key(self.job_id, self.attempt)
+        return f"{self.job_id}.{self.attempt}"
 
     @property
     def server(self) -> JobServer:
@@ -158,14 +158,14 @@ class Executor:
     def alive(self) -> bool:
         return self.world.driver is self.driver and not self.world.dead
 
-    def start(self, attempt: Attempt) -> None:
-        world, job_id, key = self.world, attempt.job_id, attempt.key
+    def start(self, facts: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> None:
+        world, job_id, key = self.world, facts.spec.job_id, facts.key
         assert key not in world.retired, f"{key} is run twice"
         if key not in world.jobs:
             assert not any(job.job_id == job_id and job.ended is None for job in world.jobs.values()), f"{key} beside"
             assert world.log_state.jobs[job_id].held_by is None, f"{key} is held"
-            world.jobs[key] = job = Job(world, job_id, int(key.partition(".")[2]), attempt.request, world.token(key))
-            world.occupy(job, attempt.nodes)
+            world.jobs[key] = job = Job(world, job_id, facts.attempt, facts.alone(), world.token(key))
+            world.occupy(job, nodes)
             world.later(job.run)
         job = world.jobs[key]
         world.later(lambda: self.follow(job))

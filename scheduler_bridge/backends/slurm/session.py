@@ -34,7 +34,8 @@ from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.history import Explanation
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, JobStatus, Snapshot, requests
-from scheduler_bridge.daemon.jobs.executor import ENV_CORES, Attempt, Executor, Setup
+from scheduler_bridge.daemon.admission import JobFacts
+from scheduler_bridge.daemon.jobs.executor import ENV_CORES, Executor, Setup
 from scheduler_bridge.daemon.jobs.orders import Answer
 from scheduler_bridge.daemon.storage.restore import Restored, restore
 from scheduler_bridge.daemon.storage.state import StateFolder
@@ -429,9 +430,9 @@ class SessionExecutor(Executor):
         self._output = os.dup(1), os.dup(2)
         self.status: int | None = None
 
-    def launch(self, attempt: Attempt) -> Launch:
+    def launch(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> Launch:
         """Return what the runner of the program is given. Slurm, not we, says which cores are the program's."""
-        launch = super().launch(attempt)
+        launch = super().launch(job, nodes, core_ids, endpoint)
         cores = (ENV_CORES, ENV_CORE_IDS, ENV_BIND_CORES)
         environment = {name: value for name, value in launch.environment.items() if name not in cores}
         return replace(launch, environment=environment, inherited=self._output)

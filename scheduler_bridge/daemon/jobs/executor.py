@@ -18,6 +18,7 @@ from apgas.malleability import communicator
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from apgas.malleability.core_ids import text as text_of
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
 from scheduler_bridge.daemon.jobs import template
 from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
@@ -78,24 +79,30 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, attempt: Attempt) -> None:
-        """See to it that an attempt runs on the cores of its nodes that it may use; events follow.
+    def start(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> None:
+        """See to it that the present attempt to run a job runs; events follow.
 
         If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
+
+        Args:
+            job: The job.
+            nodes: Where it runs.
+            core_ids: Which cores of each node it may use (bitsets of ids); none: all.
+            endpoint: Where its processes find the scheduler.
         """
-        job_id = attempt.job_id
-        run = _Run(self._folder, self.launch(attempt), lambda: self._setup.started(job_id))
-        self._runs[job_id] = run
-        task = asyncio.get_running_loop().create_task(self._execute(attempt, run))
+        job_id, launch = job.spec.job_id, self.launch(job, nodes, core_ids, endpoint)
+        run = self._runs[job_id] = _Run(self._folder, launch, lambda: self._setup.started(job_id))
+        # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
+        task = asyncio.get_running_loop().create_task(self._execute(job_id, run, self._retired.get(launch.key)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def launch(self, attempt: Attempt) -> Launch:
-        """Return what the runner of an attempt is given."""
-        job_id, request, nodes, key = attempt.job_id, attempt.request, attempt.nodes, attempt.key
+    def launch(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> Launch:
+        """Return what the runner of the attempt is given."""
+        job_id, request, key = job.spec.job_id, job.alone(), job.key
         mark = self._folder.mark(key)
         output, errors = template.output_files(request, job_id, self._folder)
-        core_ids = attempt.core_ids or ((1 << self._config.cores_per_node) - 1,) * len(nodes)
+        core_ids = core_ids or ((1 << self._config.cores_per_node) - 1,) * len(nodes)
         grace_s = self._config.grace_s if request.grace_s is None else request.grace_s
         reach = self._config.reach
         if template.starts_mpiexec(request, self._config):
@@ -112,7 +119,7 @@ class Executor:
             command=template.launch_command(request, nodes, words, cores, listed, template.gate_words(self._config)),
             cwd=request.cwd or str(Path.cwd()),
             environment=template.lookup_environment(reach)
-            | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
+            | _environment(request, job_id, endpoint, self._folder.token(key), mark)
             | {ENV_CORES: str(cores), ENV_CORE_IDS: listed, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
             | {template.ENV_RESULT: str(self._folder.result(key).absolute())}
             | {processes.ENV_NODES: names if len(names) <= MOST_CHARACTERS else ""},  # the system takes no longer one
@@ -125,7 +132,7 @@ class Executor:
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
             limit_s=request.walltime_s * self._config.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
-            appends=attempt.appends,
+            appends=job.appends,
         )
 
     def end(self, job_id: int) -> None:
@@ -172,11 +179,9 @@ class Executor:
             forgetting.cancel()
             self._forget(key)
 
-    async def _execute(self, attempt: Attempt, run: _Run) -> None:
-        job_id = attempt.job_id
+    async def _execute(self, job_id: int, run: _Run, after: asyncio.Task[None] | None) -> None:
         try:
-            # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
-            ending = await self.judged(job_id, await run.run(after=self._retired.get(attempt.key)))
+            ending = await self.judged(job_id, await run.run(after))
             ending = replace(ending, again=ending.status == os.EX_TEMPFAIL and self._folder.goes_on(job_id))
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
@@ -230,7 +235,7 @@ class _Run:
         if who := self._notes.claimed:
             processes.send(who, number)
 
-    async def run(self, after: asyncio.Task[None] | None = None) -> Ending:
+    async def run(self, after: asyncio.Task[None] | None) -> Ending:
         """Start a runner unless there is one, call ``started``, and wait for the end; all ``after`` that is done."""
         try:
             if after is not None and await self._ended_before(after):
@@ -395,34 +400,3 @@ def _tail(path: Path) -> str:
             return file.read().decode(errors="replace").strip()
     except OSError:
         return ""
-
-
-# Attempts to run a job -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt to run a job: what its executor has to know.
-
-    Attributes:
-        job_id: Which job.
-        key: Its name, by which its notes, its secret and its processes are found.
-        request: What was submitted.
-        nodes: Where it runs.
-        endpoint: Where its processes find the scheduler.
-        core_ids: Which cores of each node it may use (bitsets of ids); none: all.
-        appends: It goes on where the one before was, also in its output.
-    """
-
-    job_id: int
-    key: str
-    request: JobRequest
-    nodes: tuple[str, ...]
-    endpoint: str
-    core_ids: tuple[int, ...] = ()
-    appends: bool = False
-
-
-def attempt_key(job_id: int, number: int) -> str:
-    """The name of an attempt to run a job, which has been started so often."""
-    return f"{job_id}.{number}"

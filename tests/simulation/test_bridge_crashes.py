@@ -15,11 +15,12 @@ import pytest
 from support.crash_jobs import ATTEMPTS
 from support.crash_wishes import JOBS
 from support.crashes import World, live_through
+from support.dying import let_die
 from support.pretended import Died
 
 from scheduler_bridge.daemon import driver
 from scheduler_bridge.daemon.control import submission
-from scheduler_bridge.daemon.storage import journal, restore
+from scheduler_bridge.daemon.storage import restore
 
 SEEDS = 25
 POLICIES = ("malleable", "easy", "pref")
@@ -62,16 +63,18 @@ def test_a_scheduler_may_die_at_any_step(
 ) -> None:
     monkeypatch.setattr(driver, "_FREEZE_EVERY_ROWS", 9)
     monkeypatch.setattr(submission, "check_command", lambda request: None)
+    played: list[tuple[World, random.Random]] = []
+
+    def point() -> None:
+        world, dice = played[-1]
+        if dice.random() < 0.08 and world.may_die():
+            raise Died
+
+    let_die(point, monkeypatch.setattr)
     crashes = orders = kept = again = held = losses = restarts = moves = 0
     for seed in range(seeds):
         world = World(seed, policy)
-        dice = random.Random(seed)
-
-        def point(world: World = world, dice: random.Random = dice) -> None:
-            if dice.random() < 0.08 and world.may_die():
-                raise Died
-
-        monkeypatch.setattr(journal, "crash_point", point)
+        played.append((world, random.Random(seed)))
         asyncio.run(live_through(world))
         crashes += world.crashes
         rows = world.log_state.core.snapshot().jobs

@@ -22,7 +22,9 @@ import msgspec
 from scheduler_bridge.daemon import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.record import RunRecord, decode_record
+from support import dying
 from support.daemons import BIRTHMARK, assert_nothing_left
+from support.dying import ENV_CRASH_AT
 from support.mpi import PATIENCE_S
 from support.warm import WarmInterpreter
 
@@ -56,7 +58,8 @@ class ColdScheduler:
     """A scheduler that was started as users start one."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", "scheduler_bridge.cli", *words]
+        program = ["-m", "scheduler_bridge.cli"] if environment[ENV_CRASH_AT] == "0" else [dying.__file__]
+        command = [sys.executable, *program, *words]
         self._process = subprocess.Popen(
             command, env=dict(environment), stdout=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -97,7 +100,7 @@ class Cluster:
 
     def serve(self, crash_at: int = 0, *options: str) -> Scheduler:
         words = ["serve", "--state", str(self.config.state_dir), "--node-names", ",".join(self.config.nodes), "--quiet"]
-        own = {"MALLEABLE_CRASH_AT": str(crash_at), "TMPDIR": str(self.scratch), BIRTHMARK: self.mark}
+        own = {ENV_CRASH_AT: str(crash_at), "TMPDIR": str(self.scratch), BIRTHMARK: self.mark}
         scheduler = self.start([*words, *options], {**os.environ, **own})
         self.schedulers.append(scheduler)
         scheduler.readline()

@@ -7,7 +7,6 @@ argument is the descriptor of the socket over which it gets its requests.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import signal
@@ -112,7 +111,7 @@ def _serve(control: socket.socket) -> None:
 def _become(words: list[str], environment: dict[str, str], output: int) -> None:
     """Be the scheduler, and nothing else, as a new interpreter would."""
     from scheduler_bridge.cli.app import run
-    from scheduler_bridge.daemon.storage import journal
+    from support.dying import die_as_asked
 
     code = 70
     try:
@@ -120,7 +119,7 @@ def _become(words: list[str], environment: dict[str, str], output: int) -> None:
         os.dup2(output, sys.stdout.fileno())
         os.environ.clear()
         os.environ.update(environment)
-        importlib.reload(journal)  # where it is to die was read from the environment
+        die_as_asked()
         code = run(words)
         sys.stdout.flush()
     finally:
@@ -128,7 +127,7 @@ def _become(words: list[str], environment: dict[str, str], output: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:1] = [_ROOT]
+    sys.path[:1] = [_ROOT, str(Path(__file__).resolve().parents[1])]
     import scheduler_bridge.cli.app
     import scheduler_bridge.cli.serve
     import scheduler_bridge.daemon.daemon  # noqa: F401 - all that a scheduler needs

@@ -23,7 +23,6 @@ from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
 from scheduler_bridge.daemon.jobs import template
 from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, core_lists
 from scheduler_bridge.daemon.requests import ENV_RESILIENT, JobRequest
-from scheduler_bridge.daemon.storage import journal
 from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending
@@ -275,7 +274,6 @@ class _Run:
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        journal.crash_point()
         failure = ""
         overdue = asyncio.get_running_loop().call_later(_CLAIM_S, self._end_idle, process)
         try:
@@ -285,7 +283,6 @@ class _Run:
                 process.stdin.close()
             while line := await process.stdout.readline():
                 word, _, rest = line.decode(errors="replace").strip().partition(" ")
-                journal.crash_point()
                 if word == "claimed":
                     overdue.cancel()
                     self._claimed()
@@ -372,11 +369,7 @@ class _Run:
 
 def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str) -> dict[str, str]:
     """The daemon's variables without those of an MPI job that it may itself be in, the job's own, and the bridge's."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PMI_", "HYDI_", "HYDRA_")) and name != journal.ENV_CRASH_AT
-    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PMI_", "HYDI_", "HYDRA_"))}
     path = request.environment.get("PATH") or inherited.get("PATH", os.defpath)
     return {
         communicator.ENV_ON_LOSS: _RECONNECT,

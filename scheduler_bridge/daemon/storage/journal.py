@@ -8,10 +8,7 @@ is said once, and what is missing is written, in its order, as soon as there is 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import os
-import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -157,7 +154,6 @@ class Journal:
     async def _write(self) -> None:
         batch = list(self._waiting)
         frozen, self._frozen = self._frozen, None
-        crash_point()
         rows = [waiting.row for waiting in batch]
         loop = asyncio.get_running_loop()
         began_s = perf_counter()
@@ -189,9 +185,7 @@ class Journal:
             if not waiting.acted:
                 waiting.acted = True
                 for action in waiting.actions:
-                    crash_point()
                     action()
-        crash_point()
 
     def _settle(self) -> None:
         self._settling = None
@@ -204,19 +198,3 @@ class Journal:
         if self._retry is not None:
             self._retry.cancel()
         self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._begin)
-
-
-# Points where the scheduler can be made to die, for tests of what survives that --------------------------------------
-#
-# ``MALLEABLE_CRASH_AT=17`` has the process killed, as by ``kill -9``, when it passes the 17th such point.
-
-ENV_CRASH_AT: Final = "MALLEABLE_CRASH_AT"
-
-_passed = itertools.count(1)
-_crash_at = int(os.environ.get(ENV_CRASH_AT) or 0)
-
-
-def crash_point() -> None:
-    """A point at which the scheduler may die."""
-    if _crash_at and next(_passed) == _crash_at:
-        os.kill(os.getpid(), signal.SIGKILL)

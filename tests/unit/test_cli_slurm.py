@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -15,8 +14,8 @@ SCONTROL = """#!/bin/sh
 case "$*" in
   --version) echo slurm-wlm 24.11.5 ;;
   "show config") echo AuthType = auth/slurm ;;
-  "show job 7 --json") cat "$(dirname "$0")/job" ;;
-  *) echo '{"jobs": []}' ;;
+  "show job 7") cat "$(dirname "$0")/job" ;;
+  *) echo slurm_load_jobs error: Invalid job id specified >&2; exit 1 ;;
 esac
 """
 
@@ -34,8 +33,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def become(site: Path, state: str) -> None:
-    job = {"job_id": 7, "job_state": [state], "nodes": "a,b[1-2]", "batch_host": "b1", "end_time": 0}
-    (site / "job").write_text(json.dumps({"jobs": [job]}), encoding="utf-8")
+    job = f"JobId=7 JobName=j\n   JobState={state} Reason=None\n   NodeList=a,b[1-2]\n   BatchHost=b1\n"
+    (site / "job").write_text(job, encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from scheduler_bridge.backends.slurm.driver import Reach
 from scheduler_bridge.backends.slurm.lease import WITNESS, Leases
 
 SCONTROL = r"""#!/usr/bin/env python3
-import json, os, sys
+import os, sys, time
 folder = os.path.dirname(sys.argv[0])
 line = " ".join(sys.argv[1:])
 with open(folder + "/log", "a") as log: print("scontrol", line, file=log)
@@ -33,11 +33,13 @@ elif line.startswith("show job"):
     nodes = {1: "a,b", 2: "c", 3: "d", 9: ""}.get(job)
     over = os.path.exists(f"{folder}/over-{job}")
     state = "PENDING" if job == 9 else "COMPLETED" if over else "RUNNING"
-    allocation = {
-        "job_id": job, "job_state": [state], "nodes": nodes, "batch_host": "a",
-        "start_time": 1000 + job, "end_time": 2000 if over else 0, "state_reason": "AssocGrpNodeLimit",
-    }
-    print(json.dumps({"jobs": [allocation] if nodes is not None else []}))
+    if nodes is None: sys.exit("slurm_load_jobs error: Invalid job id specified")
+    date = lambda time_s: time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_s))
+    print(f"JobId={job} JobName=j")
+    print(f"   JobState={state} Reason=AssocGrpNodeLimit Dependency=(null)")
+    print(f"   StartTime={date(1000 + job)} EndTime={date(2000) if over else 'Unknown'} Deadline=N/A")
+    print(f"   NodeList={nodes}")
+    print("   BatchHost=a")
 elif os.path.exists(folder + "/refuse"): sys.exit("scontrol: error: it is not allowed")
 """
 SBATCH = r"""#!/usr/bin/env python3

@@ -11,7 +11,7 @@ from scheduler_bridge.backends.slurm.harvest import Harvest
 from scheduler_bridge.backends.slurm.holdings import Holdings, Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo, SlurmError
 
-NEW = Limits((24, 11, 5), "auth/slurm", expansion=True, once=False, json=True)
+NEW = Limits((24, 11, 5), "auth/slurm", expansion=True, once=False)
 OLD = replace(NEW, version=(22, 5, 8), once=True)
 JOB = Holdings(7, "a", ("a", "b", "c"))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,16 +39,24 @@ def test_what_is_no_list_of_hosts(text: str) -> None:
         reading.expand_hosts(text)
 
 
-def test_a_job_reads_the_same_from_json_and_from_text() -> None:
-    from_json = reading.job_of_json(recorded("show-job-24.11.json"))
-    from_text = reading.job_of_text(recorded("show-job-24.11.txt"))
-    old = reading.job_of_text(recorded("show-job-22.05.txt"))
-    assert from_json is not None
-    assert from_json.ends_s == 1826726194.0
-    assert from_text.ends_s is not None  # the text is in the local time of where it was recorded
-    for info in (from_json, from_text, old):
-        assert (info.job, info.state, info.nodes, info.batch_host) == (1, "RUNNING", ("host1", "host2"), "host1")
-        assert (info.partition, info.account, info.qos, info.reason) == ("main", "", "", "")
+@pytest.mark.parametrize(("version", "ends_s"), [("24.11", 1826726194.0), ("22.05", 1826729391.0)])
+def test_a_job(version: str, ends_s: float) -> None:
+    assert reading.read_job(recorded(f"show-job-{version}.txt")) == JobInfo(
+        1, "RUNNING", ("host1", "host2"), "host1", "main", starts_s=ends_s - 31_536_000.0, ends_s=ends_s, user="root",
+        name="rec.sh",
+    )  # fmt: skip
+
+
+def test_a_users_own_words_stand_for_nothing_else() -> None:
+    text = recorded("show-job-24.11.txt").replace("JobName=rec.sh", "JobName=a JobState=FAILED b")
+    info = reading.read_job(text.rstrip() + "\n   Comment=for Reason=none Partition=other\n")
+    assert (info.name, info.comment) == ("a JobState=FAILED b", "for Reason=none Partition=other")
+    assert (info.state, info.reason, info.partition) == ("RUNNING", "", "main")
+
+
+def test_of_several_records_the_first_one_counts() -> None:
+    one = recorded("show-job-24.11.txt").strip()
+    assert reading.read_job(f"{one}\n\n{one.replace('JobId=1', 'JobId=2')}\n").job == 1
 
 
 @pytest.mark.parametrize(
@@ -63,50 +69,25 @@ def test_a_job_reads_the_same_from_json_and_from_text() -> None:
     ],
 )
 def test_what_the_nodes_of_a_job_must_be(features: str, tres: str, constraint: str, gres: str) -> None:
-    document: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
-    document["jobs"][0] |= {"features": features, "tres_per_node": tres, "resv_name": "course"}
     text = recorded("show-job-24.11.txt").replace("Features=(null)", f"Features={features}")
-    text = text.rstrip() + f"\n   Reservation=course\n   TresPerNode={tres}\n"
-    for info in (reading.job_of_json(json.dumps(document)), reading.job_of_text(text)):
-        assert info is not None
-        assert (info.constraint, info.gres, info.reservation) == (constraint, gres, "course")
+    info = reading.read_job(text.rstrip() + f"\n   Reservation=course\n   TresPerNode={tres}\n")
+    assert (info.constraint, info.gres, info.reservation) == (constraint, gres, "course")
 
 
-def test_other_forms_of_the_json_are_understood() -> None:
-    document: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
-    document["jobs"][0] |= {
-        "job_state": "PENDING",
-        "start_time": 0,
-        "end_time": 0,
-        "nodes": "",
-        "batch_host": None,
-        "account": "physics",
-    }
-    document["jobs"][0]["state_reason"] = "Resources"
-    assert reading.job_of_json(json.dumps(document)) == JobInfo(
-        job=1,
-        state="PENDING",
-        nodes=(),
-        partition="main",
-        account="physics",
-        reason="Resources",
-        user="root",
-        name="rec.sh",
+def test_a_job_that_waits() -> None:
+    text = "JobId=1 JobName=j\n   Account=physics QOS=(null)\n   JobState=PENDING Reason=Resources Dependency=(null)\n"
+    text += "   StartTime=Unknown EndTime=Unknown Deadline=N/A\n   Partition=main AllocNode:Sid=login:0\n   NodeList=\n"
+    assert reading.read_job(text) == JobInfo(
+        job=1, state="PENDING", nodes=(), partition="main", account="physics", reason="Resources", name="j"
     )
-    assert reading.job_of_json('{"jobs": []}') is None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"jobs": [{}]}', '{"jobs": [{"job_id": 1, "job_state": "RUNNING", "nodes": "a["}]}']
+    "text", ["", "slurm_load_jobs error: Invalid job id specified", "JobId=1", "JobId=1 JobState=RUNNING NodeList=a["]
 )
-def test_json_that_is_something_else_is_refused(text: str) -> None:
+def test_what_is_no_job_is_refused(text: str) -> None:
     with pytest.raises(ReadingError, match="not understood"):
-        reading.job_of_json(text)
-
-
-def test_text_that_is_something_else_is_refused() -> None:
-    with pytest.raises(ReadingError, match="not understood"):
-        reading.job_of_text("slurm_load_jobs error: Invalid job id specified")
+        reading.read_job(text)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +125,13 @@ def test_what_salloc_says() -> None:
 def test_limits_of_the_version_here_and_of_others() -> None:
     configuration = reading.read_configuration(recorded("show-config-24.11.txt"))
     limits = Limits.of(reading.read_version("slurm-wlm 24.11.5"), configuration)
-    assert limits == Limits(version=(24, 11, 5), auth="auth/slurm", expansion=True, once=False, json=True)
+    assert limits == Limits(version=(24, 11, 5), auth="auth/slurm", expansion=True, once=False)
     assert limits.sentences() == (
         "Slurm 24.11.5, auth/slurm",
         "jobs grow by companion jobs or by expansion (--grow-by expand)",
     )
     old = Limits.of((22, 5, 8), reading.read_configuration(recorded("show-config-22.05.txt")))
-    assert old == Limits(version=(22, 5, 8), auth="auth/none", expansion=True, once=True, json=False)
+    assert old == Limits(version=(22, 5, 8), auth="auth/none", expansion=True, once=True)
     assert "only once" in " ".join(old.sentences())
     assert not Limits.of((22, 5, 8), {"AccountingStorageType": "accounting_storage/slurmdbd"}).once
     assert "another version" in " ".join(Limits.of((30, 5, 0), {}).sentences())

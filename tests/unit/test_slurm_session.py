@@ -40,7 +40,7 @@ class Played(Slurm):
         self._scripts: dict[int, subprocess.Popen[str]] = {}
 
     def limits(self) -> Limits:
-        return Limits((24, 11, 5), "auth/slurm", expansion=False, once=False, json=True)
+        return Limits((24, 11, 5), "auth/slurm", expansion=False, once=False)
 
     def job(self, number: int, within_s: float = 0.0) -> JobInfo:
         if number == 1:

@@ -68,13 +68,11 @@ class Slurm:
         Raises:
             SlurmError: There is no such job, or no answer.
         """
-        json = self.limits().json
-        said = self._call(("scontrol", "show", "job", str(number), *(("--json",) if json else ())), within_s)
-        found = reading.job_of_json(said.stdout) if json else reading.job_of_text(said.stdout)
-        if found is None:
-            why = f": {reading.complaint(said.stderr)}" if said.stderr.strip() else ""  # perhaps it is away
-            raise SlurmError(f"Slurm knows no job {number}{why}", "squeue --me lists yours")
-        return found
+        said = self._execute(("scontrol", "show", "job", str(number)), min(within_s, CALL_S))
+        if said.returncode != 0:  # perhaps it is away
+            why = reading.complaint(said.stderr or said.stdout)
+            raise SlurmError(f"Slurm knows no job {number}: {why}", "squeue --me lists yours")
+        return reading.read_job(said.stdout)
 
     def companions(self, of: JobInfo) -> tuple[JobInfo, ...]:
         """Return the jobs that lend their nodes to a job, or wait for one; those that have ended just now, too."""
@@ -148,18 +146,19 @@ class Slurm:
             with suppress(SlurmError):  # the refusal is what is reported
                 self._call(holdings.cancel(number))
 
-    def _call(self, words: holdings.Words, within_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
-        said = self._execute(words, min(within_s, CALL_S))
+    def _call(self, words: holdings.Words) -> subprocess.CompletedProcess[str]:
+        said = self._execute(words, CALL_S)
         if said.returncode != 0:
             raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.stderr or said.stdout)}")
         return said
 
     def _execute(self, words: holdings.Words, deadline_s: float, text: str = "") -> subprocess.CompletedProcess[str]:
+        variables = {**environment(), "TZ": "UTC0"}  # the times that are read have no zone
         # scontrol leaves scripts where it is called
         with tempfile.TemporaryDirectory(prefix="malleable-slurm-") as folder:
             try:
                 process = subprocess.Popen(
-                    words, cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    words, cwd=folder, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
                 )  # fmt: skip
             except FileNotFoundError:

@@ -191,9 +191,6 @@ STEP: Final[Words] = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--mpi=
 
 # Limits of the installed Slurm ---------------------------------------------------------------------------------------
 
-JSON_SINCE: Final = (23, 2)
-"""From here on ``scontrol`` speaks JSON; before it does not, or in another form."""
-
 ONCE_UNTIL: Final = (22, 5)
 """Up to this version Slurm takes one NodeList of a job only if it has no database, and none after an expansion: 'the
 DB index is being set' (seen with 22.05.8)."""
@@ -210,14 +207,12 @@ class Limits:
         auth: How its daemons and users prove who they are: ``auth/munge``, ``auth/slurm``.
         expansion: Whether a job may be expanded by another one.
         once: Whether a job can be resized only once.
-        json: Whether ``scontrol`` speaks JSON.
     """
 
     version: tuple[int, int, int]
     auth: str
     expansion: bool
     once: bool
-    json: bool
 
     @classmethod
     def of(cls, version: tuple[int, int, int], configuration: Mapping[str, str]) -> Limits:
@@ -229,7 +224,6 @@ class Limits:
             auth=configuration.get("AuthType", "") or "unknown",
             expansion="permit_job_expansion" in parameters,
             once=version[:2] <= ONCE_UNTIL and "slurmdbd" not in database,
-            json=version[:2] >= JSON_SINCE,
         )
 
     def sentences(self) -> tuple[str, ...]:

@@ -1,23 +1,22 @@
-"""Reads what Slurm's commands say: ``scontrol``, ``squeue`` and ``salloc``, JSON where they speak it, or text.
+"""Reads what Slurm's commands say: ``scontrol``, ``squeue``, ``sinfo`` and ``salloc``.
 
-Pure functions, which raise ``ReadingError`` at what they do not understand; what they are tested with was recorded
-from real ones.
+It is text, whose form is the same in all versions, other than that of their JSON; times are in UTC. Pure functions,
+which raise ``ReadingError`` at what they do not understand; what they are tested with was recorded from real ones.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from scheduler_bridge.daemon.config import HintedError
 
-_FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?:(?!\s[A-Za-z/:]+=).)*)")
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?<=JobName=).*|(?<=Comment=).*|(?:(?!\s[A-Za-z/:]+=).)*)")
+"""A user's own words may hold what looks like a field; they are the last ones of their lines."""
 _SUBMITTED = re.compile(r"^(\d+)(?:;|$)", re.MULTILINE)
 _GRANTED = re.compile(r"(?:Granted|Pending) job allocation (\d+)")
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
@@ -102,85 +101,51 @@ class NodeInfo:
     reason: str = ""
 
 
-_IN_JSON: Final = {
-    "JobId": "job_id", "JobState": "job_state", "NodeList": "nodes", "BatchHost": "batch_host",
-    "Partition": "partition", "Account": "account", "QOS": "qos", "Comment": "comment", "StartTime": "start_time",
-    "EndTime": "end_time", "Reason": "state_reason", "UserId": "user_name", "JobName": "name",
-    "Features": "features", "TresPerNode": "tres_per_node", "Reservation": "resv_name",
-}  # fmt: skip
-"""What the JSON calls the fields of the text."""
-
-
-def job_of_json(text: str) -> JobInfo | None:
-    """Read ``scontrol show job N --json``; None: there is no such job."""
+def read_job(text: str) -> JobInfo:
+    """Read ``scontrol show job N``, of which the first record counts."""
+    record = text.strip().partition("\n\n")[0]
+    said = {name: value.strip() for line in record.splitlines() for name, value in _FIELD.findall(line)}
+    plain = {name: _said(value) for name, value in said.items()}
     try:
-        jobs = msgspec.json.decode(text)["jobs"]
-        return _job(jobs[0]) if jobs else None
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ReadingError(f"scontrol show job --json is not understood: {error!r}") from error
-
-
-def job_of_text(text: str) -> JobInfo:
-    """Read ``scontrol show job N``."""
-    fields = (field for line in text.splitlines() for field in _FIELD.findall(line))
-    try:
-        return _job({_IN_JSON[name]: value.strip() for name, value in fields if name in _IN_JSON})
+        return JobInfo(
+            job=int(said["JobId"]),
+            state=said["JobState"],
+            nodes=expand_hosts(said.get("NodeList", "")),
+            batch_host=plain.get("BatchHost", ""),
+            partition=plain.get("Partition", ""),
+            account=plain.get("Account", ""),
+            qos=plain.get("QOS", ""),
+            comment=plain.get("Comment", ""),
+            starts_s=_date(said.get("StartTime", "")),
+            ends_s=_date(said.get("EndTime", "")),
+            reason=plain.get("Reason", ""),
+            user=plain.get("UserId", "").partition("(")[0],  # its number follows there
+            name=plain.get("JobName", ""),
+            constraint=_constraint(plain.get("Features", "")),
+            gres=_gres(plain.get("TresPerNode", "")),
+            reservation=plain.get("Reservation", ""),
+        )
     except (KeyError, ValueError) as error:
         raise ReadingError(f"scontrol show job is not understood: {error!r}") from error
 
 
-def _job(said: Mapping[str, Any]) -> JobInfo:
-    state = said["job_state"]
-    return JobInfo(
-        job=int(said["job_id"]),
-        state=str(state[0] if isinstance(state, list) else state),
-        nodes=expand_hosts(said.get("nodes") or ""),
-        batch_host=_said(said.get("batch_host")),
-        partition=_said(said.get("partition")),
-        account=_said(said.get("account")),
-        qos=_said(said.get("qos")),
-        comment=_said(said.get("comment")),
-        starts_s=_moment(said.get("start_time")),
-        ends_s=_moment(said.get("end_time")),
-        reason=_said(said.get("state_reason")),
-        user=_said(said.get("user_name")).partition("(")[0],  # the text has the number of the user there
-        name=_said(said.get("name")),
-        constraint=_constraint(said.get("features")),
-        gres=_gres(said.get("tres_per_node")),
-        reservation=_said(said.get("resv_name")),
-    )
-
-
-def _moment(value: Any) -> float | None:
-    """A time: a date in the text, in the JSON a number, or an object that says whether there is one."""
-    if isinstance(value, str):
-        return _date(value)
-    if isinstance(value, dict):
-        return float(value["number"]) if value.get("set") and not value.get("infinite") and value["number"] else None
-    return float(value) if value else None
-
-
-def _constraint(value: Any) -> str:
+def _constraint(text: str) -> str:
     """What each node must have; one that counts nodes (``rack1*2``) says that of all together."""
-    text = _said(value)
     return "" if "*" in text else text
 
 
-def _gres(value: Any) -> str:
+def _gres(text: str) -> str:
     """``gres/gpu:a100:2,gres/fast`` without the kind of the resource; 22.05 writes ``gres:gpu:a100:2``."""
-    parts = (part.strip() for part in _said(value).split(","))
+    parts = (part.strip() for part in text.split(","))
     return ",".join(part[5:] for part in parts if part.startswith(("gres/", "gres:")))
 
 
-def _said(value: Any) -> str:
-    return "" if value is None or value in _NOT_SAID else str(value)
+def _said(text: str) -> str:
+    return "" if text in _NOT_SAID else text
 
 
 def _date(text: str) -> float | None:
-    if text in _NOT_SAID:
-        return None
-    # Slurm prints the local time of the machine that asks
-    return dt.datetime.fromisoformat(text).astimezone().timestamp()
+    return None if text in _NOT_SAID else dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp()
 
 
 def read_steps(text: str) -> tuple[Step, ...]:

@@ -37,6 +37,7 @@ from scheduler_bridge.daemon.jobs.health import Health
 from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
+from scheduler_bridge.daemon.storage.log_state import LogState
 from scheduler_bridge.daemon.storage.restore import Restored, restore
 from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
 from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, StateFolder
@@ -77,7 +78,6 @@ class Daemon:
         self._folder: StateFolder | None = None
         self._driver: Driver | None = None
         self._store: Store | None = None
-        self._restored: Restored | None = None
         self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
 
     async def __aenter__(self) -> Self:
@@ -111,8 +111,8 @@ class Daemon:
         return restore(store, self.config, folder.next_job_id())
 
     async def _start(self, folder: StateFolder, store: Store) -> None:
-        self._restored = restored = self._restore(folder, store)
-        journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
+        restored = self._restore(folder, store)
+        journal = Journal(store, self._broke, self._timed)
         self._driver = Driver(
             self.config, restored.log_state, journal, folder, restored.origin_s,
             self._broke, self._make_executor,
@@ -140,8 +140,8 @@ class Daemon:
             if self._driver is not None:
                 await self._driver.close()
             await self._stop_servers()
-            if self._driver is not None and self._store is not None and self._restored is not None:
-                self._end_era(self._store, self._driver, self._restored)
+            if self._driver is not None and self._store is not None:
+                self._end_era(self._store, self._driver.log_state, self._driver.journal)
             folder.write_history(self.record())
         finally:
             self._stopped.set()
@@ -149,11 +149,11 @@ class Daemon:
                 self._store.close()
             folder.close()
 
-    def _end_era(self, store: Store, driver: Driver, restored: Restored) -> None:
+    def _end_era(self, store: Store, log_state: LogState, journal: Journal) -> None:
         """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
-        if not driver.log_state.jobs and driver.journal.complete:
+        if not log_state.jobs and journal.complete:
             try:
-                store.end_era(restored.number, restored.log_state.next_job_id, restored.log_state.core.past_use)
+                store.end_era(log_state.next_job_id, log_state.core.past_use)
             except StoreError as error:
                 _logger.error("%s: %s", store.path, error.strerror)
 
@@ -248,9 +248,7 @@ class Daemon:
 
     def record(self) -> RunRecord:
         """Return the record of the run so far; also after the end."""
-        if self._restored is None:
-            raise DaemonError("the daemon was never started")
-        return self._restored.log_state.record()
+        return self._serving().log_state.record()
 
     def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Let another policy decide from now on.
@@ -409,9 +407,7 @@ class Daemon:
 
     def recent(self, since_s: float) -> RunRecord:
         """Return what is open in the record, and what has reached beyond ``since_s``; to be used at once."""
-        if self._restored is None:
-            raise DaemonError("the daemon was never started")
-        return self._restored.log_state.recorder.recent(since_s)
+        return self._serving().log_state.recorder.recent(since_s)
 
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run."""

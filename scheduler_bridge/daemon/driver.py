@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -28,7 +29,7 @@ from scheduler_bridge.daemon.jobs.orders import JobOrders
 from scheduler_bridge.daemon.jobs.template import result_of
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal
-from scheduler_bridge.daemon.storage.log_entries import Entry
+from scheduler_bridge.daemon.storage.log_entries import Entry, Row
 from scheduler_bridge.daemon.storage.log_state import VERSION, Held, LogState, configured, configured_events
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.jobrunner.notes import Ending
@@ -275,25 +276,25 @@ class Driver:
         self._failing = bool(failure)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self.journal.next_job = self.log_state.next_job_id
-        self.journal.add(row, actions if then is None else [*actions, then], after)
-        self._freeze()
+        self.journal.add(self._with_state(row), actions if then is None else [*actions, then], after)
         self.change.set()
         self.change = asyncio.Event()
         if not self._closing:
             self.submissions.judge()
         return effects
 
-    def _freeze(self) -> None:
-        """Now and then write the whole state, so that a restart need not begin at the first row."""
+    def _with_state(self, row: Row) -> Row:
+        """Add the whole state to a row now and then, so that a restart need not begin at the first one."""
         self._thaw_rows += 1
         if self._thaw_rows < self._freeze_rows:
-            return
+            return row
         self._thaw_rows = 0
         # On the event loop, because the state changes with the next event. A large state therefore delays all else; the
         # longer it takes, the more rows come before the next one.
         began_s = self._loop.time()
-        self.journal.freeze(VERSION, self.log_state.freeze())
+        state = self.log_state.freeze()
         self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
+        return replace(row, frozen=(VERSION, state))
 
     def _carry_out(self, effect: ev.Effect) -> None:
         match effect:

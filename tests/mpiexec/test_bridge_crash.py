@@ -135,7 +135,7 @@ def test_a_job_whose_start_the_log_has_lost_runs_once(cluster: Cluster, tmp_path
     store = Store(cluster.config.state_dir)
     log_state = restore(store, cluster.config, 1).log_state
     submitted = Entry(1.0, (), (Requested(1, replace_request(request, hold=True)),))
-    store.append(1, 1, [encode(submitted, log_state.take(submitted))])
+    store.append([encode(submitted, log_state.take(submitted))])
     store.close()
     cluster.serve()
     assert [node.state for node in cluster.client.snapshot().nodes] == ["down"] * 3

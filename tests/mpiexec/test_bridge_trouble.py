@@ -348,7 +348,7 @@ def test_an_attempt_that_the_log_lacks_does_not_end_the_next_one(
     store = Store(config.state_dir)
     log_state = restore(store, config, 1).log_state
     entry = Entry(1.0, (), (Requested(1, msgspec.structs.replace(rigid(1, "/bin/true"), hold=True)),))
-    store.append(1, 1, [encode(entry, log_state.take(entry))])
+    store.append([encode(entry, log_state.take(entry))])
     store.close()
     folder.notes("1.1").claim("1.1.another-boot")
     folder._lock.close()

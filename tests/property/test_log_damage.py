@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ from support.logged import encode
 
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, DaemonThread, JobRequest
-from scheduler_bridge.daemon.storage import chain, restore
+from scheduler_bridge.daemon.storage import restore
 from scheduler_bridge.daemon.storage.chain import MARK, DamagedError
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, Noted, Requested
 from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
 from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
-from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, StoreError
+from scheduler_bridge.daemon.storage.store import DATABASE, Store, StoreError
 
 DAMAGES = 2000
 FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", MARK)
@@ -54,15 +55,14 @@ def happenings(rng: random.Random, jobs: int, first: int = 1) -> list[Entry]:
 def write(store: Store, folder: Path, entries: list[Entry], *, freeze_at: int = -1) -> None:
     """Write entries, and what the jobs that start do, as a daemon would."""
     restored = restore.restore(store, config(folder), 1)
-    seq, log_state = restored.next_seq, restored.log_state
+    log_state = restored.log_state
     for number, entry in enumerate(entries):
         batch = [entry]
         while batch:
             happened = batch.pop()
             effects = log_state.take(happened)
-            frozen = Frozen(seq, VERSION, log_state.freeze()) if number == freeze_at and happened is entry else None
-            store.append(restored.number, seq, [encode(happened, effects)], frozen, log_state.next_job_id)
-            seq += 1
+            frozen = (VERSION, log_state.freeze()) if number == freeze_at and happened is entry else None
+            store.append([replace(encode(happened, effects), frozen=frozen)], log_state.next_job_id)
             for effect in effects:
                 if isinstance(effect, ev.StartJob) and effect.job_id % 3:  # the others are still starting
                     batch.append(Entry(happened.at_s + 0.5, (ev.JobStarted(effect.job_id),)))
@@ -90,7 +90,7 @@ def images(tmp_path: Path) -> list[Path]:
         if number == 3:  # an era that ended well is before it
             store = Store(folder)
             write(store, folder, entries[:6])
-            store.end_era(1, 50)
+            store.end_era(50)
             store.close()
             entries = happenings(random.Random(number), 9, first=50)
         store = Store(folder)
@@ -113,7 +113,7 @@ def state(folder: Path) -> tuple[Any, ...]:
         restored = restore.restore(store, config(folder), 1)
         log_state: LogState = restored.log_state
         return (
-            restored.number, restored.next_seq, restored.origin_s,
+            len(store.eras()), store.last_seq() + 1, restored.origin_s,
             log_state.next_job_id, log_state.jobs, log_state.kept,
             log_state.core.snapshot(), log_state.recorder.record(),
         )  # fmt: skip
@@ -207,7 +207,7 @@ def test_no_damage_is_read_as_something_else(memory: Path) -> None:
 
 
 def test_no_power_loss_after_a_quiet_second_hides_a_cut(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mark is written with each row, but of those that come at once only the first one has it on the disk."""
+    """The mark is written with each row, but on the disk only a second later."""
     folder, image = memory / "live", memory / "image"
     folder.mkdir()
     on_disk = b""
@@ -217,11 +217,10 @@ def test_no_power_loss_after_a_quiet_second_hides_a_cut(memory: Path, monkeypatc
         on_disk = os.pread(file, 10_000, 0)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    monkeypatch.setattr(chain, "SYNC_S", 1e9)  # no row comes a second after the one before
 
     async def play() -> None:
         restored = restore.restore(store, config(folder), 1)
-        journal = Journal(store, restored.number, restored.next_seq, lambda _: None)
+        journal = Journal(store, lambda _: None)
         for entry in happenings(random.Random(1), 9):
             journal.add(encode(entry, restored.log_state.take(entry)))
             assert not await journal.settled()
@@ -412,15 +411,15 @@ def test_a_salvage_that_is_killed_at_any_step_leaves_the_old_log_or_the_new_one(
 
 def test_ids_do_not_go_back_with_a_log_that_could_not_be_written(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    number = restore.restore(store, config(tmp_path), 1).number
-    store.append(number, 1, [encode(Entry(1.0), [])], next_job=3)
+    restore.restore(store, config(tmp_path), 1)
+    store.append([encode(Entry(1.0), [])], next_job=3)
     store._base.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError, match="full"):
-        store.append(number, 2, [encode(Entry(2.0, (), (Noted("n" * 10_000),)), [])], next_job=8)
+        store.append([encode(Entry(2.0, (), (Noted("n" * 10_000),)), [])], next_job=8)
     store.close()  # killed: nothing is known of what was not written, but that ids were given
     assert state(tmp_path)[:2] == (1, 2)
     assert state(tmp_path)[3] == 8
     store = Store(tmp_path)
-    store.end_era(number, 3)
+    store.end_era(3)
     store.close()
     assert state(tmp_path)[3] == 8, "nor in the next run"

@@ -57,7 +57,7 @@ def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
         Entry(3.0, (ev.EvolvingRequest(1, 1),)),
     ]
     rows = [encode(entry, restored.log_state.take(entry)) for entry in entries_]
-    store.append(restored.number, restored.next_seq, rows)
+    store.append(rows)
     store.close()
     counts = {kind.what: kind.count for kind in kinds(tmp_path, 1, messages=10) if kind.count}
     assert counts == {"a job has started": 1, "a job asks for a node, or offers one": 1, PROGRESS: 9}

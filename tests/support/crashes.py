@@ -138,7 +138,7 @@ class World:
         else:
             restored = restore._go_on(store, 1, self.disk.era)
         self.log_state = restored.log_state
-        journal = Journal(store, 1, restored.next_seq, self.broke)
+        journal = Journal(store, self.broke)
         journal._thread = Inline()  # type: ignore[assignment]  # a stand-in
         folder: Any = self
         self.driver = Driver(self.config, restored.log_state, journal, folder, restored.origin_s, self.broke)

@@ -40,21 +40,19 @@ class Disk:
         self.frozen: Frozen | None = None
         self.era: Era | None = None
 
-    def begin_era(self, era: Era) -> int:
-        self.era = era
-        return 1
-
-    def rewrite_era(self, number: int, era: Era) -> None:
+    def begin_era(self, era: Era) -> None:
         self.era = era
 
-    def append(
-        self, era: int, first_seq: int, rows: list[Row], frozen: Frozen | None = None, next_job: int = 1
-    ) -> None:
+    def rewrite_era(self, era: Era) -> None:
+        self.era = era
+
+    def append(self, rows: list[Row], next_job: int = 1) -> None:
         if self._rng.random() < 0.03:
             raise StoreError(0, "no room", "pretended.db")
-        assert first_seq == len(self.log) + 1
-        self.log += rows
-        self.frozen = frozen or self.frozen
+        for row in rows:
+            self.log.append(row)
+            if row.frozen is not None:
+                self.frozen = Frozen(len(self.log), *row.frozen)
 
     def settle(self) -> None:
         """There is no mark."""

@@ -20,7 +20,7 @@ from scheduler_bridge.daemon.storage.store import Store, StoreError
 def test_an_action_that_fails_is_reported_once_and_ends_no_wait(tmp_path: Path) -> None:
     """Those who wait for the log are users, and the scheduler's own end, which has jobs to end."""
     store = Store(tmp_path)
-    number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
+    restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1)
     reported: list[Exception] = []
     done: list[str] = []
 
@@ -28,7 +28,7 @@ def test_an_action_that_fails_is_reported_once_and_ends_no_wait(tmp_path: Path) 
         raise ValueError("no")
 
     async def play() -> None:
-        journal = Journal(store, number, 1, reported.append)
+        journal = Journal(store, reported.append)
         journal.add(encode(Entry(1.0), []), [fail])
         await journal.settled()
         journal.add(encode(Entry(2.0), []), [lambda: done.append("acted")])
@@ -45,11 +45,11 @@ def test_an_action_that_fails_is_reported_once_and_ends_no_wait(tmp_path: Path) 
 def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) -> None:
     """Under load something is written all the time, and a user's request would not be answered before that is over."""
     store = Store(tmp_path)
-    number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
+    restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1)
     done: list[str] = []
 
     async def play() -> None:
-        journal = Journal(store, number, 1, lambda error: None)
+        journal = Journal(store, lambda error: None)
         is_over = False
 
         def busy() -> None:
@@ -73,7 +73,7 @@ def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) 
 
 def test_what_found_no_room_is_written_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
-    number = restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1).number
+    restore(store, DaemonConfig(("a",), state_dir=tmp_path), 1)
     append, tries = store.append, []
 
     def full_once(*what: Any) -> None:
@@ -85,7 +85,7 @@ def test_what_found_no_room_is_written_at_the_end(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(store, "append", full_once)
 
     async def play() -> None:
-        journal = Journal(store, number, 1, lambda error: None)
+        journal = Journal(store, lambda error: None)
         journal.add(encode(Entry(1.0), []))
         assert await journal.settled() == "disk full"
         assert (journal.complete, journal.behind) == (False, "disk full")

@@ -53,7 +53,7 @@ def test_runs_are_read_where_nothing_may_be_written(
 ) -> None:
     store = Store(tmp_path)
     restore.restore(store, DaemonConfig(("a",), state_dir=tmp_path, policy="easy"), 1)
-    store.append(1, 1, [encode(Entry(1.0, (), (log_entries.Noted("kept"),)), [])])
+    store.append([encode(Entry(1.0, (), (log_entries.Noted("kept"),)), [])])
     archive = folder / "archive"
     if "-wal" in missing:
         store.close()

@@ -53,7 +53,8 @@ def test_no_other_user_opens_the_lock_the_secret_the_endpoint_or_the_log(tmp_pat
     folder = StateFolder(path)
     folder.publish(jobs="127.0.0.1:1")
     store = Store(path)
-    store.append(store.begin_era(ERA), 1, [Row(0.0, "[]", "[]", "[]")])
+    store.begin_era(ERA)
+    store.append([Row(0.0, "[]", "[]", "[]")])
     store.close()
     assert for_others(path) == (0o055 if there_before else 0)
     names = (LOCK, SECRET, "endpoint.json", DATABASE, MARK, "runs")
@@ -110,7 +111,8 @@ def test_an_entry_outlasts_a_power_loss_when_it_has_been_added(tmp_path: Path, m
 
     monkeypatch.setattr(sqlite3, "connect", connect_and_note)
     store = Store(tmp_path)
-    store.append(store.begin_era(ERA), 1, [Row(0.0, "[]", "[]", "[]")])
+    store.begin_era(ERA)
+    store.append([Row(0.0, "[]", "[]", "[]")])
     writers = [base for base in connected if base.total_changes]
     assert writers
     for base in writers:
@@ -185,6 +187,7 @@ def test_a_note_of_the_end_has_a_status_or_none(tmp_path: Path, text: str, statu
 
 def test_an_era_without_any_job_has_ended_too(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.end_era(store.begin_era(ERA), 1)
+    store.begin_era(ERA)
+    store.end_era(1)
     assert [(stored.ended, stored.next_job) for stored in store.eras()] == [(True, 1)]
     store.close()

@@ -70,7 +70,8 @@ def replayed(folder: Path, change: dict[str, object]) -> list[events.Effect]:
         ]
         rows.append(draft(entry).with_effects(logged))
     with closing(Store(folder)) as store:
-        store.append(store.begin_era(ERA), 1, rows)
+        store.begin_era(ERA)
+        store.append(rows)
     with closing(Store(folder)) as store:
         restored = restore(store, DaemonConfig(ERA.nodes, ERA.policy, state_dir=folder), 1)
     assert restored.rows == len(ENTRIES)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -26,9 +25,6 @@ _logger = logging.getLogger(__name__)
 _DIGEST_BYTES: Final = 16
 _HEAD: Final = Struct("<qqdqqq")
 _MARK_BYTES: Final = 256
-SYNC_S: Final = 1.0
-"""The mark goes to the disk so often, with a write to the log or, if none follows, by itself: more would double the
-time of a write. A power loss within it must come with damage to the end of the log for the damage to stay unnoticed."""
 
 
 class DamagedError(DaemonError):
@@ -112,7 +108,6 @@ class MarkFile:
         self.now = mark or Mark()
         self._path = folder / MARK if folder is not None else None
         self._file = -1  # opened when it is written: those who only look may not
-        self._synced_s = 0.0
         self._synced = True
         self._failed = False
 
@@ -130,24 +125,21 @@ class MarkFile:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(self._file, content, 0)
-            self._synced = False
-            if sync or time.monotonic() > self._synced_s + SYNC_S:
-                self._to_disk()
-            self._failed = False
+            self._synced = self._failed = False
         except OSError as error:
             self._fail(error)
+        if sync:
+            self.settle()
 
     def settle(self) -> None:
         """Have on the disk what was written."""
+        if self._synced:
+            return
         try:
-            if not self._synced:
-                self._to_disk()
+            os.fdatasync(self._file)
+            self._synced = True
         except OSError as error:
             self._fail(error)
-
-    def _to_disk(self) -> None:
-        os.fdatasync(self._file)
-        self._synced, self._synced_s = True, time.monotonic()
 
     def _fail(self, error: OSError) -> None:
         if not self._failed:

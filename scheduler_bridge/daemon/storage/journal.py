@@ -11,13 +11,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-from scheduler_bridge.daemon.storage.chain import SYNC_S
 from scheduler_bridge.daemon.storage.log_entries import Row
-from scheduler_bridge.daemon.storage.store import Frozen, Store, StoreError
+from scheduler_bridge.daemon.storage.store import Store, StoreError
 
 # Steps of a daemon that may be timed ---------------------------------------------------------------------------------
 
@@ -36,6 +35,9 @@ def untimed(_step: Step, _seconds: float) -> None:
 _logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 2.0
+_SETTLE_S: Final = 1.0
+"""The mark is on the disk so long after a write: with each write it would double the time of that. A power loss within
+it must come with damage to the end of the log for the damage to stay unnoticed."""
 
 
 @dataclass(slots=True)
@@ -54,27 +56,15 @@ class Journal:
 
     Args:
         store: Where to.
-        era: The era's number.
-        next_seq: Number of the next row.
         broke: Called with the error if an action fails.
         timed: Called with how long writes took.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        era: int,
-        next_seq: int,
-        broke: Callable[[Exception], None],
-        timed: Timed = untimed,
-    ) -> None:
+    def __init__(self, store: Store, broke: Callable[[Exception], None], timed: Timed = untimed) -> None:
         self.timed = timed
         self._store = store
-        self._era = era
-        self._next_seq = next_seq
         self._broke = broke
         self._waiting: list[_Waiting] = []
-        self._frozen: Frozen | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="malleable-log")
         self._writing: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
@@ -98,10 +88,6 @@ class Journal:
         """Write ``row``, then do ``actions``; ``after`` is left out if it cannot be written."""
         self._waiting.append(_Waiting(row, actions, after))
         self._begin()
-
-    def freeze(self, version: str, state: bytes) -> None:
-        """Have the state after the last entry written with it."""
-        self._frozen = Frozen(self._next_seq + len(self._waiting) - 1, version, state)
 
     async def settled(self) -> str:
         """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out.
@@ -153,17 +139,16 @@ class Journal:
 
     async def _write(self) -> None:
         batch = list(self._waiting)
-        frozen, self._frozen = self._frozen, None
         rows = [waiting.row for waiting in batch]
         loop = asyncio.get_running_loop()
         began_s = perf_counter()
         try:
-            await loop.run_in_executor(
-                self._thread, self._store.append, self._era, self._next_seq, rows, frozen, self.next_job
-            )
+            await loop.run_in_executor(self._thread, self._store.append, rows, self.next_job)
         except StoreError as error:
             # The batch stays in `_waiting`, and is written again under the same numbers, so the log gets no gap. A
             # snapshot that was to go with it is dropped: it only spares a restart some rows, and the next one will.
+            for waiting in batch:
+                waiting.row = replace(waiting.row, frozen=None)
             self._lag(error)
         else:
             self.timed("commit", perf_counter() - began_s)
@@ -171,9 +156,8 @@ class Journal:
                 _logger.warning("%s is complete again", self._store.path)
                 self.behind = ""
             del self._waiting[: len(batch)]
-            self._next_seq += len(batch)
             if self._settling is None:
-                self._settling = loop.call_later(SYNC_S, self._settle)
+                self._settling = loop.call_later(_SETTLE_S, self._settle)
             for waiting in batch:
                 waiting.written = True
                 if waiting.after is not None:

@@ -194,12 +194,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An entry as it is stored: JSON texts, the effects beside what they are effects of."""
+    """An entry as it is stored: JSON texts, the effects beside what they are effects of.
+
+    ``frozen``: the state that the log adds up to with it, and the version of this software that wrote it.
+    """
 
     at_s: float
     events: str
     facts: str
     effects: str = "[]"
+    frozen: tuple[str, bytes] | None = None
 
     def with_effects(self, effects: Sequence[Effect], facts: Sequence[AnyFact] | None = None) -> Row:
         """Return it with its effects, and with all of these facts, if there are more of them by now."""

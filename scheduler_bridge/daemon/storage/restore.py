@@ -30,16 +30,12 @@ class Restored:
     """What a daemon begins with.
 
     Attributes:
-        number: The era's number.
-        log_state: Its state.
-        next_seq: Number of the next row.
+        log_state: The state of the last era.
         origin_s: Where the scheduler's clock began, on the machine's monotonic clock.
         rows: How many rows were read; None for a new era.
     """
 
-    number: int
     log_state: LogState
-    next_seq: int
     origin_s: float
     rows: int | None
 
@@ -92,8 +88,8 @@ def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra |
         monotonic_s=origin_s,
         past_use=last.era.use_at_end if last is not None else {},
     )
-    log_state = LogState(era)
-    return Restored(store.begin_era(era), log_state, store.last_seq() + 1, origin_s, None)
+    store.begin_era(era)
+    return Restored(LogState(era), origin_s, None)
 
 
 def _go_on(store: Store, number: int, era: Era) -> Restored:
@@ -110,9 +106,8 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
         _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(log_state.jobs))
     now = _on_this_clock(era, log_state.at_s)
     if now is not era:
-        store.rewrite_era(number, now)
-        era = now
-    return Restored(number, log_state, store.last_seq() + 1, era.monotonic_s, rows)
+        store.rewrite_era(now)
+    return Restored(log_state, now.monotonic_s, rows)
 
 
 def _replayed(

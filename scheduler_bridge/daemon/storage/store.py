@@ -159,7 +159,7 @@ class Store:
         self.path = folder / DATABASE if folder is not None else Path(_IN_MEMORY)
         self.mark = read_mark(folder) if folder is not None else None
         self._marking = MarkFile(folder, self.mark)
-        self._tip = (0, 0, b"")
+        self._tip: tuple[int, int, bytes] | None = None
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._only_reads = read_only
         made = self._on_disk and self.path.exists() and self.path.stat().st_size > 0
@@ -264,27 +264,27 @@ class Store:
 
     # writing --------------------------------------------------------------------------------------------------------
 
-    def append(
-        self, era: int, first_seq: int, rows: Sequence[Row], frozen: Frozen | None = None, next_job: int = 1
-    ) -> None:
-        """Add rows, numbered from ``first_seq``; when this returns they outlast everything but the disk itself.
+    def append(self, rows: Sequence[Row], next_job: int = 1) -> None:
+        """Add rows to the last era; when this returns they outlast everything but the disk itself.
 
         Ids below ``next_job`` are not given to other jobs, whether or not the rows could be added.
         """
         next_job = max(next_job, self._marking.now.next_job)
-        last = self._chained_to(era, first_seq - 1)
-        chain = {first_seq - 1: last}
+        era, seq, last = self._end()
         values: list[tuple[object, ...]] = []
-        for seq, row in enumerate(rows, start=first_seq):
-            chain[seq] = last = link(last, seq, era, row)
+        snapshots: list[tuple[object, ...]] = []
+        for row in rows:
+            seq += 1
+            last = link(last, seq, era, row)
             values.append((seq, era, row.at_s, row.events, row.facts, row.effects, last))
-        kept: list[tuple[str, list[tuple[object, ...]]]] = []
-        if frozen is not None:
-            frozen_at = chain.get(frozen.seq) or self._digest_of(frozen.seq) or b""
-            own = (era, frozen.seq, frozen.version, frozen.state, frozen_at)
-            kept.append(("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", [(*own, digest(*own))]))
+            if row.frozen is not None:
+                own = (era, seq, *row.frozen, last)
+                snapshots = [(*own, digest(*own))]
         try:
-            self._transact(("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values), *kept)
+            self._transact(
+                ("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values),
+                ("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", snapshots),
+            )
         except StoreError:
             self._marking.move(next_job=next_job)
             raise
@@ -292,39 +292,39 @@ class Store:
             self._tip = (era, seq, last)
             self._marking.move(era=era, seq=seq, digest=last.hex(), next_job=next_job)
 
-    def _chained_to(self, era: int, seq: int) -> bytes:
-        if self._tip[:2] == (era, seq):
-            return self._tip[2]
-        return seed(era) if seq < self._era(era).first_seq else self._digest_of(seq) or b""
+    def _end(self) -> tuple[int, int, bytes]:
+        """Return the number of the last era, that of the last row, and what the next row is chained to."""
+        if self._tip is None:
+            stored, seq = self.eras()[-1], self.last_seq()
+            self._tip = (stored.number, seq, self._chained_to(stored, seq))
+        return self._tip
 
-    def begin_era(self, era: Era) -> int:
-        """Add an era; return its number."""
-        number = len(self.eras()) + 1
-        self._write_era(StoredEra(number, era, 0, self.last_seq() + 1))
-        self._tip = (number, self.last_seq(), seed(number))
-        return number
+    def _chained_to(self, stored: StoredEra, seq: int) -> bytes:
+        """Return what the row of an era is chained to that follows row ``seq``."""
+        return seed(stored.number) if seq < stored.first_seq else self._digest_of(seq) or b""
 
-    def rewrite_era(self, number: int, era: Era) -> None:
-        """Replace what is said about an era: the machine has another boot."""
-        self._write_era(replace(self._era(number), era=era))
+    def begin_era(self, era: Era) -> None:
+        """Add an era."""
+        self._write_era(StoredEra(len(self.eras()) + 1, era, 0, self.last_seq() + 1))
+        self._tip = None
 
-    def end_era(self, number: int, next_job: int, use: dict[str, list[float]] | None = None) -> None:
+    def rewrite_era(self, era: Era) -> None:
+        """Replace what is said about the last era: the machine has another boot."""
+        self._write_era(replace(self.eras()[-1], era=era))
+
+    def end_era(self, next_job: int, use: dict[str, list[float]] | None = None) -> None:
         """The scheduler ended in good order: nothing of its jobs is left.
 
         Args:
-            number: The era.
             next_job: Least id of a job of the next one.
             use: The used parts of the walltimes of each user's last jobs.
         """
-        stored, last = self._era(number), self.last_seq()
+        stored, (number, seq, last) = self.eras()[-1], self._end()
         era = msgspec.structs.replace(stored.era, use_at_end=use) if use else stored.era
         ended = replace(stored, era=era, next_job=next_job)
-        if last >= stored.first_seq:
-            ended = replace(ended, last_seq=last, last_digest=self._digest_of(last) or b"")
+        if seq >= stored.first_seq:
+            ended = replace(ended, last_seq=seq, last_digest=last)
         self._write_era(ended, ("DELETE FROM snapshots WHERE era = ?", [(number,)]))
-
-    def _era(self, number: int) -> StoredEra:
-        return next(stored for stored in self.eras() if stored.number == number)
 
     def _write_era(self, stored: StoredEra, *further: tuple[str, Sequence[tuple[object, ...]]]) -> None:
         if stored.number == 1 and self._marking.now == Mark():
@@ -389,7 +389,7 @@ class Store:
         stored = eras[era - 1]
         until = eras[era].first_seq if len(eras) > era else 1 << 62
         seq = max(after, stored.first_seq - 1)
-        last = chain or self._chained_to(era, seq)
+        last = chain or self._chained_to(stored, seq)
         query = (
             "SELECT seq, era, at_s, events, facts, effects, digest FROM entries WHERE seq > ? AND seq < ? ORDER BY seq"
         )
@@ -411,8 +411,6 @@ class Store:
             end = self.mark.seq if self.mark is not None and self.mark.era == era else 0
         if seq < end or (end and stored.ended and stored.last_digest != last):
             raise DamagedError(f"row {min(seq + 1, end)} of {self.path} is missing: {end} rows were written")
-        if not stored.ended:
-            self._tip = (era, seq, last)
 
     def extent(self, era: int) -> tuple[int, float]:
         """Return how many jobs an era had, and its last moment in seconds of its clock."""
@@ -420,7 +418,7 @@ class Store:
             SELECT (SELECT coalesce(sum(max(1, coalesce(json_array_length(value, '$.array'), 0))), 0)
                     FROM entries, json_each(facts) WHERE seq BETWEEN ? AND ? AND value->>'type' = 'requested'),
                    (SELECT coalesce(max(at_s), 0) FROM entries WHERE seq BETWEEN ? AND ?)"""
-        stored = self._era(era)
+        stored = self.eras()[era - 1]
         span = (stored.first_seq, stored.last_seq if stored.ended else self.last_seq())
         jobs, seconds = self._ask(query, *span, *span)[0]
         return int(jobs), float(seconds)

@@ -324,7 +324,7 @@ def _logged(folder: Path, after: int) -> Counter[type]:
     counts: Counter[type] = Counter()
     with contextlib.closing(Store(folder, read_only=True)) as store:
         era = store.last_era()
-        for _, row in store.rows(era.number, after) if era is not None else ():
+        for _, row in store.rows(era, after) if era is not None else ():
             entry, _ = decode(row)
             counts.update(map(type, entry.events))
             counts[ev.JobSubmitted] += sum(fact.admitted for fact in entry.facts if isinstance(fact, Requested))

@@ -114,8 +114,7 @@ class Daemon:
         restored = self._restore(folder, store)
         journal = Journal(store, self._broke, self._timed)
         self._driver = Driver(
-            self.config, restored.log_state, journal, folder, restored.origin_s,
-            self._broke, self._make_executor,
+            self.config, restored.log_state, journal, folder, self._broke, self._make_executor
         )  # fmt: skip
         await self._driver.job_orders.server.start(self.config.host, folder.last_port())
         await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
@@ -153,7 +152,7 @@ class Daemon:
         """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
         if not log_state.jobs and journal.complete:
             try:
-                store.end_era(log_state.next_job_id, log_state.core.past_use)
+                store.end_era(log_state.next_job_id, log_state.core.past_use, log_state.at_s)
             except StoreError as error:
                 _logger.error("%s: %s", store.path, error.strerror)
 

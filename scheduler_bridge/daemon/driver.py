@@ -57,7 +57,6 @@ class Driver:
         log_state: What decides and remembers.
         journal: Where that is written.
         folder: Where notes and output go.
-        origin_s: Where the scheduler's clock began, on the event loop's.
         broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
         executor: Makes what runs the jobs' processes.
 
@@ -74,7 +73,6 @@ class Driver:
         log_state: LogState,
         journal: Journal,
         folder: StateFolder,
-        origin_s: float,
         broke: Callable[[Exception], None],
         executor: ExecutorMaker = Executor,
     ) -> None:
@@ -83,7 +81,7 @@ class Driver:
         self._folder = folder
         self._broke = broke
         self._loop = asyncio.get_running_loop()
-        self._origin_s = origin_s
+        self._origin_s = log_state.booted.monotonic_s
         self._thaw_rows = 0
         self._freeze_rows = _FREEZE_EVERY_ROWS
         self._doomed: dict[int, str] = {}

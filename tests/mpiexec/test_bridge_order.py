@@ -90,7 +90,7 @@ def test_every_job_that_can_never_run_is_ended_once(config: DaemonConfig) -> Non
 
     perform(config, play)
     store = Store(config.state_dir, read_only=True)
-    entries = [decode(row)[0] for _, row in store.rows(1)]
+    entries = [decode(row)[0] for _, row in store.rows(store.eras()[0])]
     found = [event.job.job_id for entry in entries for event in entry.events if isinstance(event, JobSubmitted)]
     found += [fact.job_id for entry in entries for fact in entry.facts if isinstance(fact, Requested) and fact.admitted]
     store.close()

@@ -198,7 +198,7 @@ def test_a_full_disk_stops_no_job_but_none_is_taken(config: DaemonConfig, caplog
     ]
     store = Store(config.state_dir)
     (era,) = store.eras()
-    states = [job.state for job in read_record(store, era.number, era.era).jobs]
+    states = [job.state for job in read_record(store, era).jobs]
     assert states.count("completed") == 9
     assert set(states) <= {"completed", "cancelled"}
     store.close()

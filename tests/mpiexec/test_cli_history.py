@@ -126,7 +126,7 @@ def test_pauses_other_than_the_policys_are_kept(cluster: Cluster) -> None:
     cluster.serve("--config", config, "--pass-interval", "1800", "--cooldown", "9", "--walltime-grace", "2")
     cluster.end(signal.SIGKILL)
     store = Store(cluster.folder / "state")
-    entries = [decode(row)[0] for _, row in store.rows(1)]
+    entries = [decode(row)[0] for _, row in store.rows(store.eras()[0])]
     store.close()
     given = [fact for entry in entries for fact in entry.facts if isinstance(fact, Configured)]
     settings = [(fact.pass_interval_s, fact.cooldown_s, fact.walltime_grace_s) for fact in given]

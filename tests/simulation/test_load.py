@@ -59,9 +59,9 @@ def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
     rows = [encode(entry, restored.log_state.take(entry)) for entry in entries_]
     store.append(rows)
     store.close()
-    counts = {kind.what: kind.count for kind in kinds(tmp_path, 1, messages=10) if kind.count}
+    counts = {kind.what: kind.count for kind in kinds(tmp_path, 2, messages=10) if kind.count}
     assert counts == {"a job has started": 1, "a job asks for a node, or offers one": 1, PROGRESS: 9}
-    assert last_row(tmp_path) == 3
+    assert last_row(tmp_path) == 4
 
 
 def test_waiting_jobs_stay_so_when_one_of_the_others_ends() -> None:

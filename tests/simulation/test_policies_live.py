@@ -144,7 +144,7 @@ async def scheduling(policy: str, jobs: PretendedJobs, folder: Path) -> AsyncIte
     store = Store(folder)
     restored = restore(store, config, 1)
     journal = Journal(store, _broke)
-    driver = Driver(config, restored.log_state, journal, state, restored.origin_s, _broke)
+    driver = Driver(config, restored.log_state, journal, state, _broke)
     driver.executor = driver.job_orders = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
     try:

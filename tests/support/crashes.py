@@ -136,12 +136,12 @@ class World:
         if self.disk.era is None:
             restored = restore._begin(store, self.config, 1)
         else:
-            restored = restore._go_on(store, 1, self.disk.era)
+            restored = restore._go_on(store, self.disk.stored())
         self.log_state = restored.log_state
         journal = Journal(store, self.broke)
         journal._thread = Inline()  # type: ignore[assignment]  # a stand-in
         folder: Any = self
-        self.driver = Driver(self.config, restored.log_state, journal, folder, restored.origin_s, self.broke)
+        self.driver = Driver(self.config, restored.log_state, journal, folder, self.broke)
         self.driver.executor = Executor(self, self.driver)  # type: ignore[assignment]  # a stand-in
         if restored.rows is not None:
             # What was answered was written; what was not may be gone, and its user tries again.

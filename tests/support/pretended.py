@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_bridge.daemon.storage.log_entries import Row
-from scheduler_bridge.daemon.storage.store import Era, Frozen, StoreError
+from scheduler_bridge.daemon.storage.store import Era, Frozen, StoredEra, StoreError
 
 
 class Died(BaseException):
@@ -43,8 +43,9 @@ class Disk:
     def begin_era(self, era: Era) -> None:
         self.era = era
 
-    def rewrite_era(self, era: Era) -> None:
-        self.era = era
+    def stored(self) -> StoredEra:
+        assert self.era is not None
+        return StoredEra(self.era, 0, len(self.log), None)
 
     def append(self, rows: list[Row], next_job: int = 1) -> None:
         if self._rng.random() < 0.03:
@@ -57,11 +58,11 @@ class Disk:
     def settle(self) -> None:
         """There is no mark."""
 
-    def rows(self, era: int, after: int = 0, chain: bytes = b"") -> Iterator[tuple[int, Row]]:
+    def rows(self, stored: StoredEra, after: int = 0, chain: bytes = b"") -> Iterator[tuple[int, Row]]:
         yield from enumerate(self.log[after:], start=after + 1)
 
     def last_seq(self) -> int:
         return len(self.log)
 
-    def snapshot(self, era: int) -> Frozen | None:
+    def snapshot(self, stored: StoredEra) -> Frozen | None:
         return self.frozen

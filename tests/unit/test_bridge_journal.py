@@ -38,7 +38,7 @@ def test_an_action_that_fails_is_reported_once_and_ends_no_wait(tmp_path: Path) 
     asyncio.run(play())
     assert [str(error) for error in reported] == ["no"]
     assert done == ["acted"]
-    assert store.last_seq() == 2
+    assert store.last_seq() == 3
     store.close()
 
 
@@ -93,5 +93,5 @@ def test_what_found_no_room_is_written_at_the_end(tmp_path: Path, monkeypatch: p
         assert (journal.complete, journal.behind) == (True, "")
 
     asyncio.run(play())
-    assert store.last_seq() == 1
+    assert store.last_seq() == 2
     store.close()

@@ -19,6 +19,7 @@ from scheduler_bridge.daemon.storage import log_entries, log_state, restore
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode
 from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
 from scheduler_bridge.daemon.storage.store import DATABASE, Store, StoreError
+from scheduler_bridge.jobrunner import processes
 
 REQUEST = JobRequest(name="j", command=("x",), environment={"A": "ü"})
 ENTRY = Entry(1.5, (ev.JobSubmitted(spec_of(1, REQUEST, 1.5)), ev.WakeUp()), (log_entries.Requested(1, REQUEST),))
@@ -103,12 +104,12 @@ def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
     store = Store(config.state_dir)
     store.append([encode(Entry(3.0), [])])
     store.close()
-    damaged(config, "UPDATE entries SET events = 'unreadable' WHERE seq = 1")
+    damaged(config, "UPDATE entries SET events = 'unreadable' WHERE seq = 2")
     restored = again(config)
     assert restored.rows == 1
     assert restored.log_state.core.snapshot() == before.core.snapshot()
     damaged(config, "UPDATE snapshots SET version = 'another'")
-    with pytest.raises(DaemonError, match=r"row 1 of .* is damaged: it is not what was written"):
+    with pytest.raises(DaemonError, match=r"row 2 of .* is damaged: it is not what was written"):
         again(config)
 
 
@@ -136,16 +137,16 @@ def test_a_log_that_this_version_decides_otherwise_is_refused(
     store = Store(config.state_dir)
     store.append([encode(ENTRY, [])])
     store.close()
-    with pytest.raises(DaemonError, match=r"row 1 of .* is decided otherwise by this policy"):
+    with pytest.raises(DaemonError, match=r"row 2 of .* is decided otherwise by this policy"):
         again(config)
     assert read_run(config.state_dir).jobs  # as it would have been
-    assert "run 1 is not shown as it was: this policy, or this version, decides otherwise from row 1 of" in caplog.text
+    assert "run 1 is not shown as it was: this policy, or this version, decides otherwise from row 2 of" in caplog.text
 
 
 def test_a_newer_log_is_refused(config: DaemonConfig) -> None:
     written(config)
-    damaged(config, "PRAGMA user_version = 3")
-    with pytest.raises(DaemonError, match="has version 3, this software reads version 2"):
+    damaged(config, "PRAGMA user_version = 4")
+    with pytest.raises(DaemonError, match="has version 4, this software reads version 3"):
         Store(config.state_dir)
 
 
@@ -189,22 +190,21 @@ def test_what_finds_no_room_leaves_nothing_behind(config: DaemonConfig) -> None:
     with pytest.raises(StoreError, match="full"):
         store.append([Row(0.0, "x" * 100_000, "[]", "[]")])
     store._base.execute("PRAGMA max_page_count = 1000000")
-    assert store.last_seq() == 0
-    store.append([Row(0.0, "[]", "[]", "[]")])
     assert store.last_seq() == 1
+    store.append([Row(0.0, "[]", "[]", "[]")])
+    assert store.last_seq() == 2
     store.close()
 
 
-def test_the_clock_goes_on_over_a_boot_and_never_back(config: DaemonConfig) -> None:
+def test_the_clock_goes_on_over_a_boot_and_never_back(config: DaemonConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     written(config, Entry(50.0, (ev.WakeUp(),)))
-    store = Store(config.state_dir)
-    era = store.eras()[0].era
-    for date_s, least_s in ((era.wall_s - 1000.0, 1000.0), (era.wall_s + 9999.0, 50.0)):
-        store.rewrite_era(msgspec.structs.replace(era, boot="another", wall_s=date_s))
-        origin_s = again(config).origin_s
-        now_s = time.monotonic() - origin_s
-        assert least_s <= now_s < least_s + 60.0
-    store.close()
+    began_s, origins_s = time.time(), list[float]()
+    for number, (late_s, least_s) in enumerate(((1000.0, 1000.0), (-9999.0, 50.0), (1000.0, 50.0))):
+        monkeypatch.setattr(processes, "boot", lambda number=number: f"boot {min(number, 1)}")
+        monkeypatch.setattr(time, "time", lambda late_s=late_s: began_s + late_s)
+        origins_s.append(again(config).log_state.booted.monotonic_s)
+        assert least_s <= time.monotonic() - origins_s[-1] < least_s + 60.0
+    assert origins_s[1] == origins_s[2], "it is the same boot"
 
 
 def test_a_store_that_is_closed_has_its_database_closed(config: DaemonConfig) -> None:

@@ -18,7 +18,7 @@ from scheduler_bridge.daemon.config import DaemonError
 from scheduler_bridge.daemon.storage.chain import MARK
 from scheduler_bridge.daemon.storage.log_entries import Row
 from scheduler_bridge.daemon.storage.state import LOCK, SECRET, StateFolder
-from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store
+from scheduler_bridge.daemon.storage.store import DATABASE, Ended, Era, Store
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
@@ -189,5 +189,5 @@ def test_an_era_without_any_job_has_ended_too(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.begin_era(ERA)
     store.end_era(1)
-    assert [(stored.ended, stored.next_job) for stored in store.eras()] == [(True, 1)]
+    assert [stored.end for stored in store.eras()] == [Ended(1)]
     store.close()

@@ -38,7 +38,7 @@ class DamagedError(DaemonError):
 
 
 def seed(era: int) -> bytes:
-    """Return what the first row of an era is chained to."""
+    """Return what the first row of an era, which has this number, is chained to."""
     return digest("era", era)
 
 
@@ -63,15 +63,11 @@ class Mark(msgspec.Struct, frozen=True):
     """How far the log had come.
 
     Attributes:
-        era: Number of the last era.
-        revision: How often that was rewritten.
-        seq: Number of its last row; 0: it has none.
+        seq: Number of the last row; 0: there is none.
         digest: Digest of that row, in hexadecimal.
         next_job: Least id that no job was ever given, also none that the log lacks.
     """
 
-    era: int = 0
-    revision: int = 0
     seq: int = 0
     digest: str = ""
     next_job: int = 1

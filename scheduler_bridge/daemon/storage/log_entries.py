@@ -110,6 +110,13 @@ class Ailing(Fact, frozen=True, tag="ailing"):
     attempt: str = ""
 
 
+class Booted(Fact, frozen=True, tag="booted"):
+    """The machine was started again; the scheduler's clock began at ``monotonic_s`` of the clock of this ``boot``."""
+
+    boot: str
+    monotonic_s: float
+
+
 class Noted(Fact, frozen=True, tag="noted"):
     """A remark for the record."""
 
@@ -169,7 +176,7 @@ def _in_words(decision: Decision) -> Decision:
 
 OfAJob: TypeAlias = Held | Prioritised | Answered | Reported | Abandoned | Loss
 """What says how a job stands that has not ended."""
-AnyFact: TypeAlias = Requested | OfAJob | GoesOn | Ailing | Noted | Result | Policy | Configured | PolicyFailed
+AnyFact: TypeAlias = Requested | OfAJob | GoesOn | Ailing | Booted | Noted | Result | Policy | Configured | PolicyFailed
 
 _MOST_CHARACTERS: Final = 200_000_000
 """Of events and facts: the database takes rows of 1,000,000,000 bytes, and the effects come to it."""

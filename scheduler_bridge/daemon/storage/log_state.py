@@ -30,7 +30,7 @@ from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord, record_of
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/18"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/19"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
@@ -77,6 +77,7 @@ class LogState:
         self._going_on: set[int] = set()
         """The jobs that end in the present entry, and can go on where they were."""
         self.at_s = 0.0
+        self.booted = log_entries.Booted(era.boot, era.monotonic_s)
         self.busy_node_s = self.node_s = 0.0
         self.policy = log_entries.Policy(era.policy, era.parameters)
         self.configured = log_entries.Configured(era.nodes, era.policy, era.parameters)
@@ -290,7 +291,7 @@ class LogState:
             return None
         return ev.JobEnded(job_id, *ended) if ended is not None else None
 
-    def _know(self, fact: log_entries.AnyFact, at_s: float) -> None:
+    def _know(self, fact: log_entries.AnyFact, at_s: float) -> None:  # noqa: C901 - one arm a fact
         match fact:
             case log_entries.Requested():
                 self._request(fact, at_s)
@@ -310,6 +311,8 @@ class LogState:
                     self.occupied[fact.node] = fact.attempt
             case log_entries.PolicyFailed():
                 self.core.repeat(fact.failure, fact.decisions())
+            case log_entries.Booted():
+                self.booted = fact
             case log_entries.Noted():
                 self.recorder.note(fact.text)
             case log_entries.Result():

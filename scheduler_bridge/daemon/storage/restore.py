@@ -15,10 +15,11 @@ import msgspec
 
 from scheduler_bridge import policies
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
+from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.chain import MARK, DamagedError
-from scheduler_bridge.daemon.storage.log_entries import BadEntryError, decode
+from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, decode, draft
 from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
-from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store, StoredEra, StoreError
+from scheduler_bridge.daemon.storage.store import DATABASE, Ended, Era, Store, StoredEra, StoreError
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.record import RunRecord
 
@@ -31,12 +32,10 @@ class Restored:
 
     Attributes:
         log_state: The state of the last era.
-        origin_s: Where the scheduler's clock began, on the machine's monotonic clock.
         rows: How many rows were read; None for a new era.
     """
 
     log_state: LogState
-    origin_s: float
     rows: int | None
 
 
@@ -57,12 +56,12 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
     if store.mark is not None:
         first_job = max(first_job, store.mark.next_job)
     try:
-        if last is None or last.ended:
-            return _begin(store, config, max(first_job, last.next_job if last is not None else 1), last)
+        if last is None or last.end is not None:
+            return _begin(store, config, first_job, last.end if last is not None else None)
         policies.get(config.policy, **config.parameters)
         store.check()
         try:
-            restored = _go_on(store, last.number, last.era)
+            restored = _go_on(store, last)
         except (policies.PolicyError, policies.UnknownPolicyError) as error:
             raise DaemonError(
                 f"{store.path} has what a policy decided that is not to be had here: {error}",
@@ -74,28 +73,27 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         raise DaemonError(f"cannot write {store.path}: {error.strerror}", "make room, or choose --state") from None
 
 
-def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra | None = None) -> Restored:
-    origin_s = time.monotonic()
+def _begin(store: Store, config: DaemonConfig, first_job: int, last: Ended | None = None) -> Restored:
     era = Era(
         nodes=config.nodes,
         policy=config.policy,
         parameters=dict(config.parameters),
         cores_per_node=config.cores_per_node,
-        first_job=first_job,
+        first_job=max(first_job, last.next_job if last is not None else 1),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         wall_s=time.time(),
         boot=processes.boot(),
-        monotonic_s=origin_s,
-        past_use=last.era.use_at_end if last is not None else {},
+        monotonic_s=time.monotonic(),
+        past_use=last.past_use if last is not None else {},
     )
     store.begin_era(era)
-    return Restored(LogState(era), origin_s, None)
+    return Restored(LogState(era), None)
 
 
-def _go_on(store: Store, number: int, era: Era) -> Restored:
-    log_state, after, chain = _thawed(store, number, era)
+def _go_on(store: Store, stored: StoredEra) -> Restored:
+    log_state, after, chain = _thawed(store, stored)
     rows = 0
-    for seq, differs in _replayed(store, log_state, number, after, chain):
+    for seq, differs in _replayed(store, log_state, stored, after, chain):
         if differs:
             raise DaemonError(
                 f"row {seq} of {store.path} is decided otherwise by this policy, or by this version: {differs}",
@@ -104,17 +102,19 @@ def _go_on(store: Store, number: int, era: Era) -> Restored:
         rows += 1
     if rows or log_state.jobs:
         _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(log_state.jobs))
-    now = _on_this_clock(era, log_state.at_s)
-    if now is not era:
-        store.rewrite_era(now)
-    return Restored(log_state, now.monotonic_s, rows)
+    if (boot := processes.boot()) != log_state.booted.boot:
+        # the scheduler's clock goes on: by the monotonic clock, or over a boot by the date, never backwards
+        now_s = max(log_state.at_s, time.time() - stored.era.wall_s)
+        booted = Entry(log_state.at_s, facts=(log_entries.Booted(boot, time.monotonic() - now_s),))
+        store.append([draft(booted).with_effects(log_state.take(booted))])
+    return Restored(log_state, rows)
 
 
 def _replayed(
-    store: Store, log_state: LogState, number: int, after: int = 0, chain: bytes = b""
+    store: Store, log_state: LogState, stored: StoredEra, after: int = 0, chain: bytes = b""
 ) -> Iterator[tuple[int, str]]:
     """Take the rows of an era in; yield the number of each, and if it leads to other effects than it did, which."""
-    for seq, row in store.rows(number, after, chain):
+    for seq, row in store.rows(stored, after, chain):
         try:
             entry, logged = decode(row)
             effects = log_state.take(entry)
@@ -126,14 +126,14 @@ def _replayed(
         yield seq, "" if same else f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}"
 
 
-def _thawed(store: Store, number: int, era: Era) -> tuple[LogState, int, bytes]:
+def _thawed(store: Store, stored: StoredEra) -> tuple[LogState, int, bytes]:
     # A snapshot only spares time: the log alone has the state, so one that is damaged or of another version is left
     # unused rather than refused. The log is different: a row that leads elsewhere than it did ends the start, because
     # jobs run by the old decision.
-    frozen = store.snapshot(number)
+    frozen = store.snapshot(stored)
     if frozen is not None and frozen.version == VERSION:
         try:
-            return LogState.thaw(era, frozen.state), frozen.seq, frozen.chain
+            return LogState.thaw(stored.era, frozen.state), frozen.seq, frozen.chain
         except (
             pickle.UnpicklingError,
             AttributeError,
@@ -144,28 +144,20 @@ def _thawed(store: Store, number: int, era: Era) -> tuple[LogState, int, bytes]:
             ImportError,
         ) as error:
             _logger.warning("a snapshot of the state cannot be used, the whole log is read: %s", error)
-    return LogState(era), 0, b""
+    return LogState(stored.era), 0, b""
 
 
-def _on_this_clock(era: Era, at_s: float) -> Era:
-    """Let the scheduler's clock go on: by the monotonic clock, or over a boot by the date, never backwards."""
-    if era.boot == processes.boot():
-        return era
-    now_s = max(at_s, time.time() - era.wall_s)
-    return msgspec.structs.replace(era, boot=processes.boot(), monotonic_s=time.monotonic() - now_s)
-
-
-def read_record(store: Store, number: int, era: Era) -> RunRecord:
+def read_record(store: Store, stored: StoredEra) -> RunRecord:
     """Build the record of an era out of its log.
 
     Raises:
         DaemonError: The log is damaged.
     """
-    log_state = LogState(era)
-    if others := [seq for seq, differs in _replayed(store, log_state, number) if differs]:
+    log_state = LogState(stored.era)
+    if others := [seq for seq, differs in _replayed(store, log_state, stored) if differs]:
         _logger.warning(
             "run %d is not shown as it was: this policy, or this version, decides otherwise from row %d of %s on",
-            number, others[0], store.path,
+            stored.era.run, others[0], store.path,
         )  # fmt: skip
     return log_state.record()
 
@@ -202,11 +194,10 @@ def read_run(folder: Path, number: int | None = None) -> RunRecord:
         DaemonError: There is no such run, no log, or it cannot be read.
     """
     with _log(folder) as store:
-        eras = {stored.number: stored.era for stored in store.eras()}
+        eras = {stored.era.run: stored for stored in store.eras()}
         if not eras or (number is not None and number not in eras):
             raise DaemonError(f"{store.path} has no run {number or 1}", "malleable history lists the runs")
-        chosen = number if number is not None else max(eras)
-        return read_record(store, chosen, eras[chosen])
+        return read_record(store, eras[number if number is not None else max(eras)])
 
 
 def read_runs(folder: Path) -> list[RunRecord]:
@@ -216,7 +207,7 @@ def read_runs(folder: Path) -> list[RunRecord]:
         DaemonError: There is no log, or it cannot be read.
     """
     with _log(folder) as store:
-        return [read_record(store, stored.number, stored.era) for stored in store.eras()]
+        return [read_record(store, stored) for stored in store.eras()]
 
 
 @contextmanager
@@ -234,6 +225,6 @@ def _log(folder: Path) -> Iterator[Store]:
 
 
 def _described(store: Store, stored: StoredEra) -> Run:
-    jobs, seconds = store.extent(stored.number)
+    jobs, seconds = store.extent(stored)
     era = stored.era
-    return Run(stored.number, era.started_at, stored.ended, len(era.nodes), era.policy, jobs, seconds)
+    return Run(era.run, era.started_at, stored.end is not None, len(era.nodes), era.policy, jobs, seconds)

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from itertools import count, takewhile
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,11 +93,11 @@ def _damage(folder: Path) -> str | None:
         with contextlib.closing(Store(folder)) as store:
             store.check()
             store.check_end()
-            if (last := store.last_era()) is not None and not last.ended:
-                frozen = store.snapshot(last.number)
+            if (last := store.last_era()) is not None and last.end is None:
+                frozen = store.snapshot(last)
                 usable = frozen is not None and frozen.version == VERSION
                 after = (frozen.seq, frozen.chain) if frozen is not None and usable else (0, b"")
-                for _ in store.rows(last.number, *after):
+                for _ in store.rows(last, *after):
                     pass
     except DamagedError as error:
         return str(error)
@@ -115,20 +115,19 @@ def _rebuild(old: Path, new: Path) -> list[str]:
     name = f"{(old / DATABASE).as_uri()}?mode=ro"
     with contextlib.closing(Store(new)) as sound, contextlib.closing(sqlite3.connect(name, uri=True)) as base:
         base.text_factory = lambda text: text.decode(errors="replace")
-        numbered = enumerate(_all(base, "eras"), 1)
-        eras = [values for _, values in takewhile(lambda era: _is_sound(era[1]) and era[1][0] == era[0], numbered)]
+        rows = list(_all(base, "entries"))
+        begun = [values for values in rows if values[0] == values[1] and _follows(seed(values[0]), values, values[0])]
+        era = begun[-1][0] if begun else 0
         snapshots = [values for values in _all(base, "snapshots") if _is_sound(values) and values[2] == VERSION]
-        snapshots = [values for values in snapshots if eras and values[0] == eras[-1][0]]
-        chained, lost = _parted(_all(base, "entries"), eras, snapshots)
-        sound.take_over(eras, chained, [values for values in snapshots if chained and values[1] <= chained[-1][0]])
-    last_era, last = (eras[-1] if eras else None), (chained[-1] if chained else None)
-    mine = last is not None and last_era is not None and last[1] == last_era[0]
+        snapshots = [values for values in snapshots if values[0] == era]
+        chained, lost = _parted(rows, era, snapshots)
+        sound.take_over(chained, [values for values in snapshots if chained and values[1] <= chained[-1][0]])
+    last = chained[-1] if chained else None
     requested = (fact for entry in _entries(lost) for fact in entry.facts if isinstance(fact, Requested))
     given = [job_id + 1 for fact in requested for job_id, _ in fact.jobs()]
     writing = MarkFile(new, None)
     writing.move(
-        sync=True, era=last_era[0] if last_era else 0, revision=last_era[6] if last_era else 0,
-        seq=last[0] if mine and last else 0, digest=last[-1].hex() if mine and last else "",
+        sync=True, seq=last[0] if last else 0, digest=last[-1].hex() if last else "",
         next_job=max([mark.next_job if mark is not None else 1, *given]),
     )  # fmt: skip
     writing.close()
@@ -145,30 +144,30 @@ def _is_sound(values: tuple[Any, ...]) -> bool:
     return bool(values[-1] == digest(*values[:-1]))
 
 
+def _follows(last: bytes, values: tuple[Any, ...], era: int) -> bool:
+    """Whether a row of an era is sound, and follows the one with the digest ``last``."""
+    seq, of, *content, check = values
+    return tuple(map(type, values)) == _COLUMNS and of == era and is_linked(last, seq, of, Row(*content), check)
+
+
 def _parted(
-    rows: Iterator[tuple[Any, ...]], eras: list[tuple[Any, ...]], snapshots: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]], era: int, snapshots: list[tuple[Any, ...]]
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Part rows into those up to the first one that is missing or not sound, of those that a restart reads, and others.
 
-    What lies before a snapshot is taken over as it is: a restart does not read it.
+    What lies before a snapshot of the last ``era`` is taken over as it is, as are other eras: a restart does not read
+    it.
     """
     sound: list[tuple[Any, ...]] = []
-    first = {values[0]: values[3] for values in eras}
-    frozen_at, last = (snapshots[0][1], snapshots[0][4]) if snapshots else (0, b"")
-    rows = iter(rows)
-    for values in rows:
-        seq, era = values[0], values[1]
-        if seq <= frozen_at or (eras and era != eras[-1][0] and era in first):
-            if tuple(map(type, values)) == _COLUMNS:  # else it could not be written again
-                sound.append(values)
-            continue
-        if era in first and seq == first[era]:
-            last = seed(era)
-        follows = seq == (sound[-1][0] + 1 if sound else 1)
-        if not (follows and era in first and is_linked(last, seq, era, Row(*values[2:6]), values[6])):
-            return sound, [values, *rows]
-        last = values[6]
-        sound.append(values)
+    begin, last = (snapshots[0][1] + 1, snapshots[0][4]) if snapshots else (era, seed(era))
+    due = begin
+    for place, values in enumerate(rows):
+        if values[0] >= begin:
+            if values[0] != due or not _follows(last, values, era):
+                return sound, rows[place:]
+            due, last = due + 1, values[-1]
+        if tuple(map(type, values)) == _COLUMNS:  # else it could not be written again
+            sound.append(values)
     return sound, []
 
 

@@ -11,7 +11,7 @@ import sqlite3
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,25 +22,15 @@ from scheduler_bridge.daemon.storage.chain import MARK, DamagedError, Mark, Mark
 from scheduler_bridge.daemon.storage.log_entries import Row
 
 DATABASE: Final = "scheduler.db"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 _APPLICATION_ID: Final = 0x4D414C4C  # "MALL"
 _BUSY_S: Final = 5.0
 _IN_MEMORY: Final = ":memory:"
 
 _SCHEMA: Final = """
-CREATE TABLE eras (
-    era INTEGER PRIMARY KEY,
-    about TEXT NOT NULL,
-    next_job INTEGER NOT NULL,
-    first_seq INTEGER NOT NULL,
-    last_seq INTEGER NOT NULL,
-    last_digest BLOB NOT NULL,
-    revision INTEGER NOT NULL,
-    digest BLOB NOT NULL
-) STRICT;
 CREATE TABLE entries (
     seq INTEGER PRIMARY KEY,
-    era INTEGER NOT NULL REFERENCES eras,
+    era INTEGER NOT NULL REFERENCES entries,
     at_s REAL NOT NULL,
     events TEXT NOT NULL,
     facts TEXT NOT NULL,
@@ -48,7 +38,7 @@ CREATE TABLE entries (
     digest BLOB NOT NULL
 ) STRICT;
 CREATE TABLE snapshots (
-    era INTEGER PRIMARY KEY REFERENCES eras,
+    era INTEGER PRIMARY KEY REFERENCES entries,
     seq INTEGER NOT NULL,
     version TEXT NOT NULL,
     state BLOB NOT NULL,
@@ -58,16 +48,17 @@ CREATE TABLE snapshots (
 """
 
 
-class Era(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the log with one beginning: a scheduler that started with no jobs.
+class Era(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="era"):
+    """A stretch of the log with one beginning: a scheduler that started with no jobs. Its first row says this.
 
     Attributes:
+        run: Its number.
+        before: Number of the first row of the era before; 0: there is none.
         nodes: The nodes at the beginning.
         policy: The policy at the beginning.
         parameters: Its parameters.
         cores_per_node: Cores of each node.
         past_use: Per user, the used parts of the walltimes of the last jobs of earlier eras.
-        use_at_end: The same at the end of this one, if it has ended in good order.
         first_job: Id of the era's first job.
         started_at: The beginning as an ISO date.
         wall_s: The beginning in seconds since 1970, for clocks of other boots of the machine.
@@ -85,43 +76,30 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
     monotonic_s: float
     cores_per_node: int = 1
     past_use: dict[str, list[float]] = {}
-    use_at_end: dict[str, list[float]] = {}
+    run: int = 1
+    before: int = 0
+
+
+class Ended(msgspec.Struct, frozen=True, tag_field="type", tag="ended"):
+    """The scheduler ended in good order: nothing of its jobs is left. The last row of such an era says this.
+
+    Attributes:
+        next_job: Least id of a job of the next era.
+        past_use: As for ``Era``, those of this one included.
+    """
+
+    next_job: int
+    past_use: dict[str, list[float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEra:
-    """An era of the log.
+    """An era of the log, whose rows are those from ``first_seq`` to ``last_seq``; ``end``: None if it goes on."""
 
-    Attributes:
-        number: Its number.
-        era: Its beginning.
-        next_job: Least id of a job of the next one; 0: it has not ended in good order.
-        first_seq: Number of its first row.
-        last_seq: Number of its last row, if it has ended; 0: it has none.
-        last_digest: Digest of that row.
-        revision: How often this was rewritten.
-    """
-
-    number: int
     era: Era
-    next_job: int
     first_seq: int
-    last_seq: int = 0
-    last_digest: bytes = b""
-    revision: int = 0
-
-    @property
-    def ended(self) -> bool:
-        """Whether it ended in good order."""
-        return self.next_job > 0
-
-    def values(self) -> tuple[object, ...]:
-        """Return the values of its row."""
-        about = msgspec.json.encode(self.era).decode()
-        own = (
-            self.number, about, self.next_job, self.first_seq, self.last_seq, self.last_digest, self.revision
-        )  # fmt: skip
-        return (*own, digest(*own))
+    last_seq: int
+    end: Ended | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +110,10 @@ class Frozen:
     version: str
     state: bytes
     chain: bytes = b""
+
+
+_ERA: Final = msgspec.json.Decoder(tuple[Era])
+_ENDED: Final = msgspec.json.Decoder(tuple[Ended])
 
 
 class StoreError(OSError):
@@ -247,15 +229,11 @@ class Store:
 
     def check_end(self) -> None:
         """See that the log has all that the mark knows of; else a ``DamagedError``."""
-        last, mark = self.last_era(), self.mark
-        if last is None and (mark is None or mark.era == 0):
-            return
-        if mark is None:
+        last, mark = self.last_seq(), self.mark
+        if mark is None and last:
             raise DamagedError(f"{self.path.parent / MARK} is missing: so it cannot be seen whether the log is whole")
-        if last is None or (last.number, last.revision) < (mark.era, mark.revision):
-            raise DamagedError(f"{self.path} lacks what was written last of run {mark.era}")
-        if mark.seq and self._digest_of(mark.seq) != bytes.fromhex(mark.digest):
-            seq = min(mark.seq, self.last_seq() + 1)
+        if mark is not None and mark.seq and self._digest_of(mark.seq) != bytes.fromhex(mark.digest):
+            seq = min(mark.seq, last + 1)
             raise DamagedError(f"row {seq} of {self.path} is missing or damaged: {mark.seq} rows were written")
 
     def _digest_of(self, seq: int) -> bytes | None:
@@ -264,13 +242,17 @@ class Store:
 
     # writing --------------------------------------------------------------------------------------------------------
 
-    def append(self, rows: Sequence[Row], next_job: int = 1) -> None:
+    def append(self, rows: Sequence[Row], next_job: int = 1, *, sync: bool = False) -> None:
         """Add rows to the last era; when this returns they outlast everything but the disk itself.
 
-        Ids below ``next_job`` are not given to other jobs, whether or not the rows could be added.
+        Ids below ``next_job`` are not given to other jobs, whether or not the rows could be added. ``sync``: then the
+        mark is on the disk, too.
         """
+        if self._tip is None and (stored := self.last_era()) is not None:
+            self._tip = stored.first_seq, stored.last_seq, self._digest_of(stored.last_seq) or b""
+        assert self._tip is not None, "rows are those of an era"
+        era, seq, last = self._tip
         next_job = max(next_job, self._marking.now.next_job)
-        era, seq, last = self._end()
         values: list[tuple[object, ...]] = []
         snapshots: list[tuple[object, ...]] = []
         for row in rows:
@@ -283,62 +265,33 @@ class Store:
         try:
             self._transact(
                 ("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values),
-                ("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", snapshots),
+                ("DELETE FROM snapshots", [() for _ in snapshots]),
+                ("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", snapshots),
             )
         except StoreError:
             self._marking.move(next_job=next_job)
             raise
         if rows:
             self._tip = (era, seq, last)
-            self._marking.move(era=era, seq=seq, digest=last.hex(), next_job=next_job)
-
-    def _end(self) -> tuple[int, int, bytes]:
-        """Return the number of the last era, that of the last row, and what the next row is chained to."""
-        if self._tip is None:
-            stored, seq = self.eras()[-1], self.last_seq()
-            self._tip = (stored.number, seq, self._chained_to(stored, seq))
-        return self._tip
-
-    def _chained_to(self, stored: StoredEra, seq: int) -> bytes:
-        """Return what the row of an era is chained to that follows row ``seq``."""
-        return seed(stored.number) if seq < stored.first_seq else self._digest_of(seq) or b""
+            self._marking.move(sync=sync, seq=seq, digest=last.hex(), next_job=next_job)
 
     def begin_era(self, era: Era) -> None:
-        """Add an era."""
-        self._write_era(StoredEra(len(self.eras()) + 1, era, 0, self.last_seq() + 1))
-        self._tip = None
-
-    def rewrite_era(self, era: Era) -> None:
-        """Replace what is said about the last era: the machine has another boot."""
-        self._write_era(replace(self.eras()[-1], era=era))
-
-    def end_era(self, next_job: int, use: dict[str, list[float]] | None = None) -> None:
-        """The scheduler ended in good order: nothing of its jobs is left.
-
-        Args:
-            next_job: Least id of a job of the next one.
-            use: The used parts of the walltimes of each user's last jobs.
-        """
-        stored, (number, seq, last) = self.eras()[-1], self._end()
-        era = msgspec.structs.replace(stored.era, use_at_end=use) if use else stored.era
-        ended = replace(stored, era=era, next_job=next_job)
-        if seq >= stored.first_seq:
-            ended = replace(ended, last_seq=seq, last_digest=last)
-        self._write_era(ended, ("DELETE FROM snapshots WHERE era = ?", [(number,)]))
-
-    def _write_era(self, stored: StoredEra, *further: tuple[str, Sequence[tuple[object, ...]]]) -> None:
-        if stored.number == 1 and self._marking.now == Mark():
+        """Add an era, after those that there are."""
+        if (stored := self.last_era()) is not None:
+            era = msgspec.structs.replace(era, run=stored.era.run + 1, before=stored.first_seq)
+        elif self._marking.now == Mark():
             self._marking.move(sync=True)  # first, lest a scheduler that is killed in between leave a log without one
-        written = replace(stored, revision=stored.revision + 1)
-        self._transact(("INSERT OR REPLACE INTO eras VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [written.values()]), *further)
-        new: dict[str, int | str] = {} if written.number == self._marking.now.era else {"seq": 0, "digest": ""}
-        next_job = max(self._marking.now.next_job, stored.next_job, stored.era.first_job)
-        self._marking.move(sync=True, era=written.number, revision=written.revision, next_job=next_job, **new)
+        seq = self.last_seq()
+        self._tip = (seq + 1, seq, seed(seq + 1))
+        self.append([_bound(0.0, era)], era.first_job, sync=True)
 
-    def take_over(self, eras: list[Any], rows: list[Any], snapshots: list[Any]) -> None:
+    def end_era(self, next_job: int, past_use: dict[str, list[float]] | None = None, at_s: float = 0.0) -> None:
+        """The scheduler ended in good order: nothing of its jobs is left; see ``Ended``."""
+        self.append([_bound(at_s, Ended(next_job, past_use or {}))], next_job, sync=True)
+
+    def take_over(self, rows: list[Any], snapshots: list[Any]) -> None:
         """Add what another log has, as it is."""
         self._transact(
-            ("INSERT INTO eras VALUES (?, ?, ?, ?, ?, ?, ?, ?)", eras),
             ("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", rows),  # a damaged table may have one twice
             ("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", snapshots),
         )
@@ -362,64 +315,76 @@ class Store:
 
     def last_era(self) -> StoredEra | None:
         """Return the last era."""
-        rows = self.eras()
-        return rows[-1] if rows else None
+        last = self.last_seq()
+        if not last:
+            return None
+        return self._stored(self._ask("SELECT era FROM entries WHERE seq = ?", last)[0][0], last, self._ended_at(last))
 
     def eras(self) -> list[StoredEra]:
         """Return all eras, the first first."""
-        found = []
-        for place, (*own, check) in enumerate(self._ask("SELECT * FROM eras ORDER BY era"), start=1):
-            if own[0] != place or check != digest(*own):
-                raise DamagedError(f"{self.path} is damaged where it describes run {place}")
-            found.append(StoredEra(own[0], msgspec.json.decode(own[1], type=Era), *own[2:]))
+        found: list[StoredEra] = []
+        stored = self.last_era()
+        while stored is not None:
+            found.insert(0, stored)
+            before = stored.era.before  # it has ended, for another one follows
+            stored = self._stored(before, stored.first_seq - 1, Ended(stored.era.first_job)) if before else None
         return found
 
-    def rows(self, era: int, after: int = 0, chain: bytes = b"") -> Iterator[tuple[int, Row]]:
-        """Yield the rows of an era with numbers above ``after``, in order, each when it is seen to be sound.
+    def _stored(self, first: int, last: int, end: Ended | None) -> StoredEra:
+        """Return the era with these rows."""
+        for seq, of, *content, check in self._ask("SELECT * FROM entries WHERE seq = ?", first):
+            if is_linked(seed(first), seq, of, row := Row(*content), check):
+                return StoredEra(_ERA.decode(row.facts)[0], first, last, end)
+        raise DamagedError(f"{self.path} is damaged where it describes a run: in row {first}, or {last}")
+
+    def _ended_at(self, seq: int) -> Ended | None:
+        """Return what a row says of the end of its era; None if it is another one."""
+        found = self._ask("SELECT * FROM entries WHERE seq IN (?, ?) ORDER BY seq", seq - 1, seq)
+        try:
+            (end,) = _ENDED.decode(found[-1][4])
+        except (msgspec.DecodeError, IndexError, TypeError):
+            return None
+        number, era, *content, check = found[-1]
+        if number != seq or not is_linked(found[0][-1], seq, era, Row(*content), check):
+            raise DamagedError(f"row {seq} of {self.path} is damaged: it is not what was written")
+        return end
+
+    def rows(self, stored: StoredEra, after: int = 0, chain: bytes = b"") -> Iterator[tuple[int, Row]]:
+        """Yield the rows between the bounds of an era, in order, each when it is seen to be sound.
 
         Args:
-            era: The era.
-            after: Number of a row, or 0.
+            stored: The era.
+            after: Number of a row, before which none is wanted, or 0.
             chain: Digest of that row; empty: the one that is stored with it counts.
 
         Raises:
             DamagedError: A row is missing or not what was written; the text has its number.
         """
-        eras = self.eras()
-        stored = eras[era - 1]
-        until = eras[era].first_seq if len(eras) > era else 1 << 62
-        seq = max(after, stored.first_seq - 1)
-        last = chain or self._chained_to(stored, seq)
-        query = (
-            "SELECT seq, era, at_s, events, facts, effects, digest FROM entries WHERE seq > ? AND seq < ? ORDER BY seq"
-        )
+        seq, last_seq = max(after, stored.first_seq), stored.last_seq - (stored.end is not None)
+        last = chain or self._digest_of(seq) or b""
+        query = "SELECT * FROM entries WHERE seq > ? AND seq <= ? ORDER BY seq"
         try:
-            for number, of, at_s, events, facts, effects, check in self._base.execute(query, (seq, until)):
+            for number, of, at_s, events, facts, effects, check in self._base.execute(query, (seq, last_seq)):
                 seq += 1
                 if number != seq:
                     raise DamagedError(f"row {seq} of {self.path} is missing")
                 row = Row(at_s, events, facts, effects)
-                if of != era or not is_linked(last, seq, era, row, check):
+                if of != stored.first_seq or not is_linked(last, seq, of, row, check):
                     raise DamagedError(f"row {seq} of {self.path} is damaged: it is not what was written")
                 last = check
                 yield seq, row
         except sqlite3.Error as error:
             raise DamagedError(f"row {seq + 1} of {self.path} is damaged: {error}") from None
-        if stored.ended:
-            end = stored.last_seq
-        else:
-            end = self.mark.seq if self.mark is not None and self.mark.era == era else 0
-        if seq < end or (end and stored.ended and stored.last_digest != last):
-            raise DamagedError(f"row {min(seq + 1, end)} of {self.path} is missing: {end} rows were written")
+        if seq < last_seq:
+            raise DamagedError(f"row {seq + 1} of {self.path} is missing: {last_seq} rows were written")
 
-    def extent(self, era: int) -> tuple[int, float]:
+    def extent(self, stored: StoredEra) -> tuple[int, float]:
         """Return how many jobs an era had, and its last moment in seconds of its clock."""
         query = """
             SELECT (SELECT coalesce(sum(max(1, coalesce(json_array_length(value, '$.array'), 0))), 0)
                     FROM entries, json_each(facts) WHERE seq BETWEEN ? AND ? AND value->>'type' = 'requested'),
                    (SELECT coalesce(max(at_s), 0) FROM entries WHERE seq BETWEEN ? AND ?)"""
-        stored = self.eras()[era - 1]
-        span = (stored.first_seq, stored.last_seq if stored.ended else self.last_seq())
+        span = (stored.first_seq, stored.last_seq)
         jobs, seconds = self._ask(query, *span, *span)[0]
         return int(jobs), float(seconds)
 
@@ -427,9 +392,9 @@ class Store:
         """Return the number of the last row; 0 if there is none."""
         return int(self._ask("SELECT coalesce(max(seq), 0) FROM entries")[0][0])
 
-    def snapshot(self, era: int) -> Frozen | None:
+    def snapshot(self, stored: StoredEra) -> Frozen | None:
         """Return the last snapshot of an era; None if there is none that is sound."""
-        for row in self._ask("SELECT * FROM snapshots WHERE era = ?", era):
+        for row in self._ask("SELECT * FROM snapshots WHERE era = ?", stored.first_seq):
             if row[-1] == digest(*row[:-1]):
                 return Frozen(*row[1:-1])
         return None
@@ -444,6 +409,11 @@ class Store:
         self._marking.close()
         if self._copy is not None:
             self._copy.cleanup()
+
+
+def _bound(at_s: float, bound: Era | Ended) -> Row:
+    """Return the first or the last row of an era."""
+    return Row(at_s, "[]", msgspec.json.encode([bound]).decode())
 
 
 def is_linked(last: bytes, seq: int, era: int, row: Row, check: object) -> bool:

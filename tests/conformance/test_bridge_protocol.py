@@ -11,6 +11,7 @@ from support.played import Stage, perform
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.daemon import DaemonConfig
+from scheduler_bridge.daemon.requests import ChangeNode
 
 
 @pytest.fixture
@@ -179,6 +180,24 @@ def test_progress_shows_in_the_queue(config: DaemonConfig) -> None:
         await job.hear()
         status = stage.daemon.snapshot().job(job_id)
         assert (status.progress, status.progress_total, status.progress_unit) == (5.0, 20.0, "nodes")
+
+    perform(config, play)
+
+
+def test_a_job_that_is_to_run_again_has_made_no_progress(config: DaemonConfig) -> None:
+    """It showed what it had done before it was lost, until it said something new."""
+
+    async def play(stage: Stage) -> None:
+        job_id = stage.submit(job_class="malleable", nodes=3, requeue=True)
+        await stage.until(lambda: stage.daemon.snapshot().job(job_id).state == "running")
+        job = await stage.play(job_id)
+        await job.say(wire.Ready(nodes=("n1", "n2", "n3")))
+        await job.say(wire.Progress(done=5.0, total=20.0, unit="nodes"), wire.Evolving(request=1, delta=1))
+        await job.hear()
+        assert stage.daemon.snapshot().job(job_id).progress == 5.0
+        stage.daemon.manage(ChangeNode(node="n2", to="down"))
+        await stage.until(lambda: stage.daemon.snapshot().job(job_id).state == "waiting")
+        assert stage.daemon.snapshot().job(job_id).progress is None
 
     perform(config, play)
 

@@ -48,7 +48,7 @@ class JobOrders:
 
     Attributes:
         server: Where the jobs connect.
-        progress: How far each job says that it is.
+        progress: How far each job that runs says that it is.
         supplier: Resizes a job that asks for it, with nodes from elsewhere, and answers sooner or later; None: the core
             does, with the nodes that the cluster has.
         when_lost: Called with nodes that a job goes on without, which it does not hold any more, and why.
@@ -106,6 +106,7 @@ class JobOrders:
     def dismiss(self, job_id: int) -> None:
         """The job has ended."""
         self._settle(job_id)
+        self.progress.pop(job_id, None)  # it may begin anew
         self.server.dismiss(job_id)
 
     def order(self, effect: ev.SendOrder) -> None:

@@ -115,10 +115,12 @@ def flattened(function: Callable[..., Any]) -> Callable[..., Any]:
     if Outcome in (returns, *get_args(returns)):
         parameters += _options("as_json", JsonOption, False)
 
-    def flat(**values: Any) -> None:
-        outcome = function(**{name: _value_of(kind, name, values) for name, kind in types.items()})
-        if isinstance(outcome, Outcome):
-            print_outcome(outcome, as_json=values["as_json"])
+    def flat(**values: Any) -> Any:
+        found = function(**{name: _value_of(kind, name, values) for name, kind in types.items()})
+        if not isinstance(found, Outcome):
+            return found
+        print_outcome(found, as_json=values["as_json"])
+        return None
 
     flat.__name__ = function.__name__
     flat.__doc__ = function.__doc__

@@ -140,18 +140,18 @@ def test_a_run_is_repeated_decision_by_decision_from_measured_durations() -> Non
     record = run("malleable", [grown, job(2, 2, 0.25, 3.25, 2.0, malleable=False, name="Pi_8e10")])
     costs = fidelity.fitted({key: record, RunKey("fcfs", 0, 42): alone()}, 0.08)
     (same,) = fidelity.repeat({key: record}, costs)
-    assert same[1:3] == (3, 3)
-    assert same[3] == pytest.approx(0.0, abs=1e-6)
+    assert (same.decisions, same.same) == (3, 3)
+    assert same.apart_s == pytest.approx(0.0, abs=1e-6)
     grown.resizes[0].ordered_s = 3.75  # when nothing happened
     (late,) = fidelity.repeat({key: record}, costs)
-    assert late[1:3] == (3, 2)
+    assert (late.decisions, late.same) == (3, 2)
 
 
 def test_a_decision_that_the_policy_would_not_take_is_no_repetition() -> None:
     key = RunKey("fcfs", 0, 42)
     overtaken = run("fcfs", [job(1, 3, 2.25, 5.25, 2.0, malleable=False), job(2, 2, 0.25, 1.75, 1.0, malleable=False)])
     (found,) = fidelity.repeat({key: overtaken}, fidelity.fitted({key: overtaken}, 0.08))
-    assert found[1:3] == (2, 0)
+    assert (found.decisions, found.same) == (2, 0)
 
 
 def test_strong_scaling_stands_beside_the_papers() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.real_runs.campaign import ARGUMENTS, RunKey
 from scheduler_bridge.experiments.sd_real import study
-from scheduler_bridge.experiments.sd_real.study import CAMPAIGNS, SHARED, STATIC, conclude, meetings
+from scheduler_bridge.experiments.sd_real.study import CAMPAIGNS, SHARED, STATIC, Meetings, conclude, meetings
 from scheduler_bridge.record import JobRecord, RunRecord, Segment
 
 NODES = ("n1", "n2")
@@ -60,10 +60,7 @@ def test_the_figures_of_merit_by_hand() -> None:
     assert study.gained(found, "response_s") == pytest.approx(-20)
 
 
-APART = " times two jobs were on a node together without a core in common"
-
-
-def _met(*jobs: JobRecord) -> tuple[str, list[str]]:
+def _met(*jobs: JobRecord) -> Meetings:
     return meetings([_record(SHARED, *jobs)])
 
 
@@ -74,12 +71,13 @@ def test_jobs_that_had_a_core_in_common_are_found() -> None:
         Segment(6.0, 12.0, NODES, core_ids=("0-3",)),
     )  # fmt: skip
     guest = _job(2, 2.0, Segment(2.0, 6.0, NODES, 0.5, is_guest=True, core_ids=("2-3", "3")))
-    assert _met(mate, guest) == (f"2{APART}.", [])
-    said, clashes = _met(mate, _job(2, 2.0, Segment(2.0, 6.5, NODES, 0.5, core_ids=("2-3", "3"))))
-    assert said == f"2{APART}."
+    assert _met(mate, guest) == Meetings(2, 0, ())
+    late = _met(mate, _job(2, 2.0, Segment(2.0, 6.5, NODES, 0.5, core_ids=("2-3", "3"))))
+    assert late.apart == 2
     common = ("[2, 3] of n1", "[3] of n2")
-    assert clashes == [f"jobs 1 and 2 both had the cores {cores} at 6.0 s." for cores in common]
-    assert _met(*SHARED_RUN.jobs) == (f"0{APART}; of 2 times the records do not have the cores.", [])
+    assert late.clashes == tuple(f"jobs 1 and 2 both had the cores {cores} at 6.0 s." for cores in common)
+    assert _met(*SHARED_RUN.jobs) == Meetings(0, 2, ())
+    assert _met(*SHARED_RUN.jobs).said().endswith("; of 2 times the records do not have the cores.")
 
 
 def test_a_core_in_common_fails_the_experiment() -> None:

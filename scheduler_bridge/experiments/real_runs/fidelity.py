@@ -281,9 +281,21 @@ Step: TypeAlias = tuple[str, int, float]
 """What was decided of a job: ``start`` or an order's kind, how many nodes, and when."""
 
 
-Repeated: TypeAlias = tuple[str, int, int, float]
-"""A real run beside its repetition: which; starts and orders of both, also those that only one of them has; how many
-of them are the same in both; and how far these are apart at most, in seconds."""
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A real run beside its repetition.
+
+    Attributes:
+        key: Which run.
+        decisions: Starts and orders of both runs; those that only one of them has count, too.
+        same: How many of them are the same in both.
+        apart_s: How far those are apart at most, in seconds.
+    """
+
+    key: RunKey
+    decisions: int
+    same: int
+    apart_s: float
 
 
 @dataclass(slots=True)
@@ -317,7 +329,7 @@ def _compared(key: RunKey, real: Mapping[int, Sequence[Step]], ours: Mapping[int
     ]
     same = [seconds for seconds in apart if seconds <= SAME_S]
     decisions = sum(max(len(real.get(job_id, ())), len(ours.get(job_id, ()))) for job_id in real.keys() | ours.keys())
-    return key.spoken, decisions, len(same), max(same, default=0.0)
+    return Repeated(key, decisions, len(same), max(same, default=0.0))
 
 
 def _real(record: RunRecord) -> dict[int, list[Step]]:

@@ -309,17 +309,18 @@ def fidelity_table(replayed: Sequence[Replayed[RunKey]], records: Mapping[RunKey
 
 def repeated_table(repeated: Sequence[fidelity.Repeated]) -> tuple[DataTable, str]:
     """How much of each run the simulator repeats if it is given what everything took, and a sentence about all."""
-    whole = sum(same == decisions for _, decisions, same, _ in repeated)
-    decisions, same = sum(one[1] for one in repeated), sum(one[2] for one in repeated)
+    rows = tuple((one.key.spoken, one.decisions, one.same, one.apart_s) for one in repeated)
+    whole = sum(one.same == one.decisions for one in repeated)
+    same, decisions = sum(one.same for one in repeated), sum(one.decisions for one in repeated)
     sentence = (
         f"Given what every job's start, computation and resizes took, the simulator repeats {whole} of "
         f"{len(repeated)} runs start by start and order by order: {same} of {decisions} decisions are the same, "
-        f"at most {max(apart_s for *_, apart_s in repeated):.2f} s apart."
+        f"at most {max(one.apart_s for one in repeated):.2f} s apart."
         if repeated
         else ""
     )
     columns = ("run", "decisions", f"the same within {fidelity.SAME_S:g} s", "farthest apart s")
-    return DataTable("repeated", "The runs again, with what everything took", columns, repeated), sentence
+    return DataTable("repeated", "The runs again, with what everything took", columns, rows), sentence
 
 
 # Figures: scaling (6), costs (7), orders (8) --------------------------------------------------------------------------

@@ -66,8 +66,8 @@ def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> S
     """Say what the runs of a campaign show, each batch under both policies."""
     from scheduler_bridge.report.gantt import describe, draw
 
-    met, clashes = meetings(record for key, record in records.items() if key.policy == SHARED)
-    wrong = [*faults(records), *clashes]
+    met = meetings(record for key, record in records.items() if key.policy == SHARED)
+    wrong = [*faults(records), *met.clashes]
     found = by_policy(records)
     verdicts = judged(found, enough=campaign.jobs >= _ENOUGH)
     claims = study.claims_table(verdicts, title="The paper's claims on its real run")
@@ -87,7 +87,7 @@ def conclude(campaign: SharedCampaign, records: Mapping[RunKey, RunRecord]) -> S
         (
             f"Emulated: {where}.",
             _NOTE,
-            f"Cores: {met}",
+            f"Cores: {met.said()}",
             _STARTS,
             _STATIC,
             _ENERGY,
@@ -306,12 +306,28 @@ def jobs_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
 # The record of a run shows whether such jobs ever had a core of the node in common.
 
 
-def meetings(records: Iterable[RunRecord]) -> tuple[str, list[str]]:
-    """Look at every two jobs that were on a node at the same time, each with the same cores all the while.
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """How often two jobs were on a node together, each with the same cores all the time.
 
-    Returns:
-        How often they had no core in common, or the record does not say; and who had one in common, and where.
+    Attributes:
+        apart: Without a core in common.
+        unknown: Without that the record says which cores they had.
+        clashes: With a core in common: who and where.
     """
+
+    apart: int
+    unknown: int
+    clashes: tuple[str, ...]
+
+    def said(self) -> str:
+        """Say what was found, apart from clashes."""
+        apart = f"{self.apart} times two jobs were on a node together without a core in common"
+        return f"{apart}; of {self.unknown} times the records do not have the cores." if self.unknown else f"{apart}."
+
+
+def meetings(records: Iterable[RunRecord]) -> Meetings:
+    """Look at every two jobs that were on a node at the same time."""
     apart = unknown = 0
     clashes: list[str] = []
     for record in records:
@@ -333,8 +349,7 @@ def meetings(records: Iterable[RunRecord]) -> tuple[str, list[str]]:
                     )
                 else:
                     apart += 1
-    said = f"{apart} times two jobs were on a node together without a core in common"
-    return f"{said}; of {unknown} times the records do not have the cores." if unknown else f"{said}.", clashes
+    return Meetings(apart, unknown, tuple(clashes))
 
 
 # Figure 9: what changes from static backfill to SD-Policy, beside what the paper prints ------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from scheduler_bridge.core.events import Effect, StartJob
 from scheduler_bridge.core.node_sharing import Change, Claim
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder, TrackedJob
+from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Allocation, Because, Reason, wording
 from scheduler_bridge.model.allocation import highest, listed, members
 from scheduler_bridge.policies import Share
@@ -51,7 +51,7 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     job, mates = state.queue.pop(decision.job_id), [state.jobs[mate] for mate in decision.mates]
     state.reservations.pop(decision.job_id, None)
     job_id = decision.job_id
-    job.enter(JobState.CLAIMING)
+    job.step(Step.CLAIM)
     job.starts, job.start_ordered_s = 1, now
     state.sharing.claims[job_id] = Claim(decision.cores, set(decision.mates), decision.mates, decision.reason)
     chunks, effects = [], []
@@ -114,7 +114,7 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
     sharing, job_id = state.sharing, job.spec.job_id
     del sharing.claims[job_id]
     sharing.seat(job_id, waiting.cores)
-    job.enter(JobState.STARTING)
+    job.step(Step.START)
     job.start_ordered_s = now
     state.expect(job)
     start = start_of(state, job)
@@ -168,7 +168,7 @@ def abandon(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     sharing.leave(job_id, job.allocation.ranks)
     sharing.forget(job_id)
     state.pool.release(job_id, job.allocation.ranks)
-    job.enter(JobState.QUEUED)
+    job.step(Step.RETURN)
     job.allocation, job.shares = Allocation(), None
     job.starts, job.start_ordered_s = 0, None
     job.note = f"waits again: {reason}"

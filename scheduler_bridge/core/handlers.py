@@ -9,7 +9,7 @@ from scheduler_bridge.core import advance_reservations, co_scheduling, limits
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.orders import send_grow, send_shrink
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import HOLDING, LIVE, UP, JobState, PendingOrder, TrackedJob
+from scheduler_bridge.core.tracked import HOLDING, LIVE, UP, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Because, JobSpec, wording
 from scheduler_bridge.model.allocation import NOTHING, lowest
 
@@ -123,7 +123,7 @@ def _interrupted(state: SchedulerState, job: TrackedJob, event: ev.JobInterrupte
         return []
     if job.order is not None:
         _failed(state, job, job.order, ev.ResizeFailed(job.spec.job_id, job.order.order, event.reason), now)
-    job.enter(JobState.STARTING)
+    job.step(Step.RESTART)
     job.ready = False
     job.restarts += 1
     state.evolving_requests.pop(job.spec.job_id, None)
@@ -155,7 +155,7 @@ def end(state: SchedulerState, job: TrackedJob, outcome: ev.Outcome, reason: str
 
     What the core killed it for wins over what its processes' end looked like, unless it completed all the same.
     """
-    job.enter(JobState.ENDED)
+    job.step(Step.END)
     if job.kill is not None and outcome != "completed":
         outcome, reason = job.kill
     job.outcome, job.reason, job.ended_s = outcome, reason, now
@@ -211,7 +211,7 @@ def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float, *
     recalled = job.allocation.ranks & state.pool.lent & state.pool.leaving
     refused = job.order.ranks if job.order is not None and job.order.kind == "shrink" else 0
     urgent = recalled & ~job.keeps & ~refused
-    job.enter(JobState.RUNNING)
+    job.step(Step.RESIZED)
     job.order = None
     if pause_s > 0 and not urgent:
         job.resizable_from_s = now + pause_s

@@ -8,7 +8,7 @@ from typing import assert_never
 from scheduler_bridge.core import co_scheduling, limits
 from scheduler_bridge.core.events import Effect, InfeasibleDecisionError, StartJob
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import JobState, TrackedJob
+from scheduler_bridge.core.tracked import Step, TrackedJob
 from scheduler_bridge.model import Allocation, Because, Reason, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
@@ -93,7 +93,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> Effect:
         raise InfeasibleDecisionError(
             f"{decision}: the job wants {spec.min_nodes} to {spec.max_nodes} nodes, {state.pool.free} are free"
         )
-    job.enter(JobState.STARTING)
+    job.step(Step.START)
     job.starts += 1
     job.start_ordered_s = now
     job.allocation = Allocation((state.pool.take(spec.job_id, decision.nodes),))

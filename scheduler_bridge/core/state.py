@@ -15,17 +15,13 @@ from scheduler_bridge.core.events import Effect, KillJob, OrderKind, Outcome, Se
 from scheduler_bridge.core.node_sharing import Sharing
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.settings import Settings
-from scheduler_bridge.core.tracked import JobState, PendingOrder, TrackedJob
+from scheduler_bridge.core.tracked import JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.core.view import LiveView
 from scheduler_bridge.model import AdvanceReservation, Allocation, JobSpec, Reason, Reservation
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
-_STATE_OF: Final[dict[OrderKind, JobState]] = {
-    "grow": JobState.GROWING,
-    "shrink": JobState.SHRINKING,
-    "workers": JobState.ADJUSTING,
-}
+_STEP_OF: Final[dict[OrderKind, Step]] = {"grow": Step.GROW, "shrink": Step.SHRINK, "workers": Step.ADJUST}
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
 
@@ -253,7 +249,7 @@ class SchedulerState:
 
     def run(self, job: TrackedJob, now: float) -> None:
         """Let the walltime of a job that was ordered to start begin; that of one that is started anew goes on."""
-        job.enter(JobState.RUNNING)
+        job.step(Step.STARTED)
         self.note(job)
         if job.started_s is None:
             job.started_s = now
@@ -267,7 +263,7 @@ class SchedulerState:
         self, job: TrackedJob, kind: OrderKind, about: Allocation, count: int, note: Reason, ids: tuple[int, ...] = ()
     ) -> list[Effect]:
         """Give a job its next order, about these nodes; ``ids``: of the cores of each of them that it is to use."""
-        job.enter(_STATE_OF[kind])
+        job.step(_STEP_OF[kind])
         number, nodes = self.next_order, self.pool.name(about)
         job.order = PendingOrder(number, kind, nodes, about.ranks, count, core_ids=ids)
         job.note = note
@@ -280,7 +276,7 @@ class SchedulerState:
         """Order a job that holds nodes to end; a job on its way out keeps its first reason."""
         if job.state is JobState.ENDING:
             return []
-        job.enter(JobState.ENDING)
+        job.step(Step.KILL)
         job.kill = (outcome, reason)
         job.note = f"ordered to end: {reason}"
         self.touch(job)

@@ -38,6 +38,24 @@ class JobState(StrEnum):
     ENDED = "ended"
 
 
+class Step(StrEnum):
+    """What moves a job on: the scheduler's decisions and the job's reports."""
+
+    __hash__ = str.__hash__
+
+    CLAIM = "claim"
+    RETURN = "return"
+    START = "start"
+    STARTED = "started"
+    RESTART = "restart"
+    GROW = "grow"
+    SHRINK = "shrink"
+    ADJUST = "adjust"
+    RESIZED = "resized"
+    KILL = "kill"
+    END = "end"
+
+
 HOLDING: Final = frozenset(JobState) - {JobState.QUEUED, JobState.ENDED}
 """The states in which a job holds nodes."""
 
@@ -50,17 +68,21 @@ UP: Final = LIVE - {JobState.CLAIMING, JobState.STARTING}
 RESIZING: Final = (JobState.GROWING, JobState.SHRINKING, JobState.ADJUSTING)
 """The states in which it has not answered its order."""
 
-COMES_FROM: Final[Mapping[JobState, frozenset[JobState]]] = {
-    JobState.QUEUED: frozenset({JobState.CLAIMING}),  # a mate makes no room
-    JobState.CLAIMING: frozenset({JobState.QUEUED}),
-    JobState.STARTING: frozenset({JobState.QUEUED, JobState.CLAIMING, JobState.RUNNING}),  # again, on its nodes
-    JobState.RUNNING: frozenset({JobState.STARTING, *RESIZING}),  # an order is done, or failed
-    **dict.fromkeys(RESIZING, frozenset({JobState.RUNNING})),
-    JobState.ENDING: UP | {JobState.STARTING},
+TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
+    (JobState.QUEUED, Step.START): JobState.STARTING,
+    (JobState.QUEUED, Step.CLAIM): JobState.CLAIMING,
+    (JobState.CLAIMING, Step.START): JobState.STARTING,
+    (JobState.CLAIMING, Step.RETURN): JobState.QUEUED,  # a mate makes no room
+    (JobState.STARTING, Step.STARTED): JobState.RUNNING,
+    (JobState.RUNNING, Step.GROW): JobState.GROWING,
+    (JobState.RUNNING, Step.SHRINK): JobState.SHRINKING,
+    (JobState.RUNNING, Step.ADJUST): JobState.ADJUSTING,
+    (JobState.RUNNING, Step.RESTART): JobState.STARTING,  # on the nodes that it holds
+    **{(state, Step.RESIZED): JobState.RUNNING for state in RESIZING},  # done or failed
+    **{(state, Step.KILL): JobState.ENDING for state in (JobState.STARTING, *UP)},
     # also one that waits or claims nodes, which is cancelled, and one whose start fails
-    JobState.ENDED: frozenset(JobState) - {JobState.ENDED},
+    **{(state, Step.END): JobState.ENDED for state in JobState if state is not JobState.ENDED},
 }
-"""From which states a job comes to each."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -115,18 +137,18 @@ class TrackedJob:
     seen: RunningJob | None = None
     """How policies saw it last; None once it has changed."""
 
-    def enter(self, state: JobState) -> None:
+    def step(self, step: Step) -> None:
         """Move on in the life cycle.
 
         Raises:
             InvalidTransitionError: The table has no such step.
         """
-        if self.state not in COMES_FROM[state]:
+        if (after := TRANSITIONS.get((self.state, step))) is None:
             raise InvalidTransitionError(
-                f"job {self.spec.job_id} is {self.state}, cannot become {state}; "
+                f"job {self.spec.job_id} is {self.state}, cannot {step}; "
                 f"{len(self.allocation)} nodes, order {self.order}, last: {self.note}"
             )
-        self.state = state
+        self.state = after
         self.seen = None
 
     @property

@@ -39,7 +39,7 @@ from scheduler_bridge.core.events import (
     WakeAt,
     WakeUp,
 )
-from scheduler_bridge.core.tracked import COMES_FROM, TrackedJob
+from scheduler_bridge.core.tracked import TRANSITIONS, Step, TrackedJob
 from scheduler_bridge.model import AdvanceReservation, Because, ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
@@ -362,12 +362,12 @@ def test_periodic_passes_go_on_while_there_is_something_to_do() -> None:
 
 def test_the_transition_table_is_the_only_way() -> None:
     job = TrackedJob(rigid(1, 1))
-    with pytest.raises(InvalidTransitionError, match="job 1 is queued, cannot become growing"):
-        job.enter(JobState.GROWING)
-    assert all(JobState.ENDED not in before for before in COMES_FROM.values()), "the end is the end"
-    back = list(COMES_FROM[JobState.QUEUED])
+    with pytest.raises(InvalidTransitionError, match="job 1 is queued, cannot grow"):
+        job.step(Step.GROW)
+    assert not [step for state, step in TRANSITIONS if state is JobState.ENDED], "the end is the end"
+    back = [state for (state, _), after in TRANSITIONS.items() if after is JobState.QUEUED]
     assert back == [JobState.CLAIMING], "who runs does not wait again"
-    assert COMES_FROM.keys() == set(JobState)
+    assert set(TRANSITIONS.values()) == set(JobState)
 
 
 def test_a_longer_grace_counts_for_jobs_that_run() -> None:

@@ -10,7 +10,9 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
+
+import msgspec
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_V1_SCHEDULER
@@ -27,19 +29,6 @@ ENV_LISTEN: Final = "MALLEABLE_V1_LISTEN"
 _CLOSE_S = 1.0
 _READY_S = 60.0
 """How long the scheduler may take to be there for the first report; others are tried once."""
-UNANSWERED: Final = "protocol v1 gives no answer; nodes that are granted come with an order"
-
-
-# =================  ===============================================================================================
-# the scheduler      we
-# =================  ===============================================================================================
-# ``grow N h...``    order a grow; when it is done, report its times (v1 knows no other answer)
-# ``shrink N``       order a shrink; when it is done, answer N lines and report its times; when it is not, hang up,
-#                    so that the scheduler need not wait for its 20 s
-# anything else      hang up
-# =================  ===============================================================================================
-#
-# What v1 cannot say is not said: refusals, deferrals, progress, losses of nodes, the end of the handler.
 
 
 class V1Communicator:
@@ -56,8 +45,7 @@ class V1Communicator:
         self._port: LinePort | None = None
         self._changed = threading.Condition()
         # All below is guarded by _changed.
-        self._orders = 0
-        self._nodes: list[str] = []
+        self._side = JobSide()
         self._waiting: dict[int, socket.socket] = {}
         self._pending: deque[lines.Report] = deque()
         self._closed = False
@@ -83,28 +71,21 @@ class V1Communicator:
 
     def send(self, message: wire.Message) -> None:
         """Say in v1 what can be said there; never blocks."""
+        answers: list[wire.Answer] = []
         with self._changed:
             if self._closed:
                 return
-            match message:
-                case wire.Ready():
-                    self._nodes = list(message.nodes)
-                    self._pending.append(lines.Ready())
-                case wire.Outcome():
-                    self._ended(message)
-                case wire.Evolving(delta=delta) if delta > 0:
-                    self._pending.append(lines.Request(delta))
-                case wire.Evolving():
-                    # The job would choose itself which nodes it gives; v1 wants a name, so it is those that came last.
-                    self._pending += [lines.Release(node) for node in reversed(self._nodes[1:][message.delta :])]
-                case wire.Lost():
-                    self._nodes = [node for node in self._nodes if node not in message.nodes]
-                case _:
-                    pass
+            for action in self._side.said(message):
+                match action:
+                    case Reply(order=order, hosts=hosts):
+                        self._reply(order, hosts)
+                    case wire.Answer():
+                        answers.append(action)
+                    case _:
+                        self._pending.append(action)
             self._changed.notify_all()
-        if isinstance(message, wire.Evolving):
+        for answer in answers:
             assert self._listener is not None
-            answer = wire.Answer(message.request, 0, UNANSWERED)  # the scheduler never gives one
             # On a thread of its own: the program waits for what this call is part of.
             threading.Thread(target=self._listener.answer, args=(answer,), daemon=True).start()
 
@@ -124,26 +105,13 @@ class V1Communicator:
 
     def _take(self, line: bytes, caller: socket.socket) -> bool:
         with self._changed:
-            order = lines.parse_order(line, self._orders)
-            self._orders += 1
+            order = self._side.ordered(line)
             keep = isinstance(order, wire.Shrink) and not self._closed
             if keep:
                 self._waiting[order.order] = caller
         assert self._listener is not None
         self._listener.order(order)
         return keep
-
-    def _ended(self, outcome: wire.Outcome) -> None:
-        """Answer a shrink, and report what was done. Needs ``_changed``."""
-        done = outcome.outcome == "done"
-        if outcome.kind == "shrink":
-            self._reply(outcome.order, outcome.nodes if done else ())
-        if done and outcome.kind == "grow":
-            self._nodes += outcome.nodes
-        elif done:
-            self._nodes = [node for node in self._nodes if node not in outcome.nodes]
-        if done:
-            self._pending += times_of(outcome)
 
     def _reply(self, order: int, hosts: tuple[str, ...]) -> None:
         """Answer a shrink. Needs ``_changed``; a few short lines fit into what the system buffers."""
@@ -194,12 +162,87 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> V1Communicator 
     return V1Communicator(scheduler, environ.get(ENV_LISTEN) or str(lines.DEFAULT_PORT)) if scheduler else None
 
 
-def times_of(outcome: wire.Outcome) -> list[lines.Took]:
-    """Return the reports of what an order that is done has taken."""
-    # Ours end with the commit, or with the leavers; v1's with all of it, the program's part included.
-    whole_s = outcome.seconds + outcome.phases.get("post", 0.0)
-    return [
-        lines.Took(name, len(outcome.nodes), round(1e9 * (outcome.phases.get(phase, 0.0) if phase else whole_s)))
-        for name, (kind, phase) in lines.PHASES.items()
-        if kind == outcome.kind and outcome.nodes
-    ]
+# The pure machine in it: the scheduler's lines become orders, our messages become its lines --------------------------
+#
+# =================  ===============================================================================================
+# the scheduler      we
+# =================  ===============================================================================================
+# ``grow N h...``    order a grow; when it is done, report its times (v1 knows no other answer)
+# ``shrink N``       order a shrink; when it is done, answer N lines and report its times; when it is not, hang up,
+#                    so that the scheduler need not wait for its 20 s
+# anything else      hang up
+# =================  ===============================================================================================
+#
+# What v1 cannot say is not said: refusals, deferrals, progress, losses of nodes, the end of the handler.
+
+UNANSWERED = "protocol v1 gives no answer; nodes that are granted come with an order"
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Write ``hosts`` on the connection that brought ``order`` (none: it failed), and close it."""
+
+    order: int
+    hosts: tuple[str, ...]
+
+
+Action: TypeAlias = lines.Report | Reply | wire.Answer
+"""Send the scheduler a report; reply to it; or answer the program's own request, because the scheduler never will."""
+
+
+class JobSide:
+    """What is known of the job and its orders."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._nodes: list[str] = []
+
+    def ordered(self, line: bytes) -> wire.Grow | wire.Shrink:
+        """Take a line of the scheduler; returns the order that it is.
+
+        Raises:
+            lines.BadLineError: It is no order.
+        """
+        order = lines.parse_order(line, self._next)
+        self._next += 1
+        return order
+
+    def said(self, message: wire.Message) -> list[Action]:
+        """Take a message of the job and say what becomes of it."""
+        match message:
+            case wire.Ready():
+                self._nodes = list(message.nodes)
+                return [lines.Ready()]
+            case wire.Outcome(kind="grow" | "shrink"):
+                return self._outcome(message)
+            case wire.Evolving():
+                return [*self._evolving(message), wire.Answer(message.request, 0, UNANSWERED)]
+            case wire.Lost():
+                self._nodes = [node for node in self._nodes if node not in message.nodes]
+                return []
+            case _:
+                return []
+
+    def _outcome(self, outcome: wire.Outcome) -> list[Action]:
+        done = outcome.outcome == "done"
+        actions: list[Action] = []
+        if outcome.kind == "shrink":
+            actions.append(Reply(outcome.order, outcome.nodes if done else ()))
+        if not done:
+            return actions
+        if outcome.kind == "grow":
+            self._nodes += outcome.nodes
+        else:
+            self._nodes = [node for node in self._nodes if node not in outcome.nodes]
+        # Ours end with the commit, or with the leavers; v1's with all of it, the program's part included.
+        whole_s = outcome.seconds + outcome.phases.get("post", 0.0)
+        for name, (kind, phase) in lines.PHASES.items():
+            if kind == outcome.kind and outcome.nodes:
+                seconds = outcome.phases.get(phase, 0.0) if phase else whole_s
+                actions.append(lines.Took(name, len(outcome.nodes), round(seconds * 1e9)))
+        return actions
+
+    def _evolving(self, message: wire.Evolving) -> list[Action]:
+        if message.delta > 0:
+            return [lines.Request(message.delta)]
+        # The job would choose itself which nodes it gives; v1 wants a name, so it is those that came last.
+        return [lines.Release(node) for node in reversed(self._nodes[1:][message.delta :])]

@@ -102,6 +102,7 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._wake()  # it does not do so itself if it had not begun
 
     async def _publish(self) -> None:
         """Make pictures as long as somebody watches."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from support import PATIENCE_S
 from support.clusters import Cluster
 from support.pages import Events, Served
 from support.strangers import converse
@@ -162,6 +163,21 @@ def test_watchers_are_sent_home_when_the_server_stops(cluster: Cluster) -> None:
     while events.next_or_end() is not None:
         pass
     events.close()
+
+
+def test_a_watcher_is_sent_home_by_a_stop_before_anything_could_be_published(cluster: Any) -> None:
+    async def watched() -> list[bytes]:
+        made = feed.Feed(cluster, CONFIG, "1")
+
+        async def follow() -> list[bytes]:
+            return [event async for event in made.events()]
+
+        following = asyncio.create_task(follow())
+        await asyncio.sleep(0)  # it waits, and what publishes has not begun
+        await made.stop()
+        return await asyncio.wait_for(following, PATIENCE_S)
+
+    assert len(asyncio.run(watched())) == 1
 
 
 def test_the_state_is_there_as_json(served: Served) -> None:

@@ -1,6 +1,6 @@
 """A *keeper*: a shell that outlives this process, ends what it has started, and removes what that would leave.
 
-It hears of all that from a pipe, whose end is that of this process, however that comes: it may be killed. What is told:
+It reads from a pipe, which ends with this process, however that comes: it may be killed. What is written there:
 the number of each process that begins, which leads a group of its own; the negative number of each that has ended;
 absolute paths, or patterns of such, to be removed; and ``bye`` if this process ends by itself: then the others have
 time to do so, too.
@@ -14,17 +14,19 @@ from typing import Final
 
 _PROGRAM: Final = """\
 trap '' HUP INT TERM
-said= looks=3 paths=0
+said= looks=3 paths=0 begun= kept=
 remove() { for file; do [ ! -e "$file" ] || rm -rf -- "$file"; done; }
 while read -r word; do
     case $word in
         bye) said=bye looks=100 ;;
         /*) paths=$((paths + 1)); eval "path_$paths=\\$word" ;;
-        -*) unset "kept_${word#-}" ;;
-        *) eval "kept_$word=1"
+        -*) eval "ended_${word#-}=1" ;;
+        *) begun="$begun $word"; unset "ended_$word"
     esac
 done
-kept=$(set | sed -n 's/^kept_\\([0-9]*\\)=.*/\\1/p')
+for pid in $begun; do
+    eval "[ \\${ended_$pid-} ]" || kept="$kept $pid"
+done
 while [ $looks -gt 0 ]; do
     left=
     for pid in $kept; do
@@ -46,8 +48,8 @@ while [ $paths -gt 0 ]; do
     paths=$((paths - 1))
 done
 """
-"""A variable for each process, and for each path: there may be thousands. ``/dev/shm/PID:*`` is what libfabric keeps
-there for a process."""
+"""A variable for each process that has ended, and for each path: there may be thousands. ``/dev/shm/PID:*`` is what
+libfabric keeps there for a process."""
 
 
 def start() -> tuple[int, int]:

@@ -11,7 +11,7 @@ from apgas.runtime import keeper
 
 
 def ended(*words: int | str) -> None:
-    """Tell a keeper some words, and wait until it has ended."""
+    """Write some words to a keeper, and wait until it has ended."""
     pid, descriptor = keeper.start()
     for word in words:
         keeper.tell(descriptor, word)
@@ -22,7 +22,8 @@ def ended(*words: int | str) -> None:
 def test_it_kills_what_is_left_with_all_that_this_has_started() -> None:
     sleepers = [subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True) for _ in range(2)]
     lives, is_let_go = sleepers
-    ended(lives.pid, is_let_go.pid, -is_let_go.pid)
+    # the number of a process that has ended may be given anew
+    ended(lives.pid, -lives.pid, lives.pid, is_let_go.pid, -is_let_go.pid)
     assert lives.wait() == -signal.SIGKILL
     assert is_let_go.poll() is None
     os.killpg(is_let_go.pid, signal.SIGKILL)

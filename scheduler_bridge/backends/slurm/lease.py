@@ -20,13 +20,14 @@ That is why the probes are the kernel's (TCP keepalive), and not messages of our
 is started with the plain interpreter.
 
 Of a preemption Slurm warns the steps of a job, and not its script: so where nodes are harvested the script starts a
-step, a *witness*, that says when it gets TERM. ``scancel`` and the end of the time give both of them TERM.
+step, a *witness*, that says when it gets TERM. ``scancel`` and the end of the time give both of them TERM. The node is
+lent when its witness hears, and another one is started for one that fails, as where slurmctld does not answer ``srun``.
 """
 
 import hmac
 import os
 import secrets
-import selectors
+import select
 import shlex
 import signal
 import socket
@@ -48,6 +49,11 @@ _STEP = "MALLEABLE_WITNESS"
 _PROBES = 3
 _OVER = b"E"
 _WARNED = b"W"
+_HEARS = b"H"
+_FAILED = b"F"
+_HEARS_S = 20.0
+"""A node whose witness takes longer to start is lent without one."""
+_ANOTHER_S = 2.0
 WITNESS = "malleable-witness"
 """The name of the step of a witness, and what makes this file one."""
 _HELLO_MOST = 200
@@ -75,45 +81,57 @@ def lend(port: int, lost_s: int, hosts: Sequence[str], token: str, job: str, wit
         job: The number of the companion job.
         witness: The command that starts a witness; empty: TERM is not heard.
     """
-    warnings = _warnings(witness) if witness else None
+    heard = _listen(witness) if witness else None
     for host in hosts:
         try:
             with socket.create_connection((host, port), CONNECT_S) as borrower:
                 _watch_over(borrower, lost_s)
                 borrower.settimeout(None)
                 borrower.sendall(f"{token} {job}\n".encode())
-                if warnings is not None:
-                    _pass_warning_on(warnings, borrower)
+                if heard is not None:
+                    _pass_warning_on(heard, borrower)
                 return 0 if borrower.recv(1) == _OVER else 1
         except OSError:  # another name may lead there; none does if the borrower is gone
             continue
     return 1
 
 
-def _warnings(witness: Sequence[str]) -> int:
-    """Return where something can be read as soon as this process, or its witness, gets TERM."""
+def _listen(witness: Sequence[str]) -> int:
+    """Start a witness; return when it hears, or has failed once.
+
+    Returns:
+        A pipe. It says how witnesses fare, and anything else when one of them, or this process, has got TERM.
+    """
     heard, said = os.pipe()
     os.set_blocking(said, False)
     signal.set_wakeup_fd(said, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    # the witness ends with the job, whose script this is; where it cannot start Slurm's warning is not heard
-    with suppress(OSError):
-        subprocess.Popen(witness, stdin=subprocess.DEVNULL, stdout=said, start_new_session=True)
+
+    def keep() -> None:
+        # a witness ends with the job, whose script this is; one that has said what it heard is done
+        failed = True
+        while failed:
+            with suppress(OSError):
+                failed = subprocess.call(witness, stdin=subprocess.DEVNULL, stdout=said, start_new_session=True) != 0
+            if failed:
+                os.write(said, _FAILED)
+                time.sleep(_ANOTHER_S)
+
+    threading.Thread(target=keep, name="witness", daemon=True).start()
+    select.select([heard], [], [], _HEARS_S)
     return heard
 
 
-def _pass_warning_on(warnings: int, borrower: socket.socket) -> None:
+def _pass_warning_on(heard: int, borrower: socket.socket) -> None:
     """Return when the borrower has said something, or is gone; if Slurm warns before that, let the borrower know."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(warnings, selectors.EVENT_READ)
-        selector.register(borrower, selectors.EVENT_READ)
-        ready = [key.fileobj for key, _ in selector.select()]
-        if borrower not in ready:
+    while borrower.fileno() not in (ready := select.select([heard, borrower.fileno()], [], [])[0]):
+        if ready and os.read(heard, 1) not in (_HEARS, _FAILED):
             borrower.sendall(_WARNED)
+            return
 
 
 def bear_witness() -> None:
-    """Say on standard output when this process gets TERM, and end."""
+    """Say on standard output that this process hears, and when it gets TERM; end then."""
 
     def say(*_: object) -> None:
         with suppress(OSError):  # the script has ended before
@@ -121,6 +139,7 @@ def bear_witness() -> None:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, say)
+    os.write(1, _HEARS)
     while True:
         signal.pause()
 

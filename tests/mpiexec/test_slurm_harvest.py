@@ -99,7 +99,11 @@ def test_a_node_of_a_low_quality_of_service_is_left_before_it_is_taken(centre: C
     centre.until(lambda: len(held(centre)) == 2, "two nodes are lent")
     centre.until(lambda: "grew by 2" in explained(centre, job), "the program is there")
     lent = loans(centre)[0]
-    if requeued:  # as a site may have it
+    if requeued:  # as a site may have it, and what its nodes do after each job takes time
+        epilog = centre.folder / "epilog"
+        epilog.write_text("#!/bin/sh\nsleep 2\n", encoding="utf-8")
+        epilog.chmod(0o755)
+        centre.run("sh", "-c", f"echo Epilog={epilog} >> $SLURM_CONF && scontrol reconfigure")
         centre.run("scontrol", "update", f"JobId={lent.companion}", "Requeue=1")
     other = centre.submit(1, "sleep 600", f"--nodelist={lent.node}")
     centre.until(lambda: centre.held().get(other) == (lent.node,), "it has the node")

@@ -38,7 +38,7 @@ _ASK_AGAIN_S = 1.0
 _MOST_S = 8.0
 _ENDS_S = 5.0
 _WAITS_AGAIN: Final = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-"""How a companion job is that has run, and was requeued."""
+"""How a companion job is that has run, and was requeued; until its node has done its epilog it is COMPLETING, too."""
 _TAKES: Final = "Slurm takes it back"
 _BEFORE_THE_END: Final = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED"})
 
@@ -342,7 +342,7 @@ class Allocation:
             try:
                 while (left_s := until - time.monotonic()) > 0:
                     info = self._slurm.job(companion, left_s)
-                    if info.state in _WAITS_AGAIN:
+                    if info.state in _WAITS_AGAIN or (info.state == "COMPLETING" and info.may_come_back):
                         self._slurm.run(holdings.cancel(companion))  # it would come back, and is not let in
                         break
                     if info.state not in _BEFORE_THE_END:

@@ -54,6 +54,7 @@ class JobInfo:
         constraint: The features that each of its nodes must have, as ``sbatch --constraint`` takes them; empty: any.
         gres: What each of its nodes has of generic resources, as ``sbatch --gres`` takes it; empty: nothing.
         reservation: The reservation of Slurm's that it runs in; empty: none.
+        may_come_back: Whether Slurm may requeue it.
     """
 
     job: int
@@ -72,6 +73,7 @@ class JobInfo:
     constraint: str = ""
     gres: str = ""
     reservation: str = ""
+    may_come_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def read_job(text: str) -> JobInfo:
             constraint=_constraint(plain.get("Features", "")),
             gres=_gres(plain.get("TresPerNode", "")),
             reservation=plain.get("Reservation", ""),
+            may_come_back=said.get("Requeue") == "1",
         )
     except (KeyError, ValueError) as error:
         raise ReadingError(f"scontrol show job is not understood: {error!r}") from error

@@ -64,14 +64,23 @@ def is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
 
 EMULATED = tuple(f"tests/mpiexec/test_{what}" for what in ("harvest", "hosts", "slurm"))
 SIMULATING = tuple(f"tests/mpiexec/test_{what}" for what in ("compiled_core", "experiments_small"))
+_OF_THE_RUNTIME = (
+    "arrays", "chaos", "documented", "environment", "futures", "glb", "hostile", "launch", "openmpi", "plain", "plane",
+    "runtime",
+)  # fmt: skip
+OF_THE_RUNTIME = tuple(f"tests/mpiexec/test_{what}" for what in _OF_THE_RUNTIME)
+"""The real jobs of the runtime, which take about as long as those of the benchmarks and of the scheduler together."""
 
 
 class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """One process runs the real jobs of this host, one after the other; other processes run the other tests.
+    """Two processes run the real jobs of this host, each one after the other; other processes run the other tests.
 
     Those are spread file by file, but that one process runs all that emulates several hosts, or Slurm: such tests wait
     more than they compute, and each takes several network namespaces. Long simulations that are started as commands are
     spread, too: they are no real jobs, and one process would be left with them when the others have ended.
+
+    Real jobs wait for half of their time, for starts and for what they are to notice: so there is one process more than
+    there are cores. With one line of real jobs that did not help, for the line took longer then than all other tests.
 
     The files come in the order in which they are collected, in which many short ones are the last: so all
     processes end at about the same time. By their numbers of tests, as by default, some of the longest would be last.
@@ -83,7 +92,15 @@ class RealJobsTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has n
         file = nodeid.partition("::")[0]
         if file.startswith(EMULATED):
             return "emulated hosts"
-        return "real jobs" if file.startswith("tests/mpiexec/") and not file.startswith(SIMULATING) else file
+        if file.startswith("tests/mpiexec/") and not file.startswith(SIMULATING):
+            return "runtime" if file.startswith(OF_THE_RUNTIME) else "benchmarks and scheduler"
+        return file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """What `-n auto` means where real jobs are spread."""
+    return len(os.sched_getaffinity(0)) + 1 if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -111,20 +111,18 @@ class Daemon:
         return restore(store, self.config, folder.next_job_id())
 
     async def _start(self, folder: StateFolder, store: Store) -> None:
-        restored = self._restore(folder, store)
+        log_state, rows = self._restore(folder, store)
         journal = Journal(store, self._broke, self._timed)
-        self._driver = Driver(
-            self.config, restored.log_state, journal, folder, self._broke, self._make_executor
-        )  # fmt: skip
+        self._driver = Driver(self.config, log_state, journal, folder, self._broke, self._make_executor)
         await self._driver.job_orders.server.start(self.config.host, folder.last_port())
         await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
-        self._driver.resume(self.config, restored.rows)
+        self._driver.resume(self.config, rows)
         await self.durable()  # who sees it serve may rely on the settings of this start being on disk
         await self._driver.job_orders.server.listener.serve()
         await self._control.serve()
         folder.publish(
             jobs=self.endpoint, control=str(folder.path / CONTROL_SOCKET), pid=os.getpid(), policy=self.config.policy,
-            nodes=self.config.nodes, started_at=restored.log_state.recorder.record().started_at,
+            nodes=self.config.nodes, started_at=log_state.recorder.record().started_at,
         )  # fmt: skip
         watched = (asyncio.get_running_loop(), threading.get_ident(), self._stopped)
         threading.Thread(target=_watch, args=watched, name="malleable-watch", daemon=True).start()

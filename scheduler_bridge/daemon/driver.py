@@ -20,6 +20,7 @@ import msgspec
 
 from scheduler_bridge.core import UP, JobState, Snapshot
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.status import QueueTail, snapshot
 from scheduler_bridge.daemon.control.submission import Submissions
@@ -30,7 +31,7 @@ from scheduler_bridge.daemon.jobs.template import result_of
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import Entry, Row
-from scheduler_bridge.daemon.storage.log_state import VERSION, Held, LogState, configured, configured_events
+from scheduler_bridge.daemon.storage.log_state import VERSION, LogState, configured, configured_events
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.model import wording
@@ -180,7 +181,7 @@ class Driver:
         events = configured_events(before, config, nodes)
         events += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
         known = {*nodes, *(event.node for event in events if isinstance(event, ev.NodeUp))}
-        occupied = self._settle_strangers([job.facts.key for job in held], config, known)
+        occupied = self._settle_strangers([job.key for job in held], config, known)
         for job in held:
             self._take_up(job)
         silent = {node: why for node, why in config.ailing.items() if node in known}
@@ -229,13 +230,23 @@ class Driver:
         if self._awaiting is not None:
             self._awaiting.cancel()
 
-    def _take_up(self, job: Held) -> None:
-        job_id = job.facts.spec.job_id
-        _logger.info("job %d, %s, is taken up again", job_id, job.state)
-        self.job_orders.resume(job, self._folder.token(job.facts.key))
-        self.executor.start(job.facts, job.nodes, self.core.core_ids(job_id), self.job_orders.server.endpoint)
-        if job.state is JobState.ENDING:
+    def _take_up(self, job: JobFacts) -> None:
+        """Follow a job that an earlier daemon has started; an order that it has not answered is said again."""
+        job_id = job.spec.job_id
+        state, order = self.core.state(job_id), self.core.order(job_id)
+        _logger.info("job %d, %s, is taken up again", job_id, state)
+        arriving = order.nodes if order is not None and order.kind == "grow" else ()
+        nodes = tuple(node for node in self.core.nodes_of(job_id) if node not in arriving)
+        self._run(job, nodes, self.core.core_ids(job_id))
+        if order is not None:
+            again = ev.SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids)
+            self.job_orders.order(again)
+        if state is JobState.ENDING:
             self.executor.end(job_id)
+
+    def _run(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
+        self.job_orders.expect(job, nodes, self._folder.token(job.key))
+        self.executor.start(job, nodes, core_ids, self.job_orders.server.endpoint)
 
     # events and effects ---------------------------------------------------------------------------------------------
 
@@ -298,9 +309,7 @@ class Driver:
         match effect:
             case ev.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
-                facts = self.log_state.jobs[job_id]
-                self.job_orders.expect(job_id, nodes, self._folder.token(facts.key))
-                self.executor.start(facts, nodes, core_ids, self.job_orders.server.endpoint)
+                self._run(self.log_state.jobs[job_id], nodes, core_ids)
             case ev.SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":

@@ -133,7 +133,7 @@ def test_a_job_whose_start_the_log_has_lost_runs_once(cluster: Cluster, tmp_path
     for file in cluster.config.state_dir.glob("scheduler.*"):
         file.unlink()
     store = Store(cluster.config.state_dir)
-    log_state = restore(store, cluster.config, 1).log_state
+    log_state, _ = restore(store, cluster.config, 1)
     submitted = Entry(1.0, (), (Requested(1, replace_request(request, hold=True)),))
     store.append([encode(submitted, log_state.take(submitted))])
     store.close()

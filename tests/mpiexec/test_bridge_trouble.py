@@ -346,7 +346,7 @@ def test_an_attempt_that_the_log_lacks_does_not_end_the_next_one(
     """A daemon whose disk was full started job 1 and was killed; the log has that it was submitted, and not more."""
     folder = StateFolder(config.state_dir)
     store = Store(config.state_dir)
-    log_state = restore(store, config, 1).log_state
+    log_state, _ = restore(store, config, 1)
     entry = Entry(1.0, (), (Requested(1, msgspec.structs.replace(rigid(1, "/bin/true"), hold=True)),))
     store.append([encode(entry, log_state.take(entry))])
     store.close()

@@ -40,7 +40,7 @@ def test_users_are_known_from_run_to_run(tmp_path: Path, capsys: pytest.CaptureF
     assert "anna  " in capsys.readouterr().out
     store = Store(tmp_path)
     try:
-        core = restore(store, DaemonConfig(("a", "b"), state_dir=tmp_path), 1).log_state.core
+        core = restore(store, DaemonConfig(("a", "b"), state_dir=tmp_path), 1)[0].core
     finally:
         store.close()
     used = core.past_use

@@ -28,7 +28,7 @@ from scheduler_bridge.daemon.storage import restore
 from scheduler_bridge.daemon.storage.chain import MARK, DamagedError
 from scheduler_bridge.daemon.storage.journal import Journal
 from scheduler_bridge.daemon.storage.log_entries import AnyFact, Entry, Noted, Requested
-from scheduler_bridge.daemon.storage.log_state import VERSION, LogState
+from scheduler_bridge.daemon.storage.log_state import VERSION
 from scheduler_bridge.daemon.storage.salvage import finish_salvage, salvage
 from scheduler_bridge.daemon.storage.store import DATABASE, Store, StoreError
 
@@ -54,8 +54,7 @@ def happenings(rng: random.Random, jobs: int, first: int = 1) -> list[Entry]:
 
 def write(store: Store, folder: Path, entries: list[Entry], *, freeze_at: int = -1) -> None:
     """Write entries, and what the jobs that start do, as a daemon would."""
-    restored = restore.restore(store, config(folder), 1)
-    log_state = restored.log_state
+    log_state, _ = restore.restore(store, config(folder), 1)
     for number, entry in enumerate(entries):
         batch = [entry]
         while batch:
@@ -110,8 +109,7 @@ def state(folder: Path) -> tuple[Any, ...]:
     """Return what a scheduler that takes the folder up knows."""
     store = Store(folder)
     try:
-        restored = restore.restore(store, config(folder), 1)
-        log_state: LogState = restored.log_state
+        log_state, _ = restore.restore(store, config(folder), 1)
         return (
             len(store.eras()), store.last_seq() + 1, log_state.booted,
             log_state.next_job_id, log_state.jobs, log_state.kept,
@@ -219,10 +217,10 @@ def test_no_power_loss_after_a_quiet_second_hides_a_cut(memory: Path, monkeypatc
     monkeypatch.setattr(os, "fdatasync", fdatasync)
 
     async def play() -> None:
-        restored = restore.restore(store, config(folder), 1)
+        log_state, _ = restore.restore(store, config(folder), 1)
         journal = Journal(store, lambda _: None)
         for entry in happenings(random.Random(1), 9):
-            journal.add(encode(entry, restored.log_state.take(entry)))
+            journal.add(encode(entry, log_state.take(entry)))
             assert not await journal.settled()
         async with asyncio.timeout(PATIENCE_S):
             while on_disk != (folder / MARK).read_bytes():

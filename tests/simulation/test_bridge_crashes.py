@@ -91,7 +91,7 @@ def test_a_scheduler_may_die_at_any_step(
         orders += sum(row.grows + row.shrinks for row in rows)
         world.disk.frozen = None
         store: Any = world.disk
-        replayed = restore._go_on(store, world.disk.stored()).log_state
+        replayed, _ = restore._go_on(store, world.disk.stored())
         assert replayed.core.snapshot() == world.log_state.core.snapshot(), f"seed {seed}"
         assert replayed.recorder.record() == world.log_state.recorder.record(), f"seed {seed}"
     assert "a snapshot of the state cannot be used" not in caplog.text

@@ -49,14 +49,14 @@ def test_a_small_load_is_carried_and_reported() -> None:
 def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
     store = Store(tmp_path)
     config = DaemonConfig(("a", "b"), state_dir=tmp_path, policy="easy")
-    restored = restore.restore(store, config, 1)
+    log_state, _ = restore.restore(store, config, 1)
     job = JobRequest(name="j", command=("x",))
     entries_ = [
         Entry(1.0, (ev.JobSubmitted(spec_of(1, job, 1.0)), ev.WakeUp()), (log_entries.Requested(1, job),)),
         Entry(2.0, (ev.JobStarted(1),)),
         Entry(3.0, (ev.EvolvingRequest(1, 1),)),
     ]
-    rows = [encode(entry, restored.log_state.take(entry)) for entry in entries_]
+    rows = [encode(entry, log_state.take(entry)) for entry in entries_]
     store.append(rows)
     store.close()
     counts = {kind.what: kind.count for kind in kinds(tmp_path, 2, messages=10) if kind.count}

@@ -62,11 +62,10 @@ class PretendedJobs:
         assert self.driver is not None
         self.driver.handle(event)
 
-    def expect(self, job_id: int, nodes: tuple[str, ...], token: str) -> None:
-        self.held[job_id] = list(nodes)
-        assert self.driver is not None
-        if self.driver.log_state.jobs[job_id].spec.is_malleable:
-            self.malleable.add(job_id)
+    def expect(self, job: JobFacts, nodes: tuple[str, ...], token: str) -> None:
+        self.held[job.spec.job_id] = list(nodes)
+        if job.spec.is_malleable:
+            self.malleable.add(job.spec.job_id)
 
     def start(self, job: JobFacts, nodes: tuple[str, ...], core_ids: tuple[int, ...], endpoint: str) -> None:
         job_id = job.spec.job_id
@@ -142,13 +141,13 @@ async def scheduling(policy: str, jobs: PretendedJobs, folder: Path) -> AsyncIte
         NODES, state_dir=folder, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES
     )
     store = Store(folder)
-    restored = restore(store, config, 1)
+    log_state, _ = restore(store, config, 1)
     journal = Journal(store, _broke)
-    driver = Driver(config, restored.log_state, journal, state, _broke)
+    driver = Driver(config, log_state, journal, state, _broke)
     driver.executor = driver.job_orders = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
     try:
-        yield driver, restored.log_state
+        yield driver, log_state
         await driver.close()
     finally:
         store.close()
@@ -195,7 +194,7 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
                 NODES, state_dir=tmp_path, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES
             ),
             1,
-        ).log_state
+        )[0]
         store.close()
         assert replayed.core.snapshot() == log_state.core.snapshot()
         assert replayed.recorder.record() == log_state.recorder.record()

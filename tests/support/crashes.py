@@ -134,16 +134,15 @@ class World:
         self.dead = False
         store: Any = self.disk
         if self.disk.era is None:
-            restored = restore._begin(store, self.config, 1)
+            self.log_state, rows = restore._begin(store, self.config, 1)
         else:
-            restored = restore._go_on(store, self.disk.stored())
-        self.log_state = restored.log_state
+            self.log_state, rows = restore._go_on(store, self.disk.stored())
         journal = Journal(store, self.broke)
         journal._thread = Inline()  # type: ignore[assignment]  # a stand-in
         folder: Any = self
-        self.driver = Driver(self.config, restored.log_state, journal, folder, self.broke)
+        self.driver = Driver(self.config, self.log_state, journal, folder, self.broke)
         self.driver.executor = Executor(self, self.driver)  # type: ignore[assignment]  # a stand-in
-        if restored.rows is not None:
+        if rows is not None:
             # What was answered was written; what was not may be gone, and its user tries again.
             known = set(range(1, self.log_state.next_job_id))
             assert self.durable <= known
@@ -152,7 +151,7 @@ class World:
             for job_id, by in self.held.items():
                 assert job_id not in self.log_state.jobs or self.log_state.jobs[job_id].held_by == by, (job_id, by)
                 self.still_held += by == "operator"
-            self.driver.resume(self.config, restored.rows)
+            self.driver.resume(self.config, rows)
 
     def broke(self, error: Exception) -> None:
         assert not str(error), error  # A ``Died`` says nothing.

@@ -86,8 +86,8 @@ def test_ids_lie_above_those_of_all_that_is_in_the_folder(tmp_path: Path) -> Non
         assert folder.next_job_id() == 12
         for _ in range(2):  # the log knows of no job: neither a new run nor one that goes on gives them again
             store = Store(tmp_path)
-            restored = restore.restore(store, DaemonConfig(("a",), state_dir=tmp_path), folder.next_job_id())
-            assert restored.log_state.next_job_id == 12
+            log_state, _ = restore.restore(store, DaemonConfig(("a",), state_dir=tmp_path), folder.next_job_id())
+            assert log_state.next_job_id == 12
             store.close()
     finally:
         folder.close()

@@ -15,9 +15,9 @@ from support.logged import encode
 from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, read_run, runs
-from scheduler_bridge.daemon.storage import log_entries, log_state, restore
+from scheduler_bridge.daemon.storage import log_entries, restore
 from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode
-from scheduler_bridge.daemon.storage.log_state import LogState, spec_of
+from scheduler_bridge.daemon.storage.log_state import VERSION, LogState, spec_of
 from scheduler_bridge.daemon.storage.store import DATABASE, Store, StoreError
 from scheduler_bridge.jobrunner import processes
 
@@ -34,13 +34,13 @@ def config(tmp_path: Path) -> DaemonConfig:
 def written(config: DaemonConfig, *entries_: Entry, freeze: Callable[[LogState], bytes] = lambda _: b"") -> LogState:
     """Write a log as a daemon would that is killed then, with what ``freeze`` returns as a snapshot, if anything."""
     store = Store(config.state_dir)
-    restored = restore.restore(store, config, 1)
-    rows = [encode(entry, restored.log_state.take(entry)) for entry in entries_]
-    if state := freeze(restored.log_state):
-        rows[-1] = replace(rows[-1], frozen=(log_state.VERSION, state))
+    log_state, _ = restore.restore(store, config, 1)
+    rows = [encode(entry, log_state.take(entry)) for entry in entries_]
+    if state := freeze(log_state):
+        rows[-1] = replace(rows[-1], frozen=(VERSION, state))
     store.append(rows)
     store.close()
-    return restored.log_state
+    return log_state
 
 
 def damaged(config: DaemonConfig, statement: str) -> None:
@@ -78,13 +78,13 @@ def test_an_entry_that_is_none_is_refused(row: Row) -> None:
 
 def test_a_log_adds_up_to_the_same_state(config: DaemonConfig) -> None:
     before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
-    restored = again(config)
-    assert restored.rows == 2
-    assert restored.log_state.core.snapshot() == before.core.snapshot()
-    assert restored.log_state.recorder.record() == before.recorder.record()
-    assert restored.log_state.jobs == before.jobs
-    (held,) = restored.log_state.held()
-    assert (held.nodes, held.facts.attempt, held.facts.request) == (("a",), 1, REQUEST)
+    log_state, rows = again(config)
+    assert rows == 2
+    assert log_state.core.snapshot() == before.core.snapshot()
+    assert log_state.recorder.record() == before.recorder.record()
+    assert log_state.jobs == before.jobs
+    (held,) = log_state.held()
+    assert (log_state.core.nodes_of(held.spec.job_id), held.attempt, held.request) == (("a",), 1, REQUEST)
 
 
 def test_a_log_says_whose_a_hold_is(config: DaemonConfig) -> None:
@@ -95,7 +95,7 @@ def test_a_log_says_whose_a_hold_is(config: DaemonConfig) -> None:
         Entry(2.0, (), (log_entries.Requested(2, REQUEST), log_entries.Held(2, held=True, by="user"))),
         Entry(3.0, (), (log_entries.Requested(3, waits),)),
     )
-    held_by = {job_id: job.held_by for job_id, job in again(config).log_state.jobs.items()}
+    held_by = {job_id: job.held_by for job_id, job in again(config)[0].jobs.items()}
     assert held_by == {1: "operator", 2: "user", 3: "user"}
 
 
@@ -105,9 +105,9 @@ def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
     store.append([encode(Entry(3.0), [])])
     store.close()
     damaged(config, "UPDATE entries SET events = 'unreadable' WHERE seq = 2")
-    restored = again(config)
-    assert restored.rows == 1
-    assert restored.log_state.core.snapshot() == before.core.snapshot()
+    log_state, rows = again(config)
+    assert rows == 1
+    assert log_state.core.snapshot() == before.core.snapshot()
     damaged(config, "UPDATE snapshots SET version = 'another'")
     with pytest.raises(DaemonError, match=r"row 2 of .* is damaged: it is not what was written"):
         again(config)
@@ -116,8 +116,8 @@ def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
 @pytest.mark.parametrize("state", [b"N", b"no pickle"])
 def test_a_snapshot_that_cannot_be_read_is_not_needed(config: DaemonConfig, state: bytes) -> None:
     before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)), freeze=lambda _: state)
-    restored = again(config)
-    assert (restored.rows, restored.log_state.jobs) == (2, before.jobs)
+    log_state, rows = again(config)
+    assert (rows, log_state.jobs) == (2, before.jobs)
 
 
 def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> None:
@@ -125,8 +125,8 @@ def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> 
     store = Store(config.state_dir)
     store.end_era(8)
     store.close()
-    restored = again(config)
-    assert (restored.rows, restored.log_state.next_job_id) == (None, 8)
+    log_state, rows = again(config)
+    assert (rows, log_state.next_job_id) == (None, 8)
     assert [(run.run, run.jobs, run.ended) for run in runs(config.state_dir)] == [(1, 1, True), (2, 0, False)]
 
 
@@ -202,7 +202,7 @@ def test_the_clock_goes_on_over_a_boot_and_never_back(config: DaemonConfig, monk
     for number, (late_s, least_s) in enumerate(((1000.0, 1000.0), (-9999.0, 50.0), (1000.0, 50.0))):
         monkeypatch.setattr(processes, "boot", lambda number=number: f"boot {min(number, 1)}")
         monkeypatch.setattr(time, "time", lambda late_s=late_s: began_s + late_s)
-        origins_s.append(again(config).log_state.booted.monotonic_s)
+        origins_s.append(again(config)[0].booted.monotonic_s)
         assert least_s <= time.monotonic() - origins_s[-1] < least_s + 60.0
     assert origins_s[1] == origins_s[2], "it is the same boot"
 

@@ -73,8 +73,8 @@ def replayed(folder: Path, change: dict[str, object]) -> list[events.Effect]:
         store.begin_era(ERA)
         store.append(rows)
     with closing(Store(folder)) as store:
-        restored = restore(store, DaemonConfig(ERA.nodes, ERA.policy, state_dir=folder), 1)
-    assert restored.rows == len(ENTRIES)
+        _, read = restore(store, DaemonConfig(ERA.nodes, ERA.policy, state_dir=folder), 1)
+    assert read == len(ENTRIES)
     return effects
 
 

@@ -155,10 +155,10 @@ class Session(Daemon):
         return Store(None)
 
     def _restore(self, folder: StateFolder, store: Store) -> Restored:  # noqa: ARG002 - the number is Slurm's
-        restored = restore(store, self.config, self._job)
+        log_state, rows = restore(store, self.config, self._job)
         # who orders resizes here is a user, who may order the next one as soon as the program has refused one
-        restored.log_state.core.use(policies.get(_STARTS), Settings(failure_backoff_s=0.0))
-        return restored
+        log_state.core.use(policies.get(_STARTS), Settings(failure_backoff_s=0.0))
+        return log_state, rows
 
     # life -------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from scheduler_bridge.daemon.jobs.server import JobServer
 from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Trespassed, core_lists
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Timed, untimed
-from scheduler_bridge.daemon.storage.log_state import Held
 
 _logger = logging.getLogger(__name__)
 
@@ -87,21 +86,13 @@ class JobOrders:
             self._unknown.discard(job_id)
             self.server.dismiss(job_id)
 
-    def expect(self, job_id: int, nodes: tuple[str, ...], token: str) -> None:
-        """Let a job that is about to start on ``nodes`` connect with ``token``."""
+    def expect(self, job: JobFacts, nodes: Collection[str], token: str) -> None:
+        """Let a job connect with ``token`` that is about to start on ``nodes``, or runs there under its next daemon."""
+        job_id = job.spec.job_id
         self.tolerate_no_more(job_id)
-        self.server.links[job_id] = JobLink(job_id, token, frozenset(nodes))
-
-    def resume(self, held: Held, token: str) -> None:
-        """Let a job of an earlier daemon reconnect; an order that it has not answered is said again then."""
-        facts, order = held.facts, held.order
-        job_id = facts.spec.job_id
-        self.tolerate_no_more(job_id)
-        link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses, dict(facts.outcomes))
-        link.phase = facts.phase
+        link = JobLink(job_id, token, frozenset(nodes), set(job.abandoned), job.losses, dict(job.outcomes))
+        link.phase = job.phase
         self.server.links[job_id] = link
-        if order is not None:
-            self.order(ev.SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
 
     def dismiss(self, job_id: int) -> None:
         """The job has ended."""

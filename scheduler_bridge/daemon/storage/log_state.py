@@ -20,7 +20,6 @@ import msgspec
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, SchedulerCore, Settings, settings_for
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.core.tracked import PendingOrder
 from scheduler_bridge.daemon.admission import JobFacts, admissions, blocked
 from scheduler_bridge.daemon.config import DaemonConfig, Scheduling
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest, array_name, is_resilient
@@ -36,19 +35,6 @@ _MOST_COMMAND: Final = 2000
 """Characters of a command that the core and the record know."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A job that holds nodes: what a restarted scheduler has to take up again.
-
-    ``nodes`` are those of its start or, later, those it runs on; not those that are still to arrive.
-    """
-
-    facts: JobFacts
-    state: JobState
-    order: PendingOrder | None
-    nodes: tuple[str, ...]
 
 
 class LogState:
@@ -104,17 +90,11 @@ class LogState:
         answers = self.core.failed_answers()
         return log_entries.PolicyFailed.of(self.core.policy_failure, answers) if answers else None
 
-    def held(self) -> list[Held]:
-        """Return the jobs that hold nodes."""
-        found = []
-        for job_id, facts in self.jobs.items():
-            if job_id in self.kept or (state := self.core.state(job_id)) in (JobState.QUEUED, JobState.CLAIMING):
-                continue
-            order = self.core.order(job_id)
-            arriving = order.nodes if order is not None and order.kind == "grow" else ()
-            nodes = tuple(node for node in self.core.nodes_of(job_id) if node not in arriving)
-            found.append(Held(facts, state, order, nodes))
-        return found
+    def held(self) -> list[JobFacts]:
+        """Return the jobs that hold nodes, which a restarted scheduler has to take up again."""
+        unstarted = (JobState.QUEUED, JobState.CLAIMING)
+        core_jobs = ((job_id, facts) for job_id, facts in self.jobs.items() if job_id not in self.kept)
+        return [facts for job_id, facts in core_jobs if self.core.state(job_id) not in unstarted]
 
     def ended(self, job_id: int) -> ev.Outcome | None:
         """How a job ended; None if it has not, or is not known."""

@@ -7,9 +7,9 @@ import pickle
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -26,17 +26,8 @@ from scheduler_bridge.record import RunRecord
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What a daemon begins with.
-
-    Attributes:
-        log_state: The state of the last era.
-        rows: How many rows were read; None for a new era.
-    """
-
-    log_state: LogState
-    rows: int | None
+Restored: TypeAlias = tuple[LogState, int | None]
+"""What a daemon begins with: the state of the last era, and how many rows were read; None for a new era."""
 
 
 def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
@@ -61,14 +52,14 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         policies.get(config.policy, **config.parameters)
         store.check()
         try:
-            restored = _go_on(store, last)
+            log_state, rows = _go_on(store, last)
         except (policies.PolicyError, policies.UnknownPolicyError) as error:
             raise DaemonError(
                 f"{store.path} has what a policy decided that is not to be had here: {error}",
                 "start it as before, with that policy registered; `malleable shutdown` ends the log that needs it",
             ) from None
-        restored.log_state.next_job_id = max(restored.log_state.next_job_id, first_job)
-        return restored
+        log_state.next_job_id = max(log_state.next_job_id, first_job)
+        return log_state, rows
     except StoreError as error:
         raise DaemonError(f"cannot write {store.path}: {error.strerror}", "make room, or choose --state") from None
 
@@ -87,10 +78,10 @@ def _begin(store: Store, config: DaemonConfig, first_job: int, last: Ended | Non
         past_use=last.past_use if last is not None else {},
     )
     store.begin_era(era)
-    return Restored(LogState(era), None)
+    return LogState(era), None
 
 
-def _go_on(store: Store, stored: StoredEra) -> Restored:
+def _go_on(store: Store, stored: StoredEra) -> tuple[LogState, int]:
     log_state, after, chain = _thawed(store, stored)
     rows = 0
     for seq, differs in _replayed(store, log_state, stored, after, chain):
@@ -107,7 +98,7 @@ def _go_on(store: Store, stored: StoredEra) -> Restored:
         now_s = max(log_state.at_s, time.time() - stored.era.wall_s)
         booted = Entry(log_state.at_s, facts=(log_entries.Booted(boot, time.monotonic() - now_s),))
         store.append([draft(booted).with_effects(log_state.take(booted))])
-    return Restored(log_state, rows)
+    return log_state, rows
 
 
 def _replayed(

@@ -129,10 +129,7 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
 def start_of(state: SchedulerState, job: TrackedJob) -> StartJob:
     """Return the order to start a job, perhaps anew, on the nodes and cores that are its own."""
     job_id, nodes = job.spec.job_id, state.pool.name(job.allocation)
-    if not state.sharing.of(job_id):
-        return StartJob(job_id, nodes)
-    ids = core_ids(state, job)
-    return StartJob(job_id, nodes, tuple([cores.bit_count() for cores in ids]), ids)
+    return StartJob(job_id, nodes, core_ids(state, job) if state.sharing.of(job_id) else ())
 
 
 def refused(state: SchedulerState, job: TrackedJob, reason: str) -> None:

@@ -208,12 +208,10 @@ class StartJob(OfJob, frozen=True):
     Attributes:
         job_id: Which job.
         nodes: Where.
-        cores: How many cores of each of the nodes it may use; empty: all.
-        core_ids: Which ones, as bitsets of their ids.
+        core_ids: Which cores of each of the nodes it may use, as bitsets of their ids; empty: all.
     """
 
     nodes: tuple[str, ...]
-    cores: tuple[int, ...] = ()
     core_ids: tuple[int, ...] = ()
 
 
@@ -223,19 +221,17 @@ class SendOrder(OfJob, frozen=True):
     Attributes:
         job_id: The job.
         order: Unique number of the order.
-        kind: Grow, shrink, or workers: use ``cores`` of the nodes from now on.
+        kind: Grow, shrink, or workers: use these cores of the nodes from now on.
         nodes: Grow: the nodes to use, held for the job from now on. Shrink: the nodes that the scheduler would like
             back; the job chooses. Workers: all its nodes.
         count: How many nodes. Workers: the fewest cores of a node.
-        cores: How many cores of each of the nodes.
-        core_ids: Which ones, as bitsets of their ids.
+        core_ids: Which cores of each of the nodes, as bitsets of their ids.
     """
 
     order: int
     kind: OrderKind
     nodes: tuple[str, ...]
     count: int
-    cores: tuple[int, ...] = ()
     core_ids: tuple[int, ...] = ()
 
 

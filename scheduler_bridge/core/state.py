@@ -269,8 +269,7 @@ class SchedulerState:
         job.note = note
         self.next_order += 1
         self.note(job)
-        cores = tuple([some.bit_count() for some in ids])
-        return [SendOrder(job.spec.job_id, number, kind, nodes, count, cores, ids)]
+        return [SendOrder(job.spec.job_id, number, kind, nodes, count, ids)]
 
     def kill(self, job: TrackedJob, outcome: Outcome, reason: str) -> list[Effect]:
         """Order a job that holds nodes to end; a job on its way out keeps its first reason."""

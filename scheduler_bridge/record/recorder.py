@@ -40,7 +40,7 @@ class _Watched:
     since_s: float = 0.0
     promised: dict[str, float] = field(default_factory=dict)
     cores: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Of nodes of which it may not use all cores: which part of them, and which ones, if they are known."""
+    """Of nodes of which it may not use all cores: which part of them, and which ones."""
     ordered_cores: dict[str, tuple[float, str]] = field(default_factory=dict)
     is_guest: bool = False
 
@@ -302,11 +302,8 @@ class Recorder:
         return next((resize for resize in watched.record.resizes if resize.order == order), None)
 
     def _cores(self, effect: ev.StartJob | ev.SendOrder) -> dict[str, tuple[float, str]]:
-        if not effect.cores:  # it may use all
-            return {}
-        ids = [listed(each) for each in effect.core_ids] or [""] * len(effect.cores)
-        counted = zip(effect.nodes, effect.cores, ids, strict=True)
-        return {node: (count / self._cores_per_node, which) for node, count, which in counted}
+        used = zip(effect.nodes, effect.core_ids, strict=False)  # none are named where it may use all
+        return {node: (ids.bit_count() / self._cores_per_node, listed(ids)) for node, ids in used}
 
     # effects --------------------------------------------------------------------------------------------------------
 

@@ -143,7 +143,6 @@ class Auditor:
                 self._seen.add(effect.job_id)
                 end_s = now + (spec.walltime_at_s(len(effect.nodes)) if self.scaled else spec.walltime_s)
                 self._accounts[effect.job_id] = account = _Account(spec, set(), end_s=end_s)
-                self._count(effect, what)
                 self._give(effect.job_id, effect.nodes, what, effect.core_ids)
                 self._place(account, effect.nodes, now)
             case ev.SendOrder():
@@ -175,17 +174,12 @@ class Auditor:
 
     def _book_workers(self, account: _Account, effect: ev.SendOrder, what: str) -> None:
         """More cores are the job's from now on, those that it is to give when it has done so."""
-        self._count(effect, what)
-        if set(effect.nodes) != account.nodes or effect.count != min(effect.cores):
+        if set(effect.nodes) != account.nodes or effect.count != min(ids.bit_count() for ids in effect.core_ids):
             raise AuditError(f"{what}: the job holds {sorted(account.nodes)}")
         job_id = account.spec.job_id
         account.before = {node: self._uses[node][job_id] for node in effect.nodes}
         for node, cores in zip(effect.nodes, effect.core_ids, strict=True):
             self._use(job_id, node, cores | account.before[node], what)
-
-    def _count(self, effect: ev.StartJob | ev.SendOrder, what: str) -> None:
-        if effect.cores != tuple(cores.bit_count() for cores in effect.core_ids):
-            raise AuditError(f"{what}: the cores are not as many as their ids")
 
     def _give(self, job_id: int, nodes: Sequence[str], what: str, cores: Sequence[int] = ()) -> None:
         account = self._accounts[job_id]

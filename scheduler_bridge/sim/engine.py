@@ -473,12 +473,13 @@ class Engine:
 
     def _start(self, effect: ev.StartJob) -> None:
         job, dynamics = self._waiting.pop(effect.job_id)
-        run = Run(job, dynamics, effect.nodes, job.runtime_s, self._now, cores=effect.cores)
+        cores = tuple([ids.bit_count() for ids in effect.core_ids])
+        run = Run(job, dynamics, effect.nodes, job.runtime_s, self._now, cores=cores)
         self._runs[effect.job_id] = run
         if (tolerance := dynamics.tolerance) is not None and (effect.job_id in self._again or tolerance.at_risk):
             self._expose(run, tolerance)
         starts_s = self._now + dynamics.start_delay_s
-        if self._prompt and not effect.cores:
+        if self._prompt and not cores:
             self._begin(run, self._records[effect.job_id])
             if self._observer is not None:
                 self._started.append(ev.JobStarted(effect.job_id))
@@ -654,7 +655,7 @@ def answers(order: ev.SendOrder, run: Run, now: float) -> Iterator[tuple[float, 
         yield now + PATIENCE_S, ev.ResizeDeferred(order.job_id, order.order, "it does not compute yet")
     begin_s = run.next_point_s(max(now + dynamics.defer_s, run.computes_s))
     if order.kind == "workers":
-        run.ordered_cores = order.cores
+        run.ordered_cores = tuple([ids.bit_count() for ids in order.core_ids])
         failed = ev.ResizeFailed(order.job_id, order.order, "aborted") if fails else None
         yield begin_s + dynamics.workers_s, failed or ev.WorkersChanged(order.job_id, order.order)
         return

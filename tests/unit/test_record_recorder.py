@@ -189,12 +189,10 @@ def test_jobs_that_share_nodes_count_with_their_part_of_the_cores() -> None:
     recorder = Recorder(NODES, "sd-policy", cores_per_node=4)
     recorder.observe(0.0, [ev.JobSubmitted(spec())], [events.StartJob(1, ("a",))])
     recorder.observe(1.0, [ev.JobStarted(1)])
-    recorder.observe(10.0, [ev.JobSubmitted(spec(2))], [events.SendOrder(1, 1, "workers", ("a",), 3, (3,), (0b0111,))])
-    recorder.observe(10.0, [ev.WorkersChanged(1, 1)], [events.StartJob(2, ("a",), (1,), (0b1000,))])
+    recorder.observe(10.0, [ev.JobSubmitted(spec(2))], [events.SendOrder(1, 1, "workers", ("a",), 3, (0b0111,))])
+    recorder.observe(10.0, [ev.WorkersChanged(1, 1)], [events.StartJob(2, ("a",), (0b1000,))])
     recorder.observe(10.0, [ev.JobStarted(2)])
-    recorder.observe(
-        30.0, [ev.JobEnded(2, "completed")], [events.SendOrder(1, 2, "workers", ("a",), 4, (4,), (0b1111,))]
-    )
+    recorder.observe(30.0, [ev.JobEnded(2, "completed")], [events.SendOrder(1, 2, "workers", ("a",), 4, (0b1111,))])
     recorder.observe(30.0, [ev.WorkersChanged(1, 2)])
     recorder.observe(40.0, [ev.JobEnded(1, "completed")])
     record = recorder.record()
@@ -211,13 +209,13 @@ def test_jobs_that_share_nodes_count_with_their_part_of_the_cores() -> None:
 
 def test_the_part_of_each_node_is_known_where_they_differ() -> None:
     recorder = Recorder(NODES, "sd-policy", cores_per_node=4)
-    recorder.observe(0.0, [ev.JobSubmitted(spec())], [events.StartJob(1, ("a", "b"), (1, 3))])
+    recorder.observe(0.0, [ev.JobSubmitted(spec())], [events.StartJob(1, ("a", "b"), (0b0001, 0b1110))])
     recorder.observe(0.0, [ev.JobStarted(1)])
     recorder.observe(10.0, [ev.NodesLost(1, ("a",))])
     recorder.observe(20.0, [ev.JobEnded(1, "completed")])
     both, rest = recorder.record().jobs[0].segments
-    assert both == Segment(0.0, 10.0, ("a", "b"), 0.5, is_guest=True, shares=(0.25, 0.75))
-    assert rest == Segment(10.0, 20.0, ("b",), 0.75, is_guest=True)
+    assert both == Segment(0.0, 10.0, ("a", "b"), 0.5, True, (0.25, 0.75), ("0", "1-3"))
+    assert rest == Segment(10.0, 20.0, ("b",), 0.75, is_guest=True, core_ids=("1-3",))
 
 
 def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
@@ -248,7 +246,7 @@ def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
 
 def test_the_cores_of_each_node_are_known_where_they_differ() -> None:
     recorder = Recorder(NODES, "sd-policy", cores_per_node=4)
-    recorder.observe(0.0, [ev.JobSubmitted(spec())], [events.StartJob(1, ("a", "b"), (1, 3), (0b0100, 0b1011))])
+    recorder.observe(0.0, [ev.JobSubmitted(spec())], [events.StartJob(1, ("a", "b"), (0b0100, 0b1011))])
     recorder.observe(0.0, [ev.JobStarted(1)])
     recorder.observe(10.0, [ev.JobEnded(1, "completed")])
     (segment,) = recorder.record().jobs[0].segments

@@ -181,9 +181,13 @@ class NodePool:
             return "draining" if held else "down"
         return "busy" if held else "idle"  # one that is free and lent
 
+    def is_leaving(self, node: str) -> bool:
+        """Whether the node leaves when no job holds it."""
+        return bool((self.rank((node,)) or 0) & self.leaving)
+
     def holders(self, node: str) -> list[int]:
-        """The jobs that hold the node, in the order in which they got their first one."""
-        bit = self._bit(node)
+        """The jobs that hold the node, if there is one, in the order in which they got their first one."""
+        bit = self.rank((node,)) or 0
         return [job_id for job_id, ranks in self.holdings.items() if ranks & bit]
 
     def owners(self) -> dict[str, int]:

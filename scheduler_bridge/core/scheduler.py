@@ -20,7 +20,7 @@ from scheduler_bridge.core import (
 )
 from scheduler_bridge.core.events import Effect, Event, Outcome, WakeAt, batch_rank
 from scheduler_bridge.core.history import Explanation, Histories, Moment, Remembered
-from scheduler_bridge.core.nodes import NodePool, NodeState
+from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationStatus, Snapshot
 from scheduler_bridge.core.state import SchedulerState
@@ -108,24 +108,14 @@ class SchedulerCore:
         self._state.view().reorder()  # some orders follow what is known of users
 
     @property
-    def held_nodes(self) -> int:
-        """How many nodes jobs hold."""
-        return self._state.pool.held
+    def pool(self) -> NodePool:
+        """The nodes: which there are, and who holds them; others than the core only look."""
+        return self._state.pool
 
     @property
-    def size(self) -> int:
-        """How many nodes the cluster has, whatever their state."""
-        return len(self._state.pool)
-
-    @property
-    def nodes(self) -> Sequence[str]:
-        """All nodes."""
-        return self._state.pool.names
-
-    @property
-    def staying(self) -> int:
-        """How many nodes are not to leave the cluster."""
-        return self._state.pool.staying
+    def settings(self) -> Settings:
+        """The parameters that hold now."""
+        return self._state.settings
 
     @property
     def lent(self) -> tuple[str, ...]:
@@ -141,23 +131,6 @@ class SchedulerCore:
     def room_for_lent(self) -> int:
         """How many lent nodes more the jobs could use."""
         return handlers.room_for_lent(self._state) - self._state.pool.idle_lent.bit_count()
-
-    @property
-    def user_nodes(self) -> int | None:
-        """The most nodes that the jobs of one user hold together; None: any number."""
-        return self._state.settings.user_nodes
-
-    def is_leaving(self, node: str) -> bool:
-        """Whether a node leaves the cluster when no job holds it."""
-        return bool((self._state.pool.rank((node,)) or 0) & self._state.pool.leaving)
-
-    def node_state(self, node: str) -> NodeState:
-        """What a node is doing; a ``KeyError`` if there is no such node."""
-        return self._state.pool.state(node)
-
-    def holders(self, node: str) -> list[int]:
-        """The ids of the jobs that hold a node; none if there is no such node."""
-        return self._state.pool.holders(node) if node in self._state.pool else []
 
     @property
     def waiting(self) -> Iterable[int]:
@@ -278,11 +251,6 @@ class SchedulerCore:
     def alarm_s(self) -> float | None:
         """When the core is to be woken, as things are; None: never. What it asked for last may be out of date."""
         return earliest_due_s(self._state)
-
-    @property
-    def cores_per_node(self) -> int:
-        """Cores of each node."""
-        return self._state.settings.cores_per_node
 
     def core_ids(self, job_id: int) -> tuple[int, ...]:
         """Which cores of each of its nodes, in their order, a job may use, as bitsets of their ids."""

@@ -319,7 +319,7 @@ class Daemon:
                 return f"reservation {request.name} is cancelled"
             case requests.ChangeNode():
                 driver.submissions.change_node(request.node, request.to)
-                left = request.to == "remove" and request.node in driver.core.nodes
+                left = request.to == "remove" and request.node in driver.core.pool
                 return f"node {request.node}: {request.to}{', when its jobs have left it' if left else ''}"
             case _:
                 assert_never(request)
@@ -327,7 +327,7 @@ class Daemon:
     @property
     def nodes(self) -> Sequence[str]:
         """All nodes, those out of service included."""
-        return self._serving().core.nodes
+        return self._serving().core.pool.names
 
     @property
     def health(self) -> Health:
@@ -375,9 +375,9 @@ class Daemon:
         core = driver.core
         if node in driver.lent:
             driver.lent[node] = words
-        if node not in core.nodes or core.is_leaving(node):
+        if node not in core.pool or core.pool.is_leaving(node):
             return
-        for job_id in core.holders(node):
+        for job_id in core.pool.holders(node):
             # an order that waits for a suitable phase of the program would be in the way
             driver.job_orders.server.withdraw(job_id)
         driver.handle(ev.NodeRemoved(node))

@@ -100,7 +100,7 @@ class Driver:
         self.health = Health(log_state, self.handle)
         self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, journal.timed)
         # an earlier run may go on, with as many cores as its nodes had
-        config = msgspec.structs.replace(config, cores_per_node=self.core.cores_per_node)
+        config = msgspec.structs.replace(config, cores_per_node=self.core.settings.cores_per_node)
         self.executor = executor(Setup(folder, config, self._started, self._ended))
         self.submissions = Submissions(
             log_state,
@@ -177,7 +177,7 @@ class Driver:
         """
         self._thaw_rows = thaw_rows or 0
         held = self.log_state.held()
-        before, nodes = self.log_state.configured, self.core.nodes
+        before, nodes = self.log_state.configured, self.core.pool.names
         events = configured_events(before, config, nodes)
         events += [ev.NodeRemoved(node) for node in self.core.lent]  # they were to an earlier daemon
         known = {*nodes, *(event.node for event in events if isinstance(event, ev.NodeUp))}

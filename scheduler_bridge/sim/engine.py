@@ -235,7 +235,8 @@ class Engine:
         job_id = spec.job_id
         if job_id in self._records:
             raise ValueError(f"two jobs have the id {job_id}")
-        if (most := self._core.user_nodes) is not None and spec.min_nodes > most:  # the live scheduler refuses it, too
+        most = self._core.settings.user_nodes
+        if most is not None and spec.min_nodes > most:  # the live scheduler refuses it, too
             self._records[job_id] = SimRecord(spec, refused=True)
             self._refusals[job_id] = f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}"
             if self._held_back is not None:
@@ -385,7 +386,7 @@ class Engine:
         """Go on with these numbers of cores, by node."""
         run.cores = cores
         if cores:
-            record.shares += ((self._now, sum(cores) / (len(cores) * self._core.cores_per_node)),)
+            record.shares += ((self._now, sum(cores) / (len(cores) * self._core.settings.cores_per_node)),)
         self._go_on(run, len(run.nodes))
 
     def _arrived(self, run: Run, record: SimRecord) -> None:
@@ -407,7 +408,7 @@ class Engine:
             run.left_s = run.left_at(now)
         run.rate, run.since_s = run.rate_on(nodes) if nodes else 0.0, now
         if run.cores:
-            run.rate *= share(run.cores, self._core.cores_per_node, self._sharing)
+            run.rate *= share(run.cores, self._core.settings.cores_per_node, self._sharing)
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
@@ -494,7 +495,7 @@ class Engine:
         """A node fails. Its jobs end, unless all of them can do without it."""
         self._failures += 1
         node = event.node
-        found = [self._runs[job_id] for job_id in self._core.holders(node) if job_id in self._runs]
+        found = [self._runs[job_id] for job_id in self._core.pool.holders(node) if job_id in self._runs]
         hit = [run for run in found if node in run.nodes or node in run.arriving]
         if not hit or not all(_does_without(run, node) for run in hit):
             events.append(event)
@@ -584,7 +585,7 @@ class Engine:
 
     def _weight(self, run: Run, nodes: int) -> float:
         """What these nodes count: as many as they are; of those that it shares, the part that its cores are."""
-        return nodes * share(run.cores, self._core.cores_per_node, "ideal") if run.cores else float(nodes)
+        return nodes * share(run.cores, self._core.settings.cores_per_node, "ideal") if run.cores else float(nodes)
 
     def _order(self, order: ev.SendOrder, run: Run) -> None:
         if order.kind != "workers":

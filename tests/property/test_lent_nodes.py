@@ -73,7 +73,7 @@ def test_a_job_grows_onto_them_and_leaves_the_one_that_is_taken_back_at_once() -
     assert (shrink.kind, shrink.nodes) == ("shrink", ("x",))
     effects = core.handle(ShrinkCompleted(1, shrink.order, ("x",)), 13.0)
     assert NodeLeft("x") in effects
-    assert "x" not in core.nodes
+    assert "x" not in core.pool
     assert core.nodes_of(1) == (*NODES, "y")
     core.check()
     # with a pause after the resize, it takes the one that is idle
@@ -130,9 +130,9 @@ def test_what_a_job_has_lost_of_them_leaves_the_cluster_and_one_that_returns_is_
     (order,) = (effect for effect in lent(core, "x", at_s=10.0) if isinstance(effect, SendOrder))
     core.handle(GrowCompleted(1, order.order, ("x",)), 11.0)
     assert NodeLeft("x") in core.handle(NodesLost(1, ("x",)), 12.0)
-    assert core.staying == len(NODES)
+    assert core.pool.staying == len(NODES)
     core.handle(NodeUp("x"), 13.0)
-    assert (core.staying, core.lent) == (len(NODES) + 1, ())
+    assert (core.pool.staying, core.lent) == (len(NODES) + 1, ())
     core.check()
 
 
@@ -162,25 +162,25 @@ def test_whatever_happens_the_state_holds(policy: str, seed: int) -> None:
         waiting += answers(core, chance, core.handle(event, now_s))
         core.check()
         for name in core.lent:
-            for holder in core.holders(name):
+            for holder in core.pool.holders(name):
                 assert core.nodes_of(holder)[0] not in core.lent
 
 
 def something(core: SchedulerCore, chance: random.Random, job_id: int) -> Event:
     """What may happen at any time."""
     name = chance.choice(LENT)
-    held = [job for node in NODES for job in core.holders(node)]
+    held = [job for node in NODES for job in core.pool.holders(node)]
     match chance.randrange(8):
         case 0:
             return NodeUp(name, lent=True)
-        case 1 if name in core.nodes:
+        case 1 if name in core.pool:
             return NodeDrained(name) if chance.random() < 0.3 else NodeRemoved(name)
         case 2:
             return JobSubmitted(rigid(job_id, chance.randint(1, 4)))
         case 3 if held:
             return JobEnded(chance.choice(held), "completed")
-        case 4 if name in core.nodes and core.holders(name):
-            holder = core.holders(name)[0]
+        case 4 if name in core.pool and core.pool.holders(name):
+            holder = core.pool.holders(name)[0]
             order = core.order(holder)
             arrives = order is not None and order.kind == "grow" and name in order.nodes
             return WakeUp() if arrives else NodesLost(holder, (name,))

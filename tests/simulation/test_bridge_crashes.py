@@ -80,7 +80,7 @@ def test_a_scheduler_may_die_at_any_step(
         rows = world.log_state.core.snapshot().jobs
         assert sorted(row.job for row in rows) == list(range(1, JOBS + 1)), f"seed {seed}"
         world.log_state.core.check()
-        assert world.log_state.core.held_nodes == 0
+        assert world.log_state.core.pool.held == 0
         assert world.log_state.kept == set(world.log_state.jobs)
         again += nothing_lost_or_twice(world, f"seed {seed}")
         held += world.still_held

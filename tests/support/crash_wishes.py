@@ -118,13 +118,13 @@ def change_nodes(world: World) -> None:
 def absent(world: World) -> list[str]:
     """The nodes that are out of the cluster, or out of service because somebody wants that, or are to be."""
     core = world.log_state.core
-    gone = [node for node in NODES if node not in core.nodes or core.is_leaving(node)]
-    out = [node for node in core.nodes if core.node_state(node) in ("down", "draining")]
+    gone = [node for node in NODES if node not in core.pool or core.pool.is_leaving(node)]
+    out = [node for node in core.pool.names if core.pool.state(node) in ("down", "draining")]
     return gone + [node for node in out if node not in world.log_state.ailing and node not in gone]
 
 
 def put_back(world: World, node: str) -> None:
-    world.driver.submissions.change_node(node, "resume" if node in world.log_state.core.nodes else "add")
+    world.driver.submissions.change_node(node, "resume" if node in world.log_state.core.pool else "add")
 
 
 def limit(world: World) -> None:

@@ -152,4 +152,4 @@ def test_a_node_that_there_cannot_be_is_not_added(log: Log) -> None:
     with pytest.raises(ValueError, match=r"node e is not added: who is that\?"):
         submissions.change_node("e", "add")
     submissions.change_node("d", "add")
-    assert list(log.log_state.core.nodes) == ["a", "b", "c", "d"]
+    assert list(log.log_state.core.pool.names) == ["a", "b", "c", "d"]

@@ -143,7 +143,7 @@ def test_a_million_nodes_cost_what_the_jobs_on_them_do() -> None:
     tracemalloc.stop()
     assert result.end_s == 10.0
     assert most < 10e6, "bytes; a list of their names takes more than 60 million"
-    assert [engine.core.nodes[rank] for rank in (0, 12345, -1)] == ["n0000", "n12345", "n999999"]
+    assert [engine.core.pool.names[rank] for rank in (0, 12345, -1)] == ["n0000", "n12345", "n999999"]
 
 
 @pytest.mark.parametrize("count", [1, 12, 10_003])

@@ -112,7 +112,7 @@ def test_a_malleable_job_does_not_grow_while_another_one_of_its_user_waits_for_t
     core.handle(MalleableReady(2), 1.0)
     assert without_alarms(core.handle(JobEnded(1, "completed"), 2.0)) == []
     core.handle(UserNodesLimited(None), 3.0)
-    assert any(row.resizing for row in core.snapshot().jobs if row.job == 2) or core.held_nodes > 5
+    assert any(row.resizing for row in core.snapshot().jobs if row.job == 2) or core.pool.held > 5
 
 
 def test_a_job_above_it_waits_for_another_limit() -> None:
@@ -129,8 +129,8 @@ def test_it_holds_beside_reservations_and_under_another_policy() -> None:
     assert starts == {0: 2, 1: 2}
     core.use(policies.get("fcfs"), Settings())
     core.handle(WakeUp(), 1.0)
-    assert core.user_nodes == 4
-    assert core.held_nodes == 4
+    assert core.settings.user_nodes == 4
+    assert core.pool.held == 4
 
 
 class Careless:

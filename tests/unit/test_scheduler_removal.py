@@ -34,9 +34,9 @@ EVERY = policies.names()
 def test_an_idle_node_leaves_at_once_and_comes_back() -> None:
     core = make("fcfs")
     assert without_alarms(core.handle(NodeRemoved("b"), 1.0)) == [NodeLeft("b")]
-    assert (list(core.nodes), core.size) == (["a", "c", "d"], 3)
+    assert (list(core.pool.names), len(core.pool)) == (["a", "c", "d"], 3)
     with pytest.raises(KeyError):
-        core.node_state("b")
+        core.pool.state("b")
     assert [type(effect) for effect in core.handle(JobSubmitted(rigid(0, 5)), 2.0)] == [Refuse]
     assert without_alarms(core.handle(JobSubmitted(rigid(1, 4)), 2.0)) == []  # the node may come back
     assert "only 3 in service" in core.explain(1)
@@ -45,7 +45,7 @@ def test_an_idle_node_leaves_at_once_and_comes_back() -> None:
     core.handle(NodeRemoved("b"), 4.0)
     assert len(core.anomalies) == 1
     core.handle(NodeUp("b"), 5.0)
-    assert list(core.nodes) == ["a", "b", "c", "d"]
+    assert list(core.pool.names) == ["a", "b", "c", "d"]
     assert without_alarms(core.handle(JobSubmitted(rigid(3, 1)), 6.0)) == [StartJob(3, ("b",))]
     core.check()
 
@@ -55,7 +55,7 @@ def test_a_node_that_came_later_leaves_and_another_comes() -> None:
     core.handle(NodeUp("e"), 1.0)
     core.handle(NodeRemoved("a"), 2.0)
     core.handle(NodeUp("f"), 3.0)
-    assert list(core.nodes) == ["b", "c", "d", "e", "f"]
+    assert list(core.pool.names) == ["b", "c", "d", "e", "f"]
     core.handle(NodeRemoved("e"), 4.0)
     assert [row.name for row in core.snapshot().nodes] == ["b", "c", "d", "f"]
     core.check()
@@ -78,7 +78,7 @@ def test_a_removal_can_be_taken_back() -> None:
     core.handle(NodeRemoved("b"), 1.0)
     core.handle(NodeUp("b"), 2.0)
     assert without_alarms(core.handle(JobEnded(1, "completed"), 3.0)) == []
-    assert core.size == 4
+    assert len(core.pool) == 4
 
 
 @pytest.mark.parametrize("policy", EVERY)
@@ -108,7 +108,7 @@ def test_a_job_is_not_asked_for_its_first_node_nor_below_its_minimum() -> None:
     assert order == SendOrder(1, 1, "shrink", ("c",), 1)
     assert without_alarms(core.handle(ShrinkCompleted(1, 1, ("c",)), 4.0)) == [NodeLeft("c")]
     assert without_alarms(core.handle(JobEnded(1, "completed"), 5.0)) == [NodeLeft("a"), NodeLeft("d")]
-    assert list(core.nodes) == ["b"]
+    assert list(core.pool.names) == ["b"]
     core.check()
 
 

@@ -296,7 +296,7 @@ class Session(Daemon):
     def _lost(self, nodes: tuple[str, ...], reason: str) -> None:
         """The program goes on without ``nodes``, which have died: they leave, perhaps beside a resize."""
         self._say(f"lost {', '.join(nodes)}: {reason}")
-        self._remove(node for node in nodes if node in self._serving().core.nodes)
+        self._remove(node for node in nodes if node in self._serving().core.pool)
         if self._harvester is not None:
             self._harvester.lost(nodes, reason)
         else:

@@ -43,7 +43,7 @@ def snapshot(
     """
     core, picture = log_state.core, log_state.core.snapshot(NEAR_JOBS)
     since_s = now_s - log_state.at_s
-    held_node_s = log_state.busy_node_s + core.held_nodes * since_s
+    held_node_s = log_state.busy_node_s + core.pool.held * since_s
     node_s = log_state.node_s + len(picture.nodes) * since_s
     jobs = {job.job: job for job in picture.jobs}
     for job_id, made in progress.items():

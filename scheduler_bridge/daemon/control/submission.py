@@ -118,9 +118,9 @@ class Submissions:
             spec = spec_of(job_id, request, self._now_s())
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None
-        if spec.min_nodes > (nodes := self._log_state.core.staying):
+        if spec.min_nodes > (nodes := self._log_state.core.pool.staying):
             raise _too_large(spec, f"job {job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {nodes}")
-        if (most := self._log_state.core.user_nodes) is not None and spec.min_nodes > most:
+        if (most := self._log_state.core.settings.user_nodes) is not None and spec.min_nodes > most:
             raise _too_large(spec, f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}")
         if request.reservation:
             self._check_reservation(spec)
@@ -240,11 +240,11 @@ class Submissions:
             ValueError: There is such a node already, there is or can be none, or no other one would be left.
         """
         core = self._log_state.core
-        if (node in core.nodes) == (to == "add"):
+        if (node in core.pool) == (to == "add"):
             raise ValueError(f"there is a node {node} already" if to == "add" else f"there is no node {node}")
         if to == "add" and (why := self._lacks(node)):
             raise ValueError(f"node {node} is not added: {why}")
-        if to == "remove" and core.staying < 2 and not core.is_leaving(node) and node not in core.lent:
+        if to == "remove" and core.pool.staying < 2 and not core.pool.is_leaving(node) and node not in core.lent:
             raise ValueError(f"node {node} is not removed: it is the last one")
         self._handle(_CHANGES[to](node))
 

@@ -39,7 +39,7 @@ class Health:
         if node in self._log_state.ailing:
             return Standing.AILING
         try:
-            state = self._log_state.core.node_state(node)
+            state = self._log_state.core.pool.state(node)
         except KeyError:
             return Standing.GONE
         if state == "draining":
@@ -79,7 +79,7 @@ class Health:
             silent: Those that do not answer, and what they failed with.
             occupied: Those on which attempts run that the log does not know, and these.
         """
-        known = self._log_state.core.nodes
+        known = self._log_state.core.pool
         reasons = {
             **silent,
             **{node: f"attempt {key} runs there, and the log does not know of it" for node, key in occupied.items()},
@@ -106,5 +106,5 @@ class Health:
             is_resilient(self._log_state.jobs[job_id].request)
             and core.nodes_of(job_id)[0] != node  # where place 0 is
             and core.state(job_id) not in (JobState.CLAIMING, JobState.STARTING)
-            for job_id in core.holders(node)
+            for job_id in core.pool.holders(node)
         )

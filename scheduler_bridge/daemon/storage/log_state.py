@@ -165,7 +165,7 @@ class LogState:
                     yield ev.JobSubmitted(self.jobs[job_id].spec)
 
     def _handle(self, happened: Sequence[ev.Event], at_s: float) -> list[ev.Effect]:
-        held, size = self.core.held_nodes, self.core.size
+        held, size = self.core.pool.held, len(self.core.pool)
         effects = self.core.handle_batch(happened, at_s)
         self.busy_node_s += held * (at_s - self.at_s)
         self.node_s += size * (at_s - self.at_s)

@@ -411,13 +411,13 @@ class Computation(Generic[R]):
 
     def readmit(self, places: Iterable[int]) -> None:
         """Take back places that were evacuated, because they stay after all."""
-        back = [place for place in places if place not in self.members]
+        living = self._living()
+        back = [place for place in places if place in living and place not in self.members]
         if not back or self.aborted.is_set():
             return
         members = sorted([*self.members, *back])
-        joined = self._ask(back, messages.takes_part, self.setup.number)
-        known = [place for place in back if joined.get(place)]
-        strangers = [place for place in back if place in joined and place not in known]
+        known = [place for place in back if place in self._homes]  # others were about to leave when this began
+        strangers = [place for place in back if place not in known]
         old = [place for place in members if place not in back or place in known]
         self._join(strangers, old)
         self._ask(known, messages.readmit, self.setup.number, members)

@@ -161,11 +161,6 @@ def evacuate(number: int, survivors: Sequence[int], turns: dict[int, list[int]])
     return _runner(number).evacuate(survivors, turns[apgas.here().id])
 
 
-def takes_part(number: int) -> bool:
-    """Return whether this place has joined."""
-    return number in _runners.get()
-
-
 def readmit(number: int, members: Sequence[int]) -> None:
     """Undo an evacuation."""
     _runner(number).readmit(members)

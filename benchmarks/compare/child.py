@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -85,7 +84,7 @@ class Child:
 
     def processes(self) -> list[int]:
         """Return all of its living processes."""
-        return marked(self.mark)
+        return processes.marked_processes(self.mark, MARK)
 
     def finish(self) -> None:
         """Signal the end of the commands; does not wait."""
@@ -104,7 +103,7 @@ class Child:
                 self._process.wait(TERM_S)
         # an mpiexec that a contender started ends a little later than it, and leaves a file if it is killed
         until_s = time.monotonic() + TERM_S
-        while self._process.poll() is not None and _carriers(self.mark) and time.monotonic() < until_s:
+        while self._process.poll() is not None and self.processes() and time.monotonic() < until_s:
             time.sleep(LOOK_S)
         kill_marked(self.mark)
         self._process.wait()
@@ -142,35 +141,15 @@ def environment(folder: Path) -> dict[str, str]:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
-    segments: set[str] = set()
-    while pids := _carriers(mark):
-        segments = segments.union(*map(processes.mapped_segments, pids))
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):  # ended just now
-                os.kill(pid, signal.SIGKILL)
+    for _ in range(2):  # one that is being started has no environment yet
+        processes.end_marked(mark, 0.0, MARK)
         time.sleep(LOOK_S)
-    processes.remove_segments(segments)
-
-
-def _carriers(mark: str) -> list[int]:
-    """Return the processes that carry ``mark``; look twice, for one that is being started has no environment yet."""
-    pids = marked(mark)
-    if not pids:
-        time.sleep(LOOK_S)
-        pids = marked(mark)
-    return pids
 
 
 # Processes as Linux shows them: which belong to a contender, what they used ------------------------------------------
 
 MARK: Final = "MALLEABLE_OVERHEADS"
 """Environment variable by which all processes of a contender are found, even if their parent has ended."""
-
-
-def marked(mark: str) -> list[int]:
-    """Return the living processes (zombies are not) that carry a mark that begins with ``mark``."""
-    others = (pid for pid in processes.processes() if pid != os.getpid())
-    return [pid for pid in others if any(each.startswith(f"{MARK}={mark}") for each in processes.environment(pid))]
 
 
 def cpu_s(pids: Iterable[int]) -> float:

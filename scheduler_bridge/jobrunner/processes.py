@@ -99,7 +99,10 @@ _PAUSE_S = 0.02
 
 
 def marked_processes(mark: str, variable: str = ENV_MARK) -> list[int]:
-    """Return the ids of the living processes that carry ``mark`` in a variable (zombies and this process excepted)."""
+    """Return the ids of the living processes that carry ``mark`` in a variable, or one that begins with it.
+
+    Zombies, and this process, are not among them.
+    """
     return [pid for pid in processes() if pid != os.getpid() and _carries(pid, mark, variable)]
 
 
@@ -117,29 +120,33 @@ def nodes_of(mark: str) -> set[str]:
     return found - {""}
 
 
-def end_marked(mark: str, patience_s: float) -> list[int]:
+def end_marked(mark: str, patience_s: float, variable: str = ENV_MARK) -> list[int]:
     """End every process that carries ``mark``: TERM, then KILL after ``patience_s``. Blocks until none is left.
+
+    What they leave of MPI's shared memory is removed.
 
     Returns:
         The processes that could not be ended within two further seconds; normally none.
     """
     give_up = time.monotonic() + patience_s + 2.0
     kill_from = time.monotonic() + patience_s
+    seen: set[int] = set()
     termed: set[int] = set()
-    while left := marked_processes(mark):
-        now = time.monotonic()
-        if now >= give_up:
-            return left
+    segments: set[str] = set()
+    while (left := marked_processes(mark, variable)) and (now := time.monotonic()) < give_up:
+        segments.update(*map(mapped_segments, set(left) - seen))
+        seen.update(left)
         for pid in left:
             who = identity(pid)
-            if _carries(pid, mark):  # asked after its identity: it is not one that got the id meanwhile
+            if _carries(pid, mark, variable):  # asked after its identity: it is not one that got the id meanwhile
                 if now >= kill_from:
                     send(who, signal.SIGKILL)
                 elif pid not in termed:
                     termed.add(pid)
                     send(who, signal.SIGTERM)
         time.sleep(_PAUSE_S)
-    return []
+    remove_segments(segments)
+    return left
 
 
 def shared_segments(mark: str) -> set[str]:
@@ -147,16 +154,13 @@ def shared_segments(mark: str) -> set[str]:
     return set[str]().union(*map(mapped_segments, marked_processes(mark)))
 
 
-def remove_segments(names: Iterable[str]) -> list[str]:
-    """Remove those of the files that no process maps any more; return the names of the removed ones."""
+def remove_segments(names: Iterable[str]) -> None:
+    """Remove those of the files that no process maps any more."""
     present = {name for name in names if (_SHARED_MEMORY / name).exists()}
-    if not present:
-        return []
-    for pid in processes():
+    for pid in processes() if present else ():
         present -= mapped_segments(pid)
     for name in present:
         (_SHARED_MEMORY / name).unlink(missing_ok=True)
-    return sorted(present)
 
 
 def processes() -> list[int]:
@@ -164,8 +168,8 @@ def processes() -> list[int]:
     return [int(entry) for entry in os.listdir(_PROC) if entry.isdigit()]  # noqa: PTH208 - names only, and often
 
 
-def _carries(pid: int, mark: str, variable: str = ENV_MARK) -> bool:
-    return f"{variable}={mark}" in environment(pid)
+def _carries(pid: int, mark: str, variable: str) -> bool:
+    return any(each.startswith(f"{variable}={mark}") for each in environment(pid))
 
 
 def _is_ours(pid: int) -> bool:

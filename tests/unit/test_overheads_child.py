@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compare.child import Child, ContenderFailed, cpu_s, marked
+from benchmarks.compare.child import MARK, Child, ContenderFailed, cpu_s
 from benchmarks.compare.contender import Config, memory
 from benchmarks.overheads.catalogue import keep_bytecode
+from scheduler_bridge.jobrunner.processes import marked_processes
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 STUBBORN = """
@@ -38,7 +39,7 @@ def start() -> Iterator[Start]:
     yield begin
     for child in children:
         child.end(0)
-        assert marked(child.mark) == []
+        assert child.processes() == []
 
 
 def test_a_command_is_answered(start: Start) -> None:
@@ -98,8 +99,8 @@ def test_a_mark_covers_the_marks_that_begin_with_it() -> None:
     try:
         child.send({})
         assert child.answer(20) == {}
-        assert marked(run) == marked(f"{run}.1.") == child.processes()
-        assert marked(f"{run}.2.") == []
+        assert marked_processes(run, MARK) == child.processes() != []
+        assert marked_processes(f"{run}.2.", MARK) == []
     finally:
         child.end()
 

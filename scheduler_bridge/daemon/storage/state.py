@@ -207,9 +207,7 @@ class StateFolder:
     def end_remains(self, key: str) -> list[int]:
         """End the processes of an attempt that has no runner; return those that could not be ended."""
         mark = self.mark(key)
-        segments = processes.shared_segments(mark)
         left = processes.end_marked(mark, patience_s=0.0)
-        processes.remove_segments(segments)
         shutil.rmtree(scratch_folder(mark), ignore_errors=True)
         return left
 

@@ -24,8 +24,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from scheduler_bridge.atomic_write import write_whole
@@ -45,8 +46,14 @@ _FIELDS: Final = (
 _COUNT: Final = len(_FIELDS)
 _NAMED: Final = ("User", "Group", "Queue", "Partition", "Name")
 """Comments that give a number its name."""
-_OURS: Final = ("Malleable", "Overhead", "Evolving", "Efficiency", "Allotments", "AfterOk", "AfterAny")
-"""Comments of ``write_swf`` about a job."""
+_BOUNDS: Final = ("min_nodes", "max_nodes", "rho", "steps", "speedup")
+"""What the comment ``Malleable`` of ``write_swf`` says about a job."""
+_ABOUT: Final = {
+    "Overhead": "overhead", "Efficiency": "target_efficiency", "Evolving": "wishes", "Allotments": "allocations",
+    "AfterOk": "after_ok", "AfterAny": "after_any",
+}  # fmt: skip
+"""Its other comments about a job, each with the field that it is: a number, or a list of numbers or pairs."""
+_OURS: Final = ("Malleable", *_ABOUT)
 _LIMIT: Final = 2.0**53
 """Beyond, not every whole number is a float; no time and no size is as large."""
 _NOT_NUMBERS: Final = f"not {_COUNT} numbers"
@@ -367,7 +374,7 @@ def _jobs(file: _File, machine: _Machine, options: SwfOptions, findings: Finding
         if job_id in commented:
             try:
                 job = _with_comments(job, file, machine)
-            except ValueError:
+            except (ValueError, msgspec.ValidationError):
                 findings.note("a comment about it is not understood", line, job.node_hours)
         yield job
 
@@ -431,37 +438,20 @@ def _with_comments(job: TraceJob, file: _File, machine: _Machine) -> TraceJob:
 
     Raises:
         ValueError: A comment is not as our writer writes it.
-        InvalidJobError: It contradicts the record.
+        ValidationError: Likewise, or it contradicts the record.
     """
+    said: dict[str, object] = structs.asdict(job)
+    for label, about in _ABOUT.items():
+        if text := file.comments[label].get(job.job_id):
+            words = [word.split("=") if "=" in word else word for word in text.split()]
+            said[about] = text if about == "target_efficiency" else words
     if bounds := file.comments["Malleable"].get(job.job_id):
-        low, high, rho, steps, speedup = bounds.split(maxsplit=4)
-        if not 0 <= float(rho) <= 1 or int(high) > machine.nodes:
-            raise ValueError(bounds)
-        job = structs.replace(
-            job,
-            job_class="malleable",
-            min_nodes=int(low),
-            max_nodes=int(high),
-            rho=float(rho),
-            steps=int(steps),
-            speedup=speedup,
-        )
-    if overhead := file.comments["Overhead"].get(job.job_id):
-        alpha, beta = overhead.split()
-        job = structs.replace(job, overhead=(float(alpha), float(beta)))
-    return structs.replace(
-        job,
-        allocations=_pairs(file.comments["Allotments"].get(job.job_id, "")),
-        wishes=_pairs(file.comments["Evolving"].get(job.job_id, "")),
-        target_efficiency=float(file.comments["Efficiency"].get(job.job_id, 0)),
-        after_ok=tuple(map(int, file.comments["AfterOk"].get(job.job_id, "").split())),
-        after_any=tuple(map(int, file.comments["AfterAny"].get(job.job_id, "").split())),
-    )
-
-
-def _pairs(text: str) -> tuple[tuple[float, int], ...]:
-    pairs = (pair.split("=") for pair in text.split())
-    return tuple((float(at), int(nodes)) for at, nodes in pairs)
+        said |= zip(_BOUNDS, bounds.split(maxsplit=len(_BOUNDS) - 1), strict=True)
+        said["job_class"] = "malleable"
+    found = msgspec.convert(said, TraceJob, strict=False)  # numbers are texts
+    if found.max_nodes > machine.nodes:
+        raise ValueError(bounds)
+    return found
 
 
 # Writing -------------------------------------------------------------------------------------------------------------
@@ -510,26 +500,19 @@ def swf_lines(workload: Workload) -> Iterator[str]:
                 yield f"; {label}: {number} {one_line(name)}"
     for job in workload.jobs:
         if job.is_malleable:
-            yield (
-                f"; Malleable: {job.job_id} {job.min_nodes} {job.max_nodes} {_plain(job.rho)} {job.steps} {job.speedup}"
-            )
-        if job.overhead is not None:
-            yield f"; Overhead: {job.job_id} " + " ".join(_plain(value) for value in job.overhead)
-        if job.target_efficiency:
-            yield f"; Efficiency: {job.job_id} {_plain(job.target_efficiency)}"
-        yield from _list_comments(job)
+            bounds = job.min_nodes, job.max_nodes, _plain(job.rho), job.steps, job.speedup
+            yield f"; Malleable: {job.job_id} {' '.join(map(str, bounds))}"
+        for label, about in _ABOUT.items():
+            if values := getattr(job, about):
+                yield f"; {label}: {job.job_id} {_written(values)}"
         if job.name:
             yield f"; Name: {job.job_id} {one_line(job.name)}"
         yield _swf_record(job, numbers)
 
 
-def _list_comments(job: TraceJob) -> Iterator[str]:
-    for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allocations)):
-        if pairs:
-            yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)
-    for label, others in (("AfterOk", job.after_ok), ("AfterAny", job.after_any)):
-        if others:
-            yield f"; {label}: {job.job_id} " + " ".join(map(str, others))
+def _written(value: Any, between: str = " ") -> str:
+    """A number, a list of them, or of pairs."""
+    return between.join(_written(each, "=") for each in value) if isinstance(value, tuple) else _plain(value)
 
 
 def _swf_record(job: TraceJob, numbers: dict[str, dict[str, int]]) -> str:

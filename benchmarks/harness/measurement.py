@@ -42,6 +42,7 @@ class Measurement:
         verified: Whether it is the expected one; None: unknown.
         checked_against: What it was compared with, in words.
         runs_s: Seconds of each repetition.
+        runs_cpu_s: CPU seconds of place 0 in each.
         resizes: What became of each order.
         startup: Seconds of the start on place 0: ``runtime_s`` from the making of its process to the program,
             ``balancer_s`` from there to the first computation; empty where the system does not say.
@@ -58,6 +59,7 @@ class Measurement:
     verified: bool | None = None
     checked_against: str = ""
     runs_s: list[float] = field(default_factory=list)
+    runs_cpu_s: list[float] = field(default_factory=list)
     resizes: Sequence[ResizeRecord] = ()
     startup: Mapping[str, float] = field(default_factory=dict)
     outcome: Outcome[Any] = field(init=False, repr=False)
@@ -94,6 +96,7 @@ class Measurement:
             "verified": self.verified,
             "seconds": self.seconds,
             "runs_s": self.runs_s,
+            "cpu_s": median(self.runs_cpu_s),
             "places_start": self.places_start,
             "places_end": self.places_end,
             "workers": self.workers,

@@ -200,7 +200,9 @@ def _compute(
             warm_up=warm_up,
             target_efficiency=_sizing(options),
         )
+        began_cpu_s = time.process_time()
         outcome = glb.compute(bag, benchmark.make_result, config)
+    measurement.runs_cpu_s.append(time.process_time() - began_cpu_s)
     measurement.runs_s.append(outcome.seconds)
     measurement.outcome = outcome
     measurement.nodes = {number: apgas.place(number).node for number in outcome.places}

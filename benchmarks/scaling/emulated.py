@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,6 @@ _START_S: Final = 120.0
 """Enough to start and to compile the kernel."""
 _CALIBRATIONS: Final = 3
 _BENCHMARKS: Final = __package__.rpartition(".")[0]
-_LEAST_CPU_S: Final = 0.001
 
 
 @dataclass
@@ -162,7 +160,9 @@ class Scaling(Comparison):
 
     def _measure(self, stage: Stage, series: Series, jobs: Jobs) -> None:
         stage.progress.step("what a core does")
-        full, cpu_s = _calibrated(jobs)
+        # CPU seconds, not the time, so that what else runs does not make the nodes slower
+        (full,) = jobs(1, 1, ["--repeat", str(_CALIBRATIONS)], _START_S)
+        cpu_s = full["cpu_s"]
         one_s = one_node_s(cpu_s, self.nodes[-1], self.cores, self.share, self.least_s)
         series.unit, series.tasks = full["unit"], full["tasks"]
         series.rate, series.share = series.tasks / one_s, cpu_s / one_s
@@ -351,23 +351,6 @@ def _jobs(
         if result["verified"] is not None:
             series.verified = result["verified"] and series.verified is not False
     return results
-
-
-def _calibrated(jobs: Jobs) -> tuple[dict[str, Any], float]:
-    """Return a result at full speed, and the CPU seconds that the problem takes without the start of the program.
-
-    They are counted, not the time, so that what else runs does not make the nodes slower.
-    """
-    result, once_s = _counted(jobs, 1)
-    _, all_s = _counted(jobs, 1 + _CALIBRATIONS)
-    return result, max(_LEAST_CPU_S, (all_s - once_s) / _CALIBRATIONS)
-
-
-def _counted(jobs: Jobs, repeats: int) -> tuple[dict[str, Any], float]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    (result,) = jobs(1, 1, ["--repeat", str(repeats)], _START_S)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 # The picture ---------------------------------------------------------------------------------------------------------

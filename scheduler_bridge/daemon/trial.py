@@ -21,7 +21,7 @@ class CalibrationError(Exception):
 
 def run_benchmark(
     benchmark: str, arguments: Sequence[str], path: Path, environment: Mapping[str, str]
-) -> tuple[dict[str, Any], float]:
+) -> dict[str, Any]:
     """Run ``benchmark`` at full speed with one worker on one place.
 
     Args:
@@ -31,12 +31,11 @@ def run_benchmark(
         environment: In addition to this process's.
 
     Returns:
-        The document, and the CPU seconds of the whole program.
+        The document.
 
     Raises:
         CalibrationError: It failed, or its result is wrong.
     """
-    cpu_s = children_cpu_s()
     command = [sys.executable, "-m", f"apgas.benchmarks.{benchmark}", *arguments]
     command += ["--workers", "1", "--verify", "--quiet", "--json", str(path.absolute())]  # it runs elsewhere
     try:
@@ -58,7 +57,7 @@ def run_benchmark(
     result: dict[str, Any] = json.loads(path.read_bytes())
     if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):
         raise CalibrationError(f"apgas.benchmarks.{benchmark} did not verify its result: see {path}")
-    return result, children_cpu_s() - cpu_s
+    return result
 
 
 def children_cpu_s() -> float:

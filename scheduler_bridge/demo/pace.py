@@ -11,8 +11,6 @@ from scheduler_bridge.demo.batch import Configuration, Drawn, Shape
 from scheduler_bridge.report import words
 
 REPEATS = 3
-TOO_SHORT_S = 0.05
-"""CPU seconds below which the start of the program hides what the computation took."""
 
 
 class Pace:
@@ -21,7 +19,6 @@ class Pace:
     Args:
         benchmark: Its name.
         result: The JSON document of its run at full speed on one core.
-        cpu_s: CPU seconds of the computation; where they are too few to count, its duration counts.
 
     Attributes:
         core_rate: Tasks per CPU-second at full speed, measured.
@@ -31,9 +28,9 @@ class Pace:
         compares: Whether the batch computes that same problem, and its results are compared with ``reference``.
     """
 
-    def __init__(self, benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> None:
+    def __init__(self, benchmark: str, result: Mapping[str, Any]) -> None:
         self.benchmark = benchmark
-        self.core_rate: float = result["tasks"] / (cpu_s if cpu_s > TOO_SHORT_S else result["seconds"])
+        self.core_rate: float = result["tasks"] / result["cpu_s"]
         self.rate: float = min(NODE_RATES[benchmark], SHARE * self.core_rate)
         self.reference, self.parameters = result["result"], result["parameters"]
         self.compares = benchmark in COMPARED
@@ -58,8 +55,7 @@ def calibrate(
 ) -> dict[str, Pace]:
     """Run every benchmark at full speed on one place, one after the other.
 
-    CPU seconds are measured, not durations, so that other load on the machine does not make its nodes slower: those of
-    the run less those of a trifle.
+    CPU seconds count, not durations, so that other load on the machine does not make its nodes slower.
 
     Args:
         batch: The jobs that come; every ``COMPARED`` benchmark has one problem in it.
@@ -74,13 +70,10 @@ def calibrate(
     problems = [drawn.problem for drawn in batch]
     own = {problem.benchmark: problem.arguments for problem in problems if problem.benchmark in COMPARED}
     for benchmark, arguments in {**CALIBRATION, **own}.items():
-        path = folder / f"calibration-{benchmark}.json"
-        # The first one may compile its kernel; that takes a second or many, so its duration says nothing.
-        start_cpu_s = min(run_benchmark(benchmark, TRIFLES[benchmark], path, environment)[1] for _ in range(2))
         repeats = 1 if benchmark in COMPARED else REPEATS
-        result, all_cpu_s = run_benchmark(benchmark, (*arguments, "--repeat", str(repeats)), path, environment)
-        computed = repeats + (benchmark in COMPARED)  # the sequential run that checks it is one more
-        pace = paces[benchmark] = Pace(benchmark, result, (all_cpu_s - start_cpu_s) / computed)
+        repeated = (*arguments, "--repeat", str(repeats))
+        result = run_benchmark(benchmark, repeated, folder / f"calibration-{benchmark}.json", environment)
+        pace = paces[benchmark] = Pace(benchmark, result)
         unit = UNITS[benchmark]
         report(
             f"{benchmark}: one core does {words.large(pace.core_rate)} {unit}/s, "
@@ -109,14 +102,6 @@ CALIBRATION: Final = {
     "pi": ("--samples", "1e9"),
 }
 """What is run once at full speed to learn what a core does, where the batch's own problem is not ``COMPARED``."""
-
-TRIFLES: Final = {
-    "uts": ("--depth", "6"),
-    "nqueens": ("-n", "6"),
-    "bc": ("--scale", "4"),
-    "pi": ("--samples", "1e4"),
-}
-"""Problems that take no time: what remains is the start of the program, which does not count."""
 
 COMPARED: Final = frozenset({"bc"})
 """Benchmarks without recorded results: they are calibrated with the batch's own problem, and the jobs' results are then

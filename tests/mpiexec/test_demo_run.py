@@ -32,9 +32,10 @@ def option(name, default=""):
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
 
 def finish(**result):
+    usual = {"parameters": {}, "result": 5, "verified": True, "seconds": 1.0, "cpu_s": 1.0, "tasks": 1e12}
     if option("--json"):
         with open(option("--json"), "w") as file:
-            json.dump({"parameters": {}, "result": 5, "verified": True, "seconds": 1.0, "tasks": 1e12, **result}, file)
+            json.dump({**usual, **result}, file)
 
 def hosts():
     """The names after --hosts of the launcher above."""
@@ -107,8 +108,8 @@ def job(name: str, submit_s: float, least: int, most: int, work: float, benchmar
 
 def test_a_batch_is_run_resized_checked_and_leaves_nothing(tmp_path: Path, stand_ins: Path) -> None:
     mark = f"demo-{os.getpid()}"
-    pace = Pace("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
-    compared = Pace("bc", {"tasks": 1e12, "seconds": 1.0, "result": 6, "parameters": {}})
+    pace = Pace("uts", {"tasks": 1e12, "cpu_s": 1.0, "result": 5, "parameters": {}})
+    compared = Pace("bc", {"tasks": 1e12, "cpu_s": 1.0, "result": 6, "parameters": {}})
     environment = {"PYTHONPATH": str(stand_ins), ENV_RUN: mark}
     setting = Setting(NODES, {"uts": pace, "bc": compared}, tmp_path, environment, 2)
     seen: list[Snapshot] = []
@@ -131,7 +132,7 @@ def test_jobs_that_take_longer_than_their_walltimes_complete(
 ) -> None:
     """The machine may be busy with something else; the scheduler plans with the walltimes all the same."""
     monkeypatch.setattr(Drawn, "walltime_s", lambda *_: 0.1)
-    pace = Pace("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
+    pace = Pace("uts", {"tasks": 1e12, "cpu_s": 1.0, "result": 5, "parameters": {}})
     setting = Setting(NODES, {"uts": pace}, tmp_path, {"PYTHONPATH": str(stand_ins)}, 2)
     record = run_batch([job("slow", 0.0, 2, 2, 2)], "malleable", setting, lambda *_: None)
     assert [(entry.state, entry.verified) for entry in record.jobs] == [("completed", True)]

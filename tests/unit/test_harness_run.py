@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -150,6 +151,32 @@ def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path
     assert provenance["hosts"] == ["a", "b", "c"]
     assert provenance["seed"] == 1
     assert (result["node_seconds"], result["held"], result["looks"]) == (1.2, [[0.0, 2], [0.3, 3]], [])
+
+
+def test_cpu_seconds_are_those_of_the_computation_alone(
+    runtime: FakeRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling the kernel does not count, nor what checks the result; of repetitions the median does."""
+    used_s, compiling_s, computing_s = 0.0, [9.0], [2.0, 4.0, 3.0]
+    plain, honest = build(SAMPLES, 1), runtime.compute
+
+    def use(seconds: list[float]) -> None:
+        nonlocal used_s
+        used_s += seconds.pop() if seconds else 0.0
+
+    def compute(*arguments: Any) -> Any:
+        use(computing_s)
+        return honest(*arguments)
+
+    def expected() -> object:
+        use([70.0])
+        return plain.expected()
+
+    monkeypatch.setattr(time, "process_time", lambda: used_s)
+    run.glb.compute = compute  # type: ignore[attr-defined]  # a stand-in
+    options, path = with_json(tmp_path, repeat=3, verify=True)
+    assert run.run_benchmark(replace(plain, warm_up=lambda: use(compiling_s), expected=expected), options) == 0
+    assert read(path)["cpu_s"] == 3.0
 
 
 def test_a_job_that_sizes_itself_says_how(

@@ -20,5 +20,5 @@ def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.chdir(tmp_path)
     Path("kept").mkdir()
-    document, _ = run_benchmark("pi", ["--samples", "10"], Path("kept/pi.json"), {})
+    document = run_benchmark("pi", ["--samples", "10"], Path("kept/pi.json"), {})
     assert document["tasks"] == 2

@@ -317,7 +317,7 @@ def calibrate(
             if announce is None:
                 raise CalibrationError(f"{folder} holds no measurement of {name}")
             announce(f"measuring {name} at full speed")
-            document, _ = run_benchmark(benchmark, arguments, path, {**PLAIN, "PYTHONPATH": import_path()})
+            document = run_benchmark(benchmark, arguments, path, {**PLAIN, "PYTHONPATH": import_path()})
         tasks, result, parameters = (document[key] for key in ("tasks", "result", "parameters"))
         problems[name] = Problem(name, tasks, tasks / document["seconds"], result, parameters)
     return problems

@@ -7,10 +7,10 @@ import os
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
@@ -23,12 +23,8 @@ from scheduler_bridge.cli.options import option
 from scheduler_bridge.experiments.sweep import Form
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from scheduler_bridge.experiments.real_runs.campaign import RunKey
     from scheduler_bridge.experiments.study_report import StudyReport
     from scheduler_bridge.experiments.sweep import Reporter, Standing
-    from scheduler_bridge.record import RunRecord
 
 ENV_DATA: Final = "MALLEABLE_DATA"
 ENV_PLACES: Final = "MALLEABLE_PLACES"
@@ -262,7 +258,7 @@ def on_places(
         from scheduler_bridge.experiments.sweep import SweepFileError
 
         try:
-            with _goes_on(out), _shown() as reporter:
+            with _goes_on(out), _shown("simulations") as (_, reporter):
                 return simulate(reporter)
         except SweepFileError as error:
             raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
@@ -287,28 +283,33 @@ def on_places(
 
 
 @contextmanager
-def _shown() -> Iterator[Reporter]:
-    """Show how far a sweep is: a bar on a terminal, a line now and then elsewhere."""
+def _shown(what: str) -> Iterator[tuple[Callable[[str], None], Reporter]]:
+    """Show how far an experiment is: a bar on a terminal, a line now and then elsewhere. The first one prints lines."""
     if not sys.stderr.isatty():
-        yield now_and_then(lambda standing: f"{standing.done} of {standing.cells} simulations, {_left(standing)}")
+        yield partial(say, err=True), now_and_then(lambda now: f"{now.done} of {now.cells} {what}{_further(now)}")
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from scheduler_bridge.cli.terminal import Terminal
 
-    columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
+    further = TextColumn("{task.fields[further]}", markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), what, TimeElapsedColumn(), further)
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, left="")
-        yield lambda now: bar.update(task, total=now.cells, completed=now.done, left=_left(now))
+        task = bar.add_task("", total=None, further="")
+        yield (
+            bar.console.print,
+            lambda now: bar.update(task, total=now.cells, completed=now.done, further=_further(now)[2:]),
+        )
 
 
-def _left(standing: Standing) -> str:
-    where = f"on {standing.places} places" if standing.places > 1 else ""
-    if standing.left_s is None:
-        return where
-    short = standing.left_s < 2 * _MINUTE_S
-    left = f"{standing.left_s:.0f} s" if short else f"{standing.left_s / _MINUTE_S:.0f} min"
-    return f"{where}, about {left} left".removeprefix(", ")
+def _further(standing: Standing) -> str:
+    """Where it goes on, how long that takes, and what is under way: each after a comma."""
+    parts = [f"on {standing.places} places"] if standing.places > 1 else []
+    if standing.left_s is not None:
+        short = standing.left_s < 2 * _MINUTE_S
+        left = f"{standing.left_s:.0f} s" if short else f"{standing.left_s / _MINUTE_S:.0f} min"
+        parts.append(f"about {left} left")
+    return "".join(f", {part}" for part in (*parts, standing.now) if part)
 
 
 def _replayed_runs(asked: StudyOptions) -> StudyReport:
@@ -343,73 +344,32 @@ def _real_runs(asked: StudyOptions) -> StudyReport:
             hint = "run it first, without --report-only"
             raise CliError("there is nothing to report", str(error), hint) from None
     again = Again(real.repeat_lagged, real.repeat_failed, real.repeat_busy and real.repeat_busy / 100)
-    with _followed(folder, len(campaign.runs())) as (announce, watcher):
-        return run(folder, campaign, reference, site, announce=announce, watcher=watcher, again=again)
+    with _followed(folder) as (announce, reporter):
+        return run(folder, campaign, reference, site, announce=announce, reporter=reporter, again=again)
 
 
 def _sd_real(asked: StudyOptions) -> StudyReport:
-    from scheduler_bridge.experiments.sd_real.study import CAMPAIGNS, run
+    from scheduler_bridge.experiments.sd_real.study import run
 
     folder = asked.folder_for("sd-real")
     if asked.scale == "full":
         raise CliError("sd-real has no scale full", "it has tiny and small", "give --scale small")
-    with _followed(folder, len(CAMPAIGNS[asked.scale].runs())) as (announce, watcher):
-        return run(folder, asked.scale, announce=announce, watcher=watcher)
+    with _followed(folder) as (announce, reporter):
+        return run(folder, asked.scale, announce=announce, reporter=reporter)
 
 
 @contextmanager
-def _followed(folder: Path, runs: int) -> Iterator[tuple[Callable[[str], None], _Progress]]:
+def _followed(folder: Path) -> Iterator[tuple[Callable[[str], None], Reporter]]:
     """Show real runs go on, and say what went wrong; what was run is kept."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from scheduler_bridge.cli.terminal import Terminal
     from scheduler_bridge.daemon import DaemonError
     from scheduler_bridge.daemon.trial import CalibrationError
 
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        console=Terminal(stderr=True),
-    )
     try:
-        with _goes_on(folder), _interruptible(), progress:
-            yield progress.console.print, _Progress(runs, progress)
+        with _goes_on(folder), _interruptible(), _shown("runs") as shown:
+            yield shown
     except (CalibrationError, DaemonError) as error:
         hint = getattr(error, "hint", "") or "try: malleable doctor"
         raise CliError("the experiment cannot run", str(error), hint) from None
-
-
-class _Progress:
-    """Shows the runs go on; one line for each that is there."""
-
-    def __init__(self, runs: int, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("", total=runs, left="")
-        self._known = 0
-        self._made: list[float] = []
-        self._began_s = time.monotonic()
-
-    def goes_on(self, key: RunKey, ended: int, jobs: int) -> None:
-        self._progress.update(self._task, description=f"{key.spoken}: {ended} of {jobs} jobs")
-
-    def done(self, key: RunKey, record: RunRecord) -> None:
-        from scheduler_bridge.record import makespan_s
-
-        self._known += 1
-        took_s = time.monotonic() - self._began_s
-        self._began_s = time.monotonic()
-        if took_s >= 1.0:  # else it was kept from before
-            self._made.append(took_s)
-        left = self._progress.tasks[0].total or 0
-        left_s = (left - self._known) * sum(self._made) / len(self._made) if self._made else 0.0
-        self._progress.update(self._task, advance=1, left=f"{left_s / 60:.0f} min left" if left_s else "")
-        cpu = record.provenance["cpu"]
-        said = f"{key.spoken}: {makespan_s(record):.1f} s, CPU {100 * cpu['share']:.0f} %"
-        others = "" if cpu["others_share"] is None else f" (others {100 * cpu['others_share']:.0f} %)"
-        self._progress.console.print(f"{said}{others}, worst lag {cpu['worst_lag_s']:.2f} s")
 
 
 @contextmanager

@@ -35,19 +35,21 @@ Scale: TypeAlias = Literal["small", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a sweep is.
+    """How far an experiment is: a sweep, or runs of real jobs.
 
     Attributes:
         done: Cells that are known.
         cells: All cells.
         left_s: About how long the others take; None: not known yet.
         places: How many simulate at a time.
+        now: What is under way.
     """
 
     done: int
     cells: int
     left_s: float | None
     places: int = 1
+    now: str = ""
 
 
 Reporter: TypeAlias = Callable[[Standing], None]

@@ -14,32 +14,21 @@ from support import PATIENCE_S
 
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.experiments.real_runs import runner as runners
-from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey, alone_in, arguments, calibrate
+from scheduler_bridge.experiments.real_runs.campaign import Campaign, alone_in, arguments, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
 from scheduler_bridge.experiments.real_runs.study import conclude
-from scheduler_bridge.record import RunRecord
-
-
-class Seen:
-    def __init__(self) -> None:
-        self.most = 0
-        self.ended: list[RunKey] = []
-
-    def goes_on(self, key: RunKey, ended: int, jobs: int) -> None:
-        self.most = max(self.most, ended)
-        assert jobs == 3
-
-    def done(self, key: RunKey, record: RunRecord) -> None:
-        self.ended.append(key)
+from scheduler_bridge.experiments.sweep import Standing
 
 
 def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
     campaign = Campaign(("malleable",), (100,), (45,), jobs=3, nodes=4, time=0.01)
     runner = Runner(campaign, calibrate(campaign.problems(), tmp_path), tmp_path)
-    seen = Seen()
-    records = run_all(runner, seen)
-    assert seen.ended == campaign.runs()
-    assert seen.most == 3
+    lines: list[str] = []
+    seen: list[Standing] = []
+    records = run_all(runner, lines.append, seen.append)
+    assert [line.partition(": ")[0] for line in lines] == ["malleable, 100 % malleable, seed 45"]
+    assert seen[-2].now == "malleable, 100 % malleable, seed 45: 3 of 3 jobs"
+    assert [(each.done, each.cells) for each in seen[-2:]] == [(0, 1), (1, 1)]
     (record,) = records.values()
     assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 3
     assert record.provenance["cpu"]["seconds"] > 0

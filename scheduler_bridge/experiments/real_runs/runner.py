@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -31,6 +32,7 @@ from scheduler_bridge.experiments.real_runs.campaign import (
     scratch_in,
     state_of,
 )
+from scheduler_bridge.experiments.sweep import Reporter, Standing
 from scheduler_bridge.record import RunRecord, decode_record, encode_record, makespan_s
 from scheduler_bridge.workloads.workload import TraceJob
 
@@ -38,16 +40,6 @@ REFRESH_S: Final = 1.0
 _DESCRIBED: Final = ("submit_s", "nodes", "min_nodes", "max_nodes")
 _KEPT: Final = ("seconds", "tasks", "startup", "resizes", "places", "error")
 """What is kept of a job's result."""
-
-
-class Watcher(Protocol):
-    """Sees how the experiment goes on."""
-
-    def goes_on(self, key: RunKey, ended: int, jobs: int) -> None:
-        """``ended`` of ``jobs`` jobs of a run have ended."""
-
-    def done(self, key: RunKey, record: RunRecord) -> None:
-        """A run is there, just now or from before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +96,8 @@ class Runner:
             return None
         return record if record.provenance.get("plan") == self._described(key) else None
 
-    def run(self, key: RunKey, watcher: Watcher | None = None) -> RunRecord:
-        """Run one batch; nothing is left running.
+    def run(self, key: RunKey, look: Callable[[str], None] = lambda _: None) -> RunRecord:
+        """Run one batch; nothing is left running. ``look`` is called with how far it is.
 
         Raises:
             DaemonError: The scheduler cannot start.
@@ -123,11 +115,11 @@ class Runner:
             due = [(job.submit_s * self.campaign.time, self._request(key, job, scratch)) for job in batch]
             with self.site.serving(config) as daemon:
 
-                def look(snapshot: Snapshot, _: RunRecord) -> None:
-                    if watcher is not None:
-                        watcher.goes_on(key, sum(job.end_s is not None for job in snapshot.jobs), len(batch))
+                def show(snapshot: Snapshot, _: RunRecord) -> None:
+                    ended = sum(job.end_s is not None for job in snapshot.jobs)
+                    look(f"{key.spoken}: {ended} of {len(batch)} jobs")
 
-                ids = drive(daemon, due, look, REFRESH_S)
+                ids = drive(daemon, due, show, REFRESH_S)
                 for job, job_id in zip(batch, ids, strict=True):
                     daemon.note_result(job_id, self._checked(job, result_of(scratch / f"{job.job_id}.json")))
                 record = daemon.record()
@@ -214,7 +206,7 @@ def carry_out(
     site: Site = HERE,
     *,
     announce: Callable[[str], None] = lambda _: None,
-    watcher: Watcher | None = None,
+    reporter: Reporter = lambda _: None,
     again: Again | None = None,
 ) -> tuple[dict[str, Problem], dict[RunKey, RunRecord]]:
     """Make what is missing of a campaign in ``folder``; return what its jobs compute, and all of its runs.
@@ -223,8 +215,8 @@ def carry_out(
         campaign: What is run.
         folder: Keeps the record of every run; an interrupted experiment goes on there.
         site: Where the nodes are.
-        announce: Called with lines about what is prepared.
-        watcher: Sees the runs go on.
+        announce: Called with a line about what is prepared, and about each run that is there.
+        reporter: Called with how far it is.
         again: Which runs are done again although they are there.
 
     Raises:
@@ -235,29 +227,48 @@ def carry_out(
     folder.mkdir(parents=True, exist_ok=True)
     with alone_in(folder, site):
         problems = calibrate(campaign.problems() if campaign.paced else (), folder, announce)
-        return problems, run_all(Runner(campaign, problems, folder, site), watcher, again)
+        return problems, run_all(Runner(campaign, problems, folder, site), announce, reporter, again)
 
 
-def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None = None) -> dict[RunKey, RunRecord]:
+def run_all(
+    runner: Runner,
+    announce: Callable[[str], None] = lambda _: None,
+    reporter: Reporter = lambda _: None,
+    again: Again | None = None,
+) -> dict[RunKey, RunRecord]:
     """Run what is not kept yet, in the campaign's order, and what is to be done ``again``: then the better run is kept.
 
     Raises:
         DaemonError: The scheduler cannot start.
         OSError: A record cannot be written.
     """
-    again = again or Again()
-    records = {}
-    for key in runner.campaign.runs():
-        record = runner.kept(key)
+    again, keys = again or Again(), runner.campaign.runs()
+    records: dict[RunKey, RunRecord] = {}
+    took_s: list[float] = []
+
+    def report(now: str = "") -> None:
+        left_s = (len(keys) - len(records)) * statistics.fmean(took_s) if took_s else None
+        reporter(Standing(len(records), len(keys), left_s, now=now))
+
+    for key in keys:
+        record, began_s = runner.kept(key), time.monotonic()
         if record is None or again.wants(record):
-            made = runner.run(key, watcher)
+            made = runner.run(key, report)
+            took_s.append(time.monotonic() - began_s)
             if record is None or again.prefers(made, record):
                 runner.keep(key, made)
                 record = made
         records[key] = record
-        if watcher is not None:
-            watcher.done(key, record)
+        announce(_spoken(key, record))
+        report()
     return records
+
+
+def _spoken(key: RunKey, record: RunRecord) -> str:
+    cpu = record.provenance["cpu"]
+    others = "" if cpu["others_share"] is None else f" (others {100 * cpu['others_share']:.0f} %)"
+    used_share = f"CPU {100 * cpu['share']:.0f} %{others}"
+    return f"{key.spoken}: {makespan_s(record):.1f} s, {used_share}, worst lag {cpu['worst_lag_s']:.2f} s"
 
 
 def all_kept(runner: Runner) -> dict[RunKey, RunRecord]:

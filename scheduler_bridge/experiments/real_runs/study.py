@@ -32,8 +32,9 @@ from scheduler_bridge.experiments.real_runs.campaign import (
     Site,
     calibrate,
 )
-from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, carry_out
+from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, carry_out
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value, listed
+from scheduler_bridge.experiments.sweep import Reporter
 from scheduler_bridge.record import RunRecord, busy_node_s
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import FAINT, INK, BarRow, Curve, Entry, plain, sheet
@@ -85,11 +86,11 @@ def run(
     site: Site = HERE,
     *,
     announce: Callable[[str], None] = lambda _: None,
-    watcher: Watcher | None = None,
+    reporter: Reporter = lambda _: None,
     again: Again | None = None,
 ) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show; see ``carry_out``."""
-    problems, records = carry_out(campaign, folder, site, announce=announce, watcher=watcher, again=again)
+    problems, records = carry_out(campaign, folder, site, announce=announce, reporter=reporter, again=again)
     return conclude(campaign, records, reference, problems, site)
 
 

@@ -18,10 +18,11 @@ from scheduler_bridge.experiments import study
 from scheduler_bridge.experiments.real_runs.campaign import Campaign, RunKey
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
 from scheduler_bridge.experiments.real_runs.findings import measures as of_any_run
-from scheduler_bridge.experiments.real_runs.runner import Watcher, carry_out, quality
+from scheduler_bridge.experiments.real_runs.runner import carry_out, quality
 from scheduler_bridge.experiments.real_runs.study import LAG_LIMIT_S, of_runs
 from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.study_report import DataTable, Picture, StudyReport, Value
+from scheduler_bridge.experiments.sweep import Reporter
 from scheduler_bridge.record import JobRecord, RunRecord, Segment, metrics, runtime_s, wait_s
 from scheduler_bridge.report import words
 from scheduler_bridge.report.charts import BarRow, Entry
@@ -51,14 +52,14 @@ def run(
     scale: Scale,
     *,
     announce: Callable[[str], None] = lambda _: None,
-    watcher: Watcher | None = None,
+    reporter: Reporter = lambda _: None,
 ) -> StudyReport:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
     The scale ``tiny`` is three jobs on two nodes, ``small`` three batches of 30 jobs on eight nodes. For ``folder``,
-    ``announce``, ``watcher`` and what is raised see ``carry_out``.
+    ``announce``, ``reporter`` and what is raised see ``carry_out``.
     """
-    _, records = carry_out(CAMPAIGNS[scale], folder, announce=announce, watcher=watcher)
+    _, records = carry_out(CAMPAIGNS[scale], folder, announce=announce, reporter=reporter)
     return conclude(CAMPAIGNS[scale], records)
 
 

@@ -53,7 +53,7 @@ def percent(share: float) -> str:
 def large(value: float) -> str:
     """Word a large number with a prefix: ``143 M``; the unit follows."""
     for limit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= limit:
+        if value >= 0.9995 * limit:  # else three digits would round it up to 1e+03
             return f"{value / limit:.3g} {letter}"
     return f"{value:.3g}"
 

@@ -244,3 +244,11 @@ def test_the_sizes_of_a_job_may_wrap() -> None:
     """The style keeps all cells but wide ones on one line; a job of many sizes made the table wider than the page."""
     assert '<td class="wide">1→2</td>' in page.render([run("malleable", 30)])
     assert "#job-table td:not(.wide)" in part("run.css")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(7.0, "7"), (999.4, "999"), (999.7, "1 k"), (143e6, "143 M"), (999_700.0, "1 M"), (1.5e12, "1.5 T")],
+)
+def test_large_numbers_have_three_digits_and_a_prefix(value: float, text: str) -> None:
+    assert words.large(value) == text

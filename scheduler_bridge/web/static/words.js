@@ -17,7 +17,7 @@ export function percent(share) {
 
 export function large(value) {
   for (const [limit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (value >= limit) return `${Number((value / limit).toPrecision(3))} ${letter}`;
+    if (value >= 0.9995 * limit) return `${Number((value / limit).toPrecision(3))} ${letter}`;
   }
   return `${Number(value.toPrecision(3))}`;
 }

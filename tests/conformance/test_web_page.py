@@ -116,6 +116,18 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
         fits(page)
 
 
+@pytest.mark.parametrize("width", [1280])
+def test_an_order_that_is_not_carried_out_changes_its_look(page: Page, cluster: Cluster) -> None:
+    with Served(cluster, CONFIG) as served:
+        page.goto(served.url)
+        order = served.do(lambda: cluster.order(1, "node2"))
+        has(page, "#resizes", "is to grow by 1", "under way")
+        assert page.locator("#resizes td.bad").count() == 0
+        served.do(lambda: cluster.abort(1, order, "it ends soon"))
+        has(page, "#resizes .bad", "did not grow by 1: aborted")
+        has(page, "#resizes", "it ends soon")
+
+
 @WIDTHS
 def test_times_are_shown_from_now_on_and_by_the_clock_in_tooltips(page: Page, cluster: Cluster) -> None:
     with Served(cluster, CONFIG) as served:

@@ -77,11 +77,20 @@ class Cluster:
         self._set(job_id, state="running", nodes=nodes, start_s=self.now_s, reason="", expected_end_s=self.now_s + 600)
         self._happen(ev.JobStarted(job_id))
 
-    def grow(self, job_id: int, *nodes: str, took_s: float = 0.0) -> None:
+    def order(self, job_id: int, *nodes: str) -> int:
         order = next(self._orders)
         self._recorder.observe(self.now_s, [ev.WakeUp()], [ev.SendOrder(job_id, order, "grow", nodes, len(nodes))])
         ordered = wording.ORDERED.format("grow", f"{len(nodes)} nodes", f"idle nodes, job {job_id} is the smallest")
         self._moments.setdefault(job_id, []).append(Moment(self.now_s, 1, ordered))
+        self._change.set()
+        self._change = asyncio.Event()
+        return order
+
+    def abort(self, job_id: int, order: int, reason: str) -> None:
+        self._happen(ev.ResizeFailed(job_id, order, reason=reason))
+
+    def grow(self, job_id: int, *nodes: str, took_s: float = 0.0) -> None:
+        order = self.order(job_id, *nodes)
         self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
         job = self._jobs[job_id]
         self._set(job_id, nodes=(*job.nodes, *nodes), grows=job.grows + 1)

@@ -3,7 +3,7 @@
 import { Gantt } from "./gantt.js";
 import { color, PHASES } from "./looks.js";
 import { Model } from "./model.js";
-import { pair, part, Table, text } from "./tables.js";
+import { cell, pair, part, Table } from "./tables.js";
 import { ago, away, clock, large, NOTHING, percent, plural, seconds, span, timesIn } from "./words.js";
 
 const SILENT_S = 10;
@@ -68,10 +68,11 @@ function show() {
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
   users = new Set(jobs.map((job) => job.user)).size;
-  tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
-  tables.queue.show(open.filter(waits).map((job) => queueRow(job, now)), model.state.unlisted.reduce((sum, [, count]) => sum + count, 0));
-  tables.resizes.show(model.resizes(jobs).map((resize) => resizeRow(resize, now)));
-  tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map((job) => endedRow(job, now)));
+  tables.running.show(open.filter((job) => !waits(job)), (job) => runningRow(job, now));
+  tables.queue.show(open.filter(waits), (job) => queueRow(job, now), model.state.unlisted.reduce((sum, [, count]) => sum + count, 0));
+  tables.resizes.show(model.resizes(jobs), (resize) => resizeRow(resize, now));
+  const ended = jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id);
+  tables.ended.show(ended, (job) => endedRow(job, now));
   status();
 }
 
@@ -119,16 +120,10 @@ function day(at_s) {
 }
 
 function jobCell(job) {
+  const chip = part("span", "chip");
+  chip.style.background = color(job.id);
   const below = `${job.id} · ${job.class}${users > 1 ? ` · ${job.user}` : ""}`;
-  return {
-    as: "job",
-    say: `${job.name}\n${below}`,
-    make: () => {
-      const chip = part("span", "chip");
-      chip.style.background = color(job.id);
-      return [chip, part("b", "", job.name), part("span", "sub", below)];
-    },
-  };
+  return cell({ as: "job" }, chip, part("b", "", job.name), part("span", "sub", below));
 }
 
 function runningRow(job, now) {
@@ -139,44 +134,34 @@ function runningRow(job, now) {
 }
 
 function allocation(job, state) {
-  return {
-    as: "", label: "nodes",
-    say: `${job.min} ${job.held} ${job.max} ${state}`,
-    make: () => {
-      const track = part("div", "track");
-      track.title = `${job.held} of ${span(job.min, job.max)} nodes`;
-      const filled = part("div", "fill");
-      filled.style.width = percent(job.held / job.max).replace(" ", "");
-      filled.style.background = color(job.id);
-      track.append(filled);
-      if (job.min < job.max) {
-        const edge = part("div", "edge");
-        edge.style.left = `calc(${(100 * job.min) / job.max}% - 2px)`;
-        track.append(edge);
-      }
-      const words = job.min === job.max ? `${job.held}` : `${job.min} – ${job.held} – ${job.max}`;
-      return [`${words} ${state}`, track];
-    },
-  };
+  const filled = part("div", "fill");
+  filled.style.width = percent(job.held / job.max).replace(" ", "");
+  filled.style.background = color(job.id);
+  const track = part("div", "track", filled);
+  track.title = `${job.held} of ${span(job.min, job.max)} nodes`;
+  if (job.min < job.max) {
+    const edge = part("div", "edge");
+    edge.style.left = `calc(${(100 * job.min) / job.max}% - 2px)`;
+    track.append(edge);
+  }
+  const words = job.min === job.max ? `${job.held}` : `${job.min} – ${job.held} – ${job.max}`;
+  return cell({ label: "nodes" }, `${words} ${state}`, track);
 }
 
 function progress(job) {
-  if (job.progress === null) return text(NOTHING, "", "progress");
-  if (!job.progress_total) return text(`${large(job.progress)} ${job.progress_unit}`, "", "progress");
+  if (job.progress === null) return pair(NOTHING, "", "", "progress");
+  if (!job.progress_total) return pair(`${large(job.progress)} ${job.progress_unit}`, "", "", "progress");
   const share = Math.min(1, job.progress / job.progress_total);
   return pair(percent(share), `of ${large(job.progress_total)} ${job.progress_unit}`, "", "progress");
 }
 
 function lastResize(job, now) {
   const resize = (job.resizes ?? []).at(-1);
-  if (resize === undefined) return text(job.class === "malleable" ? (job.ready ? "none yet" : "takes no orders now") : NOTHING, "text");
+  if (resize === undefined) return pair(job.class === "malleable" ? (job.ready ? "none yet" : "takes no orders now") : NOTHING, "", "text");
   const counts = [job.grows && plural(job.grows, "grow"), job.shrinks && plural(job.shrinks, "shrink")].filter(Boolean).join(", ");
-  return {
-    as: "text",
-    say: JSON.stringify([resize, counts, ago(now - resize.ordered_s)]),
-    title: day(resize.ordered_s),
-    make: () => [`${did(resize)}${resize.took_s === null ? "" : ` in ${took(resize)}`}`, phases(resize), part("span", "sub", `${ago(now - resize.ordered_s)}${counts ? ` · ${counts}` : ""}`)],
-  };
+  const said = `${did(resize)}${resize.took_s === null ? "" : ` in ${took(resize)}`}`;
+  const below = part("span", "sub", `${ago(now - resize.ordered_s)}${counts ? ` · ${counts}` : ""}`);
+  return cell({ as: "text", title: day(resize.ordered_s) }, said, phases(resize), below);
 }
 
 function did(resize) {
@@ -226,8 +211,7 @@ function queueRow(job, now) {
 // The scheduler's core knows no clock but its own: its times count from now, as all others, with the time of day in
 // the tooltip.
 function reason(words, now) {
-  const text = fromNow(words, now);
-  return { as: "text", say: text, title: ofDay(words), make: () => [text] };
+  return cell({ as: "text", title: ofDay(words) }, fromNow(words, now));
 }
 
 function fromNow(words, now) {
@@ -242,14 +226,13 @@ function resizeRow(resize, now) {
   const bad = resize.outcome !== "done" && resize.outcome !== "pending";
   const said = [phaseWords(resize), resize.reason].filter(Boolean).join(" · ");
   const words = said ? [phases(resize), part("span", "sub", said)] : [];
-  const why = fromNow(resize.why, now);
   return {
     key: `${resize.job.id}.${resize.order}`,
     cells: [
       pair(ago(now - resize.ordered_s), "", "short", "", day(resize.ordered_s)), jobCell(resize.job),
-      { as: bad ? "bad short" : "short", say: did(resize), make: () => [did(resize)] },
-      text(resize.took_s === null ? "under way" : took(resize), "short"),
-      { as: "text", say: `${why}${said}${resize.outcome}`, title: ofDay(resize.why), make: () => [why, ...words] },
+      cell({ as: bad ? "bad short" : "short" }, did(resize)),
+      cell({ as: "short" }, resize.took_s === null ? "under way" : took(resize)),
+      cell({ as: "text", title: ofDay(resize.why) }, fromNow(resize.why, now), ...words),
     ],
   };
 }
@@ -259,8 +242,8 @@ function endedRow(job, now) {
     key: job.id,
     cells: [
       pair(ago(now - job.end_s), "", "short", "", day(job.end_s)), jobCell(job),
-      { as: job.state === "completed" ? "good" : "bad", say: job.state, make: () => [job.state] },
-      text(job.start_s === null ? NOTHING : seconds(job.end_s - job.start_s), "short", "ran"), reason(job.reason, now),
+      cell({ as: job.state === "completed" ? "good" : "bad" }, job.state),
+      cell({ as: "short", label: "ran" }, job.start_s === null ? NOTHING : seconds(job.end_s - job.start_s)), reason(job.reason, now),
     ],
   };
 }

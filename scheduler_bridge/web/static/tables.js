@@ -1,4 +1,4 @@
-// The tables: a row per job or order, kept from one picture to the next; only cells whose content differs are made anew.
+// The tables: a row per job or order, kept from one picture to the next; only cells that differ are exchanged.
 
 // On a narrow page a row takes several lines.
 const FEW = window.matchMedia("(max-width: 560px)").matches ? 15 : 50;
@@ -14,21 +14,19 @@ export class Table {
     this.button.type = "button";
     this.button.addEventListener("click", () => {
       this.limit = this.limit === FEW ? Infinity : FEW;
-      this.show(this.last, this.unlisted);
+      this.show(...this.last);
     });
     this.more.append(this.button);
   }
 
-  // Shows rows: {key, cells}, where a cell is {as: class, label, say: what it differs from another by, title: its tooltip, make: () => nodes}.
-  // `unlisted`: how many more rows there are, which are not known here.
-  show(rows, unlisted = 0) {
-    this.last = rows;
-    this.unlisted = unlisted;
-    const shown = rows.slice(0, this.limit);
+  // Shows items, of which `describe` makes rows: {key, cells}. `unlisted`: how many more there are, which are not known here.
+  show(items, describe, unlisted = 0) {
+    this.last = [items, describe, unlisted];
+    const shown = items.slice(0, this.limit).map(describe);
     const keys = new Set(shown.map((row) => row.key));
     for (const [key, row] of this.rows) {
       if (!keys.has(key)) {
-        row.element.remove();
+        row.remove();
         this.rows.delete(key);
       }
     }
@@ -36,42 +34,37 @@ export class Table {
       const element = this.row(row);
       if (this.body.children[index] !== element) this.body.insertBefore(element, this.body.children[index] ?? null);
     });
-    this.count.textContent = rows.length ? `${rows.length + unlisted}` : "none";
-    this.more.hidden = rows.length <= FEW;
-    const all = unlisted ? `the first ${rows.length}` : `all ${rows.length}`;
-    const label = this.limit === FEW ? `show ${all}` : `show ${FEW} of ${rows.length}`;
+    this.count.textContent = items.length ? `${items.length + unlisted}` : "none";
+    this.more.hidden = items.length <= FEW;
+    const all = unlisted ? `the first ${items.length}` : `all ${items.length}`;
+    const label = this.limit === FEW ? `show ${all}` : `show ${FEW} of ${items.length}`;
     if (this.button.textContent !== label) this.button.textContent = label;
   }
 
   row({ key, cells }) {
-    let row = this.rows.get(key);
+    const row = this.rows.get(key);
     if (row === undefined) {
-      row = { element: document.createElement("tr"), said: [] };
-      for (const cell of cells) {
-        const made = document.createElement("td");
-        if (cell.as) made.className = cell.as;
-        if (cell.label) made.dataset.label = cell.label;
-        row.element.append(made);
-      }
-      this.rows.set(key, row);
+      this.rows.set(key, part("tr", "", ...cells));
+      return this.rows.get(key);
     }
     cells.forEach((cell, index) => {
-      if (row.said[index] === cell.say) return;
-      row.said[index] = cell.say;
-      row.element.children[index].title = cell.title ?? "";
-      row.element.children[index].replaceChildren(...cell.make());
+      if (!row.children[index].isEqualNode(cell)) row.children[index].replaceWith(cell);
     });
-    return row.element;
+    return row;
   }
 }
 
-export function text(words, as = "", label = "") {
-  return { as, label, say: words, make: () => [words] };
+// A cell: its class, its label on a narrow page, its tooltip, and what is in it.
+export function cell({ as = "", label = "", title = "" }, ...content) {
+  const made = part("td", as, ...content);
+  if (label) made.dataset.label = label;
+  if (title) made.title = title;
+  return made;
 }
 
 // Words in full ink, and more of them in faint ink below.
 export function pair(words, below, as = "", label = "", title = "") {
-  return { as, label, title, say: `${words}\n${below}`, make: () => (below ? [words, part("span", "sub", below)] : [words]) };
+  return cell({ as, label, title }, words, ...(below ? [part("span", "sub", below)] : []));
 }
 
 export function part(tag, as, ...content) {

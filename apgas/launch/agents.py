@@ -214,7 +214,6 @@ class Outlet:
         self._pipe = self._cat.stdin
         os.set_blocking(self._pipe.fileno(), False)
         self._waiting: deque[tuple[bytes, Callable[[int], None]]] = deque()
-        self._closing = False
 
     def write(self, data: bytes, written: Callable[[int], None]) -> None:
         """Write ``data`` as soon as the stream takes it; ``written`` is called with its size then."""
@@ -224,7 +223,6 @@ class Outlet:
 
     def close(self) -> bool:
         """Write nothing more than what waits; returns whether that has been written."""
-        self._closing = True
         if not self._waiting:
             self._pipe.close()
         return self._cat.poll() is not None

@@ -128,7 +128,7 @@ def counts() -> list[Count]:
     # The bounds of files and lines leave some room for additions; those of the others leave next to none.
     return [
         Count("files of product code", len(modules), 380 + more_files, 380 + more_files),
-        Count("lines of product code", lines, 74_540 + more_lines, 70_000 + more_lines),
+        Count("lines of product code", lines, 74_390 + more_lines, 70_000 + more_lines),
         Count("circles among imports", len(at_import), 0, 0, at_import),
         Count("circles, with TYPE_CHECKING", len(for_types), 1, 2, for_types),
         Count("files of an async_at with finish", len(files), 13, 16, files),

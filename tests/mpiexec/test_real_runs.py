@@ -13,6 +13,7 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.daemon import DaemonError
+from scheduler_bridge.experiments.real_runs import campaign as campaigns
 from scheduler_bridge.experiments.real_runs import runner as runners
 from scheduler_bridge.experiments.real_runs.campaign import Campaign, alone_in, arguments, calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
@@ -20,7 +21,8 @@ from scheduler_bridge.experiments.real_runs.study import conclude
 from scheduler_bridge.experiments.sweep import Standing
 
 
-def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
+def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "START_UP_S", 400.0)  # a slow machine may take longer than people would wait
     campaign = Campaign(("malleable",), (100,), (45,), jobs=3, nodes=4, time=0.01)
     runner = Runner(campaign, calibrate(campaign.problems(), tmp_path), tmp_path)
     lines: list[str] = []
@@ -41,7 +43,7 @@ def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
 
 def test_without_pacing_jobs_take_what_they_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runners, "arguments", lambda name, **_: arguments(name))  # the paper's would take an hour here
-    campaign = Campaign(("malleable",), (100,), (45,), jobs=2, nodes=2, time=0.01, paced=False)
+    campaign = Campaign(("malleable",), (100,), (45,), jobs=2, nodes=2, time=0.5, paced=False)
     records = run_all(Runner(campaign, {}, tmp_path))
     (record,) = records.values()
     assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 2

@@ -302,7 +302,9 @@ class Recorder:
         return next((resize for resize in watched.record.resizes if resize.order == order), None)
 
     def _cores(self, effect: ev.StartJob | ev.SendOrder) -> dict[str, tuple[float, str]]:
-        used = zip(effect.nodes, effect.core_ids, strict=False)  # none are named where it may use all
+        if not effect.core_ids:  # it may use all
+            return {}
+        used = zip(effect.nodes, effect.core_ids, strict=True)
         return {node: (ids.bit_count() / self._cores_per_node, listed(ids)) for node, ids in used}
 
     # effects --------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Measurement:
         verified: Whether it is the expected one; None: unknown.
         checked_against: What it was compared with, in words.
         runs_s: Seconds of each repetition.
-        runs_cpu_s: CPU seconds of place 0 in each.
+        runs_cpu_s: CPU seconds of place 0 in each; those of the first one include what compiles.
         resizes: What became of each order.
         startup: Seconds of the start on place 0: ``runtime_s`` from the making of its process to the program,
             ``balancer_s`` from there to the first computation; empty where the system does not say.

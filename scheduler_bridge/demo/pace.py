@@ -11,6 +11,7 @@ from scheduler_bridge.demo.batch import Configuration, Drawn, Shape
 from scheduler_bridge.report import words
 
 REPEATS = 3
+"""The first repetition compiles what it computes with; the median of three leaves it out."""
 
 
 class Pace:
@@ -70,8 +71,7 @@ def calibrate(
     problems = [drawn.problem for drawn in batch]
     own = {problem.benchmark: problem.arguments for problem in problems if problem.benchmark in COMPARED}
     for benchmark, arguments in {**CALIBRATION, **own}.items():
-        repeats = 1 if benchmark in COMPARED else REPEATS
-        repeated = (*arguments, "--repeat", str(repeats))
+        repeated = (*arguments, "--repeat", str(REPEATS))
         result = run_benchmark(benchmark, repeated, folder / f"calibration-{benchmark}.json", environment)
         pace = paces[benchmark] = Pace(benchmark, result)
         unit = UNITS[benchmark]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from types import FrameType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 _OF_EXTRAS: Final = ("typer", "click", "rich", "matplotlib", "mypy_extensions", "numpy", "platformdirs")
 
@@ -102,3 +107,40 @@ def extras_named() -> Iterator[None]:
             f"the package {error.name} is missing: this is an installation without the extras 'bridge' and 'kernels'\n"
             f'install them: {shlex.quote(sys.executable)} -m pip install "malleable-apgas[all]"'
         )
+
+
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_S: Final = 0.01
+
+
+@contextmanager
+def interruptible(error: Callable[[signal.Signals], BaseException]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM raise an ``error`` in the block, the first one only: what it then ends is not disturbed.
+
+    Python drops what is raised while it calls a destructor, in one of 60 runs of an event loop with many connections.
+    Such an error is raised again shortly after.
+    """
+    raised: list[BaseException] = []
+
+    def interrupt(number: int, _: FrameType | None) -> NoReturn:
+        for each in _INTERRUPTS:
+            signal.signal(each, signal.SIG_IGN)
+        if not raised:
+            raised.append(error(signal.Signals(number)))
+        raise raised[0]
+
+    def on_dropped(dropped: UnraisableHookArgs) -> None:
+        if dropped.exc_value not in raised:
+            hook(dropped)
+            return
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+    hook, sys.unraisablehook = sys.unraisablehook, on_dropped
+    before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = hook

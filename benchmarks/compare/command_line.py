@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Self, TypeAlias, cast
+from typing import Annotated, Any, Final, Self, TypeAlias, cast
 
 import typer
+
+from apgas import errors
 
 from ..harness.cli import call
 from ..harness.errors import BadUsage, show_error
@@ -63,21 +65,7 @@ class Interrupted(SystemExit):
         self.by = by
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise ``Interrupted``, once: the ending of the contenders is not to be interrupted."""
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, _: object) -> NoReturn:
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
-    raise Interrupted(signal.Signals(number))
+interruptible: Final = partial(errors.interruptible, Interrupted)
 
 
 # What is seen while it measures: a live line on a terminal, a plain line per measure elsewhere -----------------------

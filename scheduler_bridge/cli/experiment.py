@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import typer
 
+from apgas.errors import interruptible
 from scheduler_bridge.cli import options
 from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, now_and_then, print_json, print_rich, say
 from scheduler_bridge.cli.options import option
@@ -365,26 +364,11 @@ def _followed(folder: Path) -> Iterator[tuple[Callable[[str], None], Reporter]]:
     from scheduler_bridge.daemon.trial import CalibrationError
 
     try:
-        with _goes_on(folder), _interruptible(), _shown("runs") as shown:
+        with _goes_on(folder), interruptible(KeyboardInterrupt), _shown("runs") as shown:
             yield shown
     except (CalibrationError, DaemonError) as error:
         hint = getattr(error, "hint", "") or "try: malleable doctor"
         raise CliError("the experiment cannot run", str(error), hint) from None
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let TERM end the runs as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends its jobs now, and must not be disturbed
-    raise KeyboardInterrupt
 
 
 # The experiments ------------------------------------------------------------------------------------------------------

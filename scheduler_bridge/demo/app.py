@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
 import uuid
 from pathlib import Path
 from random import Random
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from apgas.errors import interruptible
 from scheduler_bridge import policies
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.daemon.config import numbered_nodes
@@ -74,9 +73,8 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         )
     wanted = DemoRun(seed, policy, output, quick=quick)
     mark = uuid.uuid4().hex
-    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with tempfile.TemporaryDirectory(prefix="malleable-demo-") as scratch:
+        with interruptible(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="malleable-demo-") as scratch:
             records = _run(wanted, mark, Path(scratch), console)
     except KeyboardInterrupt:
         left = wait_gone(mark)
@@ -84,8 +82,6 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         return 130
     except (CalibrationError, DaemonError) as error:
         return _refuse("the demo cannot run", str(error), getattr(error, "hint", "") or "try: malleable doctor", code=1)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     return _conclude(wanted, records, wait_gone(mark), console)
 
 
@@ -148,10 +144,6 @@ def _conclude(wanted: DemoRun, records: list[RunRecord], left: list[int], consol
         resized = ", two grows and two shrinks at least" if wanted.least_resizes >= 2 and not few else ""
         console.print(Text(f"every result is verified{resized}, nothing is left running", style="green"))
     return 1 if found else 0
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _refuse(culprit: str, why: str, remedy: str, *, code: int) -> int:

@@ -29,6 +29,7 @@ from apgas.runtime.watchdog import Alarm, Reminder
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from sys import UnraisableHookArgs
 
     from apgas.malleability.communicator import Communicator
     from apgas.runtime.resizing import Resizing
@@ -576,6 +577,7 @@ class Interrupts:
         self._end = on_ignored
         self._alarm = Alarm(self._on_ignored) if process.mpi_plane is not None else Reminder(self._interrupt)
         self._let_go = process.handle_signals(self._interrupt)
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._on_dropped
 
     def restore_handlers(self) -> None:
         """Leave signals to those who took them before.
@@ -588,6 +590,8 @@ class Interrupts:
         Interrupts._over = None
         self._let_go()
         self._alarm.silence()
+        if sys.unraisablehook == self._on_dropped:
+            sys.unraisablehook = self._hook
 
     def ending(self, by: signal.Signals) -> None:
         """The job is being ended for a signal; code that keeps the interpreter's lock must not keep it from that."""
@@ -622,6 +626,14 @@ class Interrupts:
             self._driver.interrupted = kind
             return
         raise kind
+
+    def _on_dropped(self, dropped: UnraisableHookArgs) -> None:
+        """Have the signal raised again if what it raised was dropped, as Python does within a destructor."""
+        if self.signalled is None or not issubclass(dropped.exc_type, KeyboardInterrupt):
+            self._hook(dropped)
+            return
+        self._signalled_s = -math.inf
+        self._put_it_off(self.signalled)
 
     def _put_it_off(self, number: int) -> bool:
         """Have the signal raised again shortly; False if there is no thread that could do that."""

@@ -174,9 +174,15 @@ def test_a_place_that_has_not_begun_dies_of_no_signal(mpi: Mpi, number: signal.S
 
 
 def test_an_interrupt_waits_for_the_end_of_what_it_would_leave_half_done(leftovers: Leftovers) -> None:
-    job = python_run([ROOT / "tests" / "mpiexec" / "programs" / "interrupted.py", "in_the_middle"])
+    job = python_run([PROGRAMS / "interrupted.py", "in_the_middle"])
     assert (job.rc, job.err) == (143, "apgas: terminated; the job ends\n")
     assert job.out.startswith("changed\n")
+    leftovers.check(job.mark)
+
+
+def test_an_interrupt_within_a_destructor_is_not_lost(leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "interrupted.py", "in_a_destructor"])
+    assert (job.rc, job.err, job.out) == (143, "apgas: terminated; the job ends\n", "waiting\n")
     leftovers.check(job.mark)
 
 

@@ -55,6 +55,19 @@ def in_the_middle() -> None:
     wait()
 
 
+class Last:
+    """Is interrupted while it is destroyed, where Python drops what is raised."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def in_a_destructor() -> None:
+    """Is interrupted by the destructor of an object."""
+    Last()
+    wait()
+
+
 def wakes_nobody() -> None:
     """Is interrupted on another thread, which wakes the main thread as little as a signal just before its wait does."""
     threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
@@ -91,6 +104,7 @@ MAINS = (
     goes_on_and_fails,
     fails_to_clean_up,
     in_the_middle,
+    in_a_destructor,
     wakes_nobody,
     hears_by_itself,
     is_ahead,

@@ -156,3 +156,26 @@ def test_a_node_that_comes_back_is_as_new(monkeypatch: pytest.MonkeyPatch) -> No
         task.cancel()
 
     asyncio.run(play())
+
+
+def test_a_node_that_is_taken_back_while_another_is_given_back_is_not_used() -> None:
+    """Both have just come, for a job of two nodes. The second one was lent all the same, and not given back later."""
+    lent: Any = Lent()
+    given_back: list[str] = []
+
+    async def play() -> None:
+        class Allocation:
+            holdings = type("Holdings", (), {"companions": ("a", "b")})
+
+            def leave(self, node: str) -> None:
+                given_back.append(node)
+                if node == "a":
+                    taker._recall("b", "Slurm takes it back")
+
+        allocation: Any = Allocation()
+        taker = Harvester(lent, allocation, Harvest("spare"))
+        taker._recall("a", "Slurm takes it back")
+        assert await taker.kept(("a", "b")) == ()
+
+    asyncio.run(play())
+    assert given_back == ["a", "b"]

@@ -105,13 +105,15 @@ class Harvester:
 
     async def kept(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``nodes``, which have just come, that may be used; the others are given back."""
-        came = tuple(nodes)
-        # one may be taken back at once, and one that was a node before may not have been forgotten yet
-        early = [node for node in came if node in self._leaving or node in self._scheduler.nodes]
-        for node in early:
-            self._leaving.discard(node)
-            await asyncio.to_thread(self._allocation.leave, node)
-        return tuple(node for node in came if node not in early)
+        kept = tuple(nodes)
+        # one may be taken back at once, also while others are given back, and one that was a node before may not have
+        # been forgotten yet
+        while early := [node for node in kept if node in self._leaving or node in self._scheduler.nodes]:
+            for node in early:
+                await asyncio.to_thread(self._allocation.leave, node)
+                self._leaving.discard(node)
+            kept = tuple(node for node in kept if node not in early)
+        return kept
 
     def lost(self, nodes: tuple[str, ...], reason: str) -> None:
         """A job goes on without ``nodes``, which have died; those that were lent are given back without a look."""

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,8 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S
 
-from scheduler_bridge.backends.slurm import Allocation, Harvest, Slurm, SlurmError, read_loans
-from scheduler_bridge.backends.slurm.driver import Reach
+from scheduler_bridge.backends.slurm import Allocation, Harvest, JobInfo, Slurm, SlurmError, read_loans
+from scheduler_bridge.backends.slurm.driver import CALL_S, Reach
 from scheduler_bridge.backends.slurm.lease import WITNESS, Leases
 
 SCONTROL = r"""#!/usr/bin/env python3
@@ -154,6 +155,28 @@ def test_harvested_nodes_are_asked_for_elsewhere_and_a_warning_comes_through(too
     loans = {loan.node: loan for loan in read_loans(tools / "books")}
     assert loans[warned[0]].warned_s is not None
     assert not any(loan.lost for loan in loans.values())
+
+
+def test_a_companion_that_ends_before_its_node_is_known_costs_that_node(tools: Path) -> None:
+    """It was lent all the same, and never left the allocation, for Slurm cancels no job that has ended."""
+    recalled: list[tuple[str, str]] = []
+
+    class Ending(Slurm):
+        def job(self, number: int, within_s: float = CALL_S) -> JobInfo:
+            info = super().job(number, within_s)
+            if number == 2 and (leases := allocation._leases) is not None and number in leases._held:
+                leases._held[number].shutdown(socket.SHUT_RDWR)  # as if it was cancelled just now
+                until(lambda: not any(thread.name == "lease" for thread in threading.enumerate()))
+            return info
+
+    allocation = Allocation(Ending(), 1, books=tools / "books")
+    allocation.listen(lambda node, words: recalled.append((node, words)))
+    assert allocation.grow(1, PATIENCE_S) == ("c",)
+    assert recalled == [("c", "Slurm has taken it back")]
+    allocation.give_back(["c"])
+    assert allocation.holdings.nodes == ("a", "b")
+    assert not log(tools, "scancel")
+    allocation.close()
 
 
 def test_it_ends_while_slurm_looks_for_a_node(tools: Path) -> None:

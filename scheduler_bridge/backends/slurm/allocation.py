@@ -229,6 +229,8 @@ class Allocation:
                 self._hold(lambda held: held.lent(node, companion))  # noqa: B023 - called at once
                 if "warned_s" in self._loans[companion]:
                     self._recalled(node, _TAKES)
+                if companion in self._over:  # before its node was known
+                    self._ended_by_itself(companion)
         except (SlurmError, ValueError) as error:
             for companion in set(asked) - set(self.holdings.companions.values()):
                 leases.end(companion)
@@ -276,10 +278,10 @@ class Allocation:
 
     def _ended_by_itself(self, companion: int) -> None:
         """A companion job has ended that was not to: cancelled, preempted, or its node has died."""
+        self._over.add(companion)
         node = self._node_of(companion)
         if self._closed or not node:
             return
-        self._over.add(companion)
         self._recalled(node, "Slurm has taken it back")
         self._settle([companion])
         try:

@@ -297,24 +297,22 @@ def explained(cluster: Cluster, job: int) -> str:
 
 def places(cluster: Cluster, node: str) -> list[int]:
     """The places on a node."""
-    return [pid for pid in processes(cluster, b"python") if f"PMI_HOSTNAME={node}\0".encode() in environ(pid)]
+    return processes(cluster, b"python", f"PMI_HOSTNAME={node}\0")
 
 
-def processes(cluster: Cluster, words: bytes) -> list[int]:
-    """The processes of the cluster whose command line has ``words``."""
+def processes(cluster: Cluster, words: bytes, variable: str = "") -> list[int]:
+    """The processes of the cluster whose command line has ``words``, and that were started with a variable."""
+    wanted = [text.encode() for text in (cluster.mark, variable)]
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        pid = int(folder.name)
         try:
-            if words in (folder / "cmdline").read_bytes() and cluster.mark.encode() in environ(pid):
-                found.append(pid)
+            started = words in (folder / "cmdline").read_bytes()
+            environ = (folder / "environ").read_bytes() if started else b""
         except OSError:  # it has ended
             continue
+        if started and all(text in environ for text in wanted):
+            found.append(int(folder.name))
     return found
-
-
-def environ(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/environ").read_bytes()
 
 
 def test_place_0_is_killed_as_nodes_come_and_the_program_harvests_on(cluster: Cluster) -> None:

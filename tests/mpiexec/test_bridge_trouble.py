@@ -167,7 +167,7 @@ def test_a_full_disk_stops_no_job_but_none_is_taken(config: DaemonConfig, caplog
         base.execute(f"PRAGMA max_page_count = {pages}")
         await daemon.idle()
         assert [daemon.snapshot().job(job_id).state for job_id in jobs] == ["completed"] * 8
-        client = ControlClient(config.state_dir)
+        client = ControlClient(config.state_dir, PATIENCE_S)
         for _ in range(3):  # The log has pages that are not full yet.
             with contextlib.suppress(SubmitError):
                 await asyncio.to_thread(client.submit, rigid(3, "/bin/true", *("x" * 4000 for _ in range(9))))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.console import Console
 from support.doors import all_attacked
 from support.hosts import need_hosts
@@ -58,7 +59,7 @@ class Cluster(Console):
     @property
     def client(self) -> ControlClient:
         """Reaches the scheduler by its socket, which is a file."""
-        return ControlClient(self.folder / "state")
+        return ControlClient(self.folder / "state", PATIENCE_S)
 
     def submit(self, nodes: int, command: tuple[str, ...], least: int | None = None, *, requeue: bool = False) -> int:
         """Submit a job; return its number. With ``least`` nodes it is malleable, and ``nodes`` are the most."""

@@ -101,7 +101,7 @@ class Driver:
         self.job_orders = JobOrders(config, log_state.jobs, self.handle, self._up, self._doom, journal.timed)
         # an earlier run may go on, with as many cores as its nodes had
         config = msgspec.structs.replace(config, cores_per_node=self.core.settings.cores_per_node)
-        self.executor = executor(Setup(folder, config, self._started, self._ended))
+        self.executor = executor(Setup(folder, config, self._started, self.job_orders.server.last_words, self._ended))
         self.submissions = Submissions(
             log_state,
             self.handle,

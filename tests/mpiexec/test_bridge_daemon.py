@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from support.daemons import (
 )
 
 from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread, JobRequest, SubmitError
+from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.record import decode_record
 
 FAKE = str(Path(__file__).with_name("fake_job.py"))
@@ -89,6 +91,36 @@ def test_what_jobs_found_out_reaches_the_record(config: DaemonConfig) -> None:
 
     perform(config, play)
     assert not list(config.state_dir.glob("result-*"))
+
+
+def test_what_a_job_says_before_it_ends_is_heard_where_the_scheduler_has_to_wait_for_a_core(
+    config: DaemonConfig, tmp_path: Path
+) -> None:
+    """It was refused, as a message of a job that has ended, unless the scheduler was quicker than the job's end."""
+    ordered, go = tmp_path / "ordered", tmp_path / "go"
+    program = Path(__file__).parent / "programs" / "last_words.py"
+    request = JobRequest(
+        name="says", command=(sys.executable, str(program), str(ordered), str(go)), job_class="malleable", nodes=3,
+        min_nodes=1, max_nodes=3, launch="direct",
+    )  # fmt: skip
+
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(request)
+        await until(daemon, lambda: daemon.snapshot().job(job_id).ready)
+        daemon.resize(job_id, -1)
+        while not ordered.exists():
+            await asyncio.sleep(0.02)
+        (claim,) = config.state_dir.glob("runs/*.claim")
+        runner, until_s = str(claim.readlink()), time.monotonic() + PATIENCE_S
+        go.touch()
+        while processes.lives(runner):  # nothing is read meanwhile
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        job = (await daemon.ended(job_id)).job(job_id)
+        assert (job.state, job.shrinks) == ("completed", 1)
+        assert [resize.outcome for resize in daemon.record().jobs[0].resizes] == ["done"]
+
+    perform(config, play)
 
 
 def test_jobs_of_a_moment_complete(config: DaemonConfig) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -57,12 +57,14 @@ class Setup:
         config: How jobs are started and ended, nodes reached, and cores bound; its cores of each node are those that an
             earlier run that goes on has chosen.
         started: Called with the job's id when its processes run.
+        last_words: Awaited with the job's id before ``ended`` is called: then all is heard that the job has said.
         ended: Called with the job's id when nothing of it is left.
     """
 
     folder: StateFolder
     config: DaemonConfig
     started: Callable[[int], None]
+    last_words: Callable[[int], Awaitable[None]]
     ended: Callable[[int, Ending], None]
 
 
@@ -182,6 +184,7 @@ class Executor:
         try:
             ending = await self.judged(job_id, await run.run(after))
             ending = replace(ending, again=ending.status == os.EX_TEMPFAIL and self._folder.goes_on(job_id))
+            await self._setup.last_words(job_id)
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
             ending = Ending(None, f"{type(error).__name__}: {error}")

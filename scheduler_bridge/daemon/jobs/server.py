@@ -64,6 +64,14 @@ class JobServer:
         if connection is not None:
             connection.close()
 
+    async def last_words(self, job_id: int) -> None:
+        """Wait until all is heard that a job has said whose processes have ended: much may wait to be read still."""
+        connection = self._attached.get(job_id)
+        if connection is not None:
+            with contextlib.suppress(TimeoutError):  # a host that is lost ends no connection
+                async with asyncio.timeout(_LINGER_S):
+                    await connection.over.wait()
+
     def withdraw(self, job_id: int) -> None:
         """Take the job's open order back; its outcome is still awaited."""
         link = self.links.get(job_id)
@@ -114,6 +122,7 @@ class JobServer:
             if session.job_id is not None and self._attached.get(session.job_id) is connection:
                 del self._attached[session.job_id]
             connection.close()
+            connection.over.set()
 
     async def _greet(self, session: Session, connection: _Connection) -> None:
         self._strangers += 1
@@ -159,6 +168,7 @@ class JobServer:
 class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drain_s: float) -> None:
         self.reader = reader
+        self.over = asyncio.Event()
         self._writer = writer
         self._drain_s = drain_s
 

@@ -34,6 +34,7 @@ from apgas.runtime.resizing import Resizing
 from apgas.runtime.spawning import AssignIds, Spawned
 from apgas.runtime.validation import checked
 from apgas.transport.auth import new_token
+from apgas.transport.base import TransportClosedError, UnknownPeerError
 from apgas.transport.tcp import TcpTransport
 
 T = TypeVar("T")
@@ -636,6 +637,9 @@ class InProcessPlaces:
         if not driver.transport.loop.in_thread():
             thread.join(timeout_s)
         driver.give_up(ApgasError(f"place {place} was killed"))
+        # it may have died before it had connected: then its launcher would miss it
+        with contextlib.suppress(UnknownPeerError, TransportClosedError):  # it is missed, or the job is over
+            self.drivers[0].transport.connect(place)
 
     def close(self, timeout_s: float) -> None:
         """Wait until the places' own threads have ended, which they do when their place is over, but not for long."""

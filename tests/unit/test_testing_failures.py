@@ -18,6 +18,7 @@ from apgas.runtime.driver import Driver
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job, JobFailedError, JobHangsError
 from apgas.testing.pytest_plugin import MakeJob
+from apgas.transport.tcp import TcpTransport
 
 gates: dict[str, Callable[[], None]] = {}
 
@@ -95,6 +96,30 @@ def test_the_death_of_a_place_would_end_a_real_job(apgas_job: MakeJob) -> None:
         with finish():
             async_at(place(2), pass_gate, "wait")
 
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job = apgas_job(main)
+    with pytest.raises(JobFailedError, match=r"this would end a real job: place 1: "):
+        job.run()
+    release.set()
+
+
+def test_the_death_of_a_place_that_has_not_connected_is_noticed(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job hung, in one of ten runs on a busy machine."""
+    connect = TcpTransport.connect
+
+    def late(self: TcpTransport, to: int) -> None:
+        if self._place != 1:
+            connect(self, to)
+
+    def main() -> None:
+        job.kill(1)
+        with finish():
+            async_at(place(2), pass_gate, "wait")
+
+    monkeypatch.setattr(TcpTransport, "connect", late)
     release = threading.Event()
     gates["wait"] = lambda: assert_set(release)
     job = apgas_job(main)

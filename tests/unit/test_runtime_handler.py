@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 from support import PATIENCE_S
-from support.orders import SHORT, Handler, fail, last, program, reasons, wait_for
+from support.orders import SHORT_S, Handler, fail, last, program, reasons, wait_for
 
 import apgas
 from apgas import Deadlines, async_at, finish, place, places
@@ -70,7 +70,8 @@ def test_a_method_that_takes_too_long(
     apgas_job: MakeJob, method: str, outcome: str, reason: str, left: list[int]
 ) -> None:
     with gate() as wait:
-        job = apgas_job(program, Handler(method, wait), 1, SHORT, places=2)
+        late = Deadlines(pre_s=SHORT_S) if method.startswith("pre") else Deadlines(post_s=SHORT_S)
+        job = apgas_job(program, Handler(method, wait), 1, late, places=2)
         give = job.grow if "Grow" in method else job.shrink
         give(1)
         assert job.run() == left
@@ -105,7 +106,8 @@ def test_a_program_that_ends_waits_for_no_method(apgas_job: MakeJob, method: str
         with finish():
             if method == "shrinkAborted":
                 async_at(place(1), linger)
-            apgas.define_malleable_handler(handler, deadlines=Deadlines(drain_s=0.05))
+            late = Deadlines(drain_s=SHORT_S) if method == "shrinkAborted" else Deadlines()
+            apgas.define_malleable_handler(handler, deadlines=late)
             wait_for(lambda: method in handler.calls)
             later.extend([job.grow(1), job.workers(2)])
             may_end.set()
@@ -254,7 +256,7 @@ def test_a_pre_shrink_that_returns_too_late_is_undone(apgas_job: MakeJob) -> Non
         return last(1)
 
     def main() -> None:
-        program(handler, 1, SHORT)
+        program(handler, 1, Deadlines(pre_s=SHORT_S))
         opened.set()
         wait_for(lambda: "shrinkAborted" in handler.calls)
 
@@ -275,7 +277,7 @@ def test_a_wish_is_over_with_its_order_though_its_method_still_runs(apgas_job: M
         return wished
 
     def main() -> None:
-        program(handler, 1, SHORT)
+        program(handler, 1, Deadlines(pre_s=SHORT_S))
         assert apgas.shrink_wish() == []
         opened.set()
         wait_for(lambda: "shrinkAborted" in handler.calls)
@@ -295,7 +297,7 @@ def test_a_late_undo_comes_before_the_next_order(apgas_job: MakeJob) -> None:
         return last(1)
 
     def main() -> None:
-        apgas.define_malleable_handler(handler, deadlines=Deadlines(pre_s=0.05))
+        apgas.define_malleable_handler(handler, deadlines=Deadlines(pre_s=SHORT_S))
         wait_for(apgas.resizes)
         opened.set()
         wait_for(lambda: len(apgas.resizes()) == 2)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 from support import PATIENCE_S
-from support.orders import SHORT, Handler, fail, last, program, reasons, wait_for
+from support.orders import SHORT_S, Handler, fail, last, program, reasons, wait_for
 
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
 from apgas.runtime.malleable import choose_nodes
+from apgas.runtime.program import program as program_of_job
 from apgas.runtime.spawning import AssignIds, Spawned
 from apgas.testing.job import InProcessPlaces, Job
 from apgas.testing.pytest_plugin import MakeJob
@@ -52,7 +53,7 @@ def test_a_leaver_that_does_not_get_done_stays(apgas_job: MakeJob) -> None:
     def main() -> list[int]:
         with finish():
             async_at(place(1), open_a_finish)
-            left = program(Handler("shrinkAborted", fail), 1, SHORT)
+            left = program(Handler("shrinkAborted", fail), 1, Deadlines(drain_s=SHORT_S))
             may_end.set()
         return left
 
@@ -104,8 +105,9 @@ def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypa
         return added
 
     def main() -> list[int]:
-        apgas.define_malleable_handler(Handler(), deadlines=Deadlines(spawn_s=0.05))
+        apgas.define_malleable_handler(Handler(), deadlines=Deadlines(spawn_s=SHORT_S))
         job.grow(1, on=["late"]).wait()
+        program_of_job().resizing._machine.deadlines = Deadlines()  # the next one takes as long as it takes
         opened.set()
         assert came.wait(PATIENCE_S)
         wait_for(lambda: 1 not in job._places.drivers)  # it was released, and has ended

@@ -77,19 +77,28 @@ def _age(path: Path, seconds: float) -> None:
     os.utime(path, (then, then))
 
 
+def _is_swept(path: Path) -> bool:
+    """Whether a sweep takes an old file away. Each job that begins on this machine sweeps, too, and may be quicker."""
+    for _ in range(100):
+        path.touch()
+        _age(path, environment.OLD_S + 10)
+        if str(path) in environment.sweep():
+            return True
+    return False
+
+
 def test_what_killed_jobs_left_is_swept(segment: Path) -> None:
-    _age(segment, environment.OLD_S + 10)
-    assert str(segment) in environment.sweep()
+    assert _is_swept(segment)
     assert not segment.exists()
     assert str(segment) not in environment.sweep()
 
 
 def test_what_is_young_or_in_use_is_not_swept(segment: Path) -> None:
     assert str(segment) not in environment.sweep()
-    _age(segment, environment.OLD_S + 10)
     with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        _age(segment, environment.OLD_S + 10)  # not before: other jobs sweep, too
         assert str(segment) not in environment.sweep()
-    assert segment.exists()
+        assert segment.exists()
 
 
 @pytest.mark.parametrize(
@@ -156,8 +165,7 @@ def test_the_segments_of_one_process_go() -> None:
             path.touch()
         environment.unlink_segments(pid)
         assert not any(path.exists() for path in ours)
-        os.utime(others[0], (0, 0))
-        assert environment.sweep() == [str(others[0])]
+        assert _is_swept(others[0])
         assert others[1].exists()
     finally:
         for path in (*ours, *others):

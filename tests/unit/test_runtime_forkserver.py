@@ -18,6 +18,7 @@ import pytest
 
 from apgas.runtime import forkserver
 from apgas.runtime.forkserver import STREAM, Forked, ForkServer, Loads
+from scheduler_bridge.jobrunner.processes import identity
 
 HERE = Loads.here({})
 CORES = len(os.sched_getaffinity(0))
@@ -242,11 +243,16 @@ def test_a_server_ends_without_a_word_when_its_client_has_ended(capfd: pytest.Ca
 
 
 def test_few_newcomers_do_not_wait_until_a_server_has_loaded_all(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "numba.py").write_text("import time\ntime.sleep(1)")
+    go = tmp_path / "go"
+    (tmp_path / "numba.py").write_text(
+        f"import time\nfrom pathlib import Path\nwhile not Path({str(go)!r}).exists(): time.sleep(0.01)"
+    )
     slow = Loads({}, [str(tmp_path), *sys.path], ["numba"])
     server.used = True
     found = []
     for count in (1, 1, CORES + 1, 1):
+        if count > 1:
+            go.touch()
         with server.forking(sys.executable, slow, count) as possible:
             found.append(possible)
     assert found == [False, False, True, True]
@@ -295,6 +301,6 @@ def test_what_is_left_when_the_parent_is_killed(tied: bool) -> None:
 
 def wait_for_end(pid: int) -> None:
     deadline_s = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text():
+    while identity(pid):
         assert time.monotonic() < deadline_s, f"process {pid} goes on"
         time.sleep(0.01)

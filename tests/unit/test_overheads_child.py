@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from benchmarks.compare.child import MARK, Child, ContenderFailed, cpu_s
 from benchmarks.compare.contender import Config, memory
@@ -45,19 +46,19 @@ def start() -> Iterator[Start]:
 def test_a_command_is_answered(start: Start) -> None:
     child = start(ECHO)
     child.send({"measure": "rtt", "n": 5})
-    assert child.answer(20) == {"measure": "rtt", "n": 5}
+    assert child.answer(PATIENCE_S) == {"measure": "rtt", "n": 5}
     child.finish()
     with pytest.raises(ContenderFailed, match="it has ended"):
-        child.answer(20)
+        child.answer(PATIENCE_S)
 
 
 def test_lines_that_are_no_answer_are_passed_over(start: Start) -> None:
-    assert start("print('hello'); print('{\"t_s\": 1}')").answer(20) == {"t_s": 1}
+    assert start("print('hello'); print('{\"t_s\": 1}')").answer(PATIENCE_S) == {"t_s": 1}
 
 
 def test_an_error_is_a_failure(start: Start) -> None:
     with pytest.raises(ContenderFailed, match="no such thing"):
-        start('print(\'{"error": "no such thing"}\')').answer(20)
+        start('print(\'{"error": "no such thing"}\')').answer(PATIENCE_S)
 
 
 def test_one_that_does_not_answer_has_failed(start: Start) -> None:
@@ -71,24 +72,25 @@ def test_the_end_comes_with_its_last_words(start: Start) -> None:
         with pytest.raises(
             ContenderFailed, match="it has ended: ModuleNotFoundError: No module named 'missing_module'"
         ):
-            child.answer(20)
+            child.answer(PATIENCE_S)
 
 
 def test_one_that_will_not_end_is_killed_with_all_that_it_started(start: Start) -> None:
     child = start(STUBBORN)
-    child.answer(20)
+    child.answer(PATIENCE_S)
     assert len(child.processes()) == 2
     child.terminate()
     child.end(0)
     assert child.processes() == []
 
 
-def test_what_ends_a_little_later_is_let_to(start: Start, tmp_path: Path) -> None:
+def test_what_ends_a_little_later_is_let_to(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.compare.child.TERM_S", PATIENCE_S)  # on a busy machine it may be much later
     goodbye = tmp_path / "goodbye"
     # slow to end on purpose: it must be waited for, however long it takes within the limit
     script = f"echo '{{}}'; while kill -0 $PPID 2>/dev/null; do sleep 0.01; done; sleep 0.3 && : > {goodbye}"
     child = start(f"import subprocess; subprocess.Popen(['sh', '-c', {script!r}]); input()")
-    child.answer(20)
+    child.answer(PATIENCE_S)
     child.end()
     assert goodbye.exists()
 
@@ -98,7 +100,7 @@ def test_a_mark_covers_the_marks_that_begin_with_it() -> None:
     child = Child([sys.executable, "-c", ECHO], os.environ, f"{run}.1.")
     try:
         child.send({})
-        assert child.answer(20) == {}
+        assert child.answer(PATIENCE_S) == {}
         assert marked_processes(run, MARK) == child.processes() != []
         assert marked_processes(f"{run}.2.", MARK) == []
     finally:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 from scheduler_bridge.model.job import LARGEST
 from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel
@@ -16,6 +16,7 @@ from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel
 
 Speedup: TypeAlias = Callable[[int], float]
 """How fast a job runs on a number of nodes; only ratios count."""
+_Model = TypeVar("_Model")
 
 
 class UnknownModelError(ValueError):
@@ -97,26 +98,40 @@ def parse_speedup(text: str) -> Speedup:
     Raises:
         UnknownModelError: It describes none.
     """
+    return _described(text, _SPEEDUPS, f"no speedup model {text!r}; there are {KNOWN_SPEEDUPS}")
+
+
+_SPEEDUPS: Final[Mapping[str, Callable[..., Speedup]]] = {
+    "linear": lambda: float,  # twice the nodes, twice as fast
+    "amdahl": amdahl,
+    "power": power,
+    "downey": downey,
+    "table": table,
+}
+
+
+def _described(text: str, models: Mapping[str, Callable[..., _Model]], none: str) -> _Model:
+    """Make the model that is named first, of what follows between colons: numbers, or a table."""
     name, _, rest = text.partition(":")
     try:
-        match name, rest.split(":"):
-            case "linear", [""]:
-                return float  # twice the nodes, twice as fast
-            case "amdahl", [share]:
-                return amdahl(float(share))
-            case "power", [rho]:
-                return power(float(rho))
-            case "downey", [average, variance]:
-                return downey(float(average), float(variance))
-            case "table", [entries]:
-                pairs = (entry.split("=") for entry in entries.split(","))
-                return table([(int(nodes), float(seconds)) for nodes, seconds in pairs])
-            case _:
-                raise ValueError(name)
+        values = [_value(word) for word in rest.split(":")] if rest else []
+        model = models[name](*values)
     except UnknownModelError:
         raise
-    except ValueError:
-        raise UnknownModelError(f"no speedup model {text!r}; there are {KNOWN_SPEEDUPS}") from None
+    except (KeyError, TypeError, ValueError):
+        raise UnknownModelError(none) from None
+    for value in values if name != "table" else ():
+        if not isinstance(value, float):
+            raise UnknownModelError(none)
+        if not 0 <= value <= LARGEST:
+            raise UnknownModelError(f"{name}: {value}, must not be negative, and at most {LARGEST:g}")
+    return model
+
+
+def _value(word: str) -> float | list[tuple[int, float]]:
+    if "=" not in word:
+        return float(word)
+    return [(int(nodes), float(seconds)) for nodes, seconds in (entry.split("=") for entry in word.split(","))]
 
 
 # The cost of a resize, from nodes before and after to seconds --------------------------------------------------------
@@ -142,55 +157,26 @@ KNOWN_COSTS: Final = (
 )
 
 
-def _need_costs(name: str, *numbers: float) -> None:
-    """See that a resize takes some time, and comes to an end.
-
-    Raises:
-        UnknownModelError: A number is negative, too large, or none.
-    """
-    for number in numbers:
-        if not 0 <= number <= LARGEST:
-            raise UnknownModelError(f"{name}: {number}, must not be negative, and at most {LARGEST:g}")
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Every resize stops the job for as long."""
-
-    stops: ClassVar[bool] = True
-    seconds: float
-
-    def __post_init__(self) -> None:
-        _need_costs("constant", self.seconds)
-
-    def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:  # noqa: ARG002 - others need it
-        """Seconds, whatever the sizes."""
-        return self.seconds
-
-
 @dataclass(frozen=True, slots=True)
 class MebfCost(ResizeModel):
     """MEBF's overheads, in which the job stops: redistribution of data, processes [MEBF, equations 1 and 2]."""
 
     stops: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        _need_costs("mebf", self.scale_s, *(number for number in (self.alpha, self.beta) if number is not None))
-
     def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:
         """Seconds of both overheads."""
         return self.cost_s(before, after, own)
 
 
-_MEBF: Final = MebfCost(alpha=None, beta=None, b=MIDDLE, scale_s=10.0, theta=0.5, gamma=2.0)
-"""With each job's own alpha and beta, as the policy ``mebf`` believes by default."""
+def _mebf(scale_s: float = 10.0, *for_all: float) -> MebfCost:
+    """As the policy ``mebf`` believes by default: with alpha and beta ``for_all`` jobs, or each job's own."""
+    alpha, beta = for_all or (None, None)
+    return MebfCost(alpha=alpha, beta=beta, b=MIDDLE, scale_s=scale_s, theta=0.5, gamma=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Fitted to resizes of this project's runtime: a base, and something for each node that comes or goes.
-
-    The places that stay go on computing.
+    """A base, and something for each node that comes or goes.
 
     Attributes:
         grow_s: Base of a grow.
@@ -198,17 +184,16 @@ class Measured:
         shrink_s: Base of a shrink.
         shrink_node_s: For each node that goes.
         factor: Times all of it.
+        stops: Whether the job stands still meanwhile. In this project the places that stay go on computing.
     """
 
-    stops: ClassVar[bool] = False
-    grow_s: float = 0.25
-    grow_node_s: float = 0.010
-    shrink_s: float = 0.05
-    shrink_node_s: float = 0.002
+    grow_s: float
+    grow_node_s: float
+    shrink_s: float
+    shrink_node_s: float
+    _: KW_ONLY
     factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        _need_costs("measured", self.grow_s, self.grow_node_s, self.shrink_s, self.shrink_node_s, self.factor)
+    stops: bool = False
 
     def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:  # noqa: ARG002 - MEBF's needs it
         """Seconds from the order to its end."""
@@ -218,7 +203,7 @@ class Measured:
 
     @property
     def text(self) -> str:
-        """What ``parse_cost`` makes this model of."""
+        """What ``parse_cost`` makes this model of, if the job goes on."""
         numbers = (self.grow_s, self.grow_node_s, self.shrink_s, self.shrink_node_s)
         return "fitted:" + ":".join(f"{self.factor * number:.4g}" for number in numbers)
 
@@ -254,27 +239,13 @@ def parse_cost(text: str) -> Cost | None:
     Raises:
         UnknownModelError: It describes none.
     """
-    name, _, rest = text.partition(":")
-    try:
-        match name, rest:
-            case "none", "":
-                return None
-            case "constant", seconds:
-                return Constant(float(seconds))
-            case "mebf", "":
-                return _MEBF
-            case "mebf", numbers:
-                scale_s, *known = (float(number) for number in numbers.split(":"))
-                fixed = dict(zip(("alpha", "beta"), known, strict=True)) if known else {}
-                return replace(_MEBF, scale_s=scale_s, **fixed)
-            case "measured", factor:
-                return Measured(factor=float(factor) if rest else 1.0)
-            case "fitted", numbers:
-                grow_s, grow_node_s, shrink_s, shrink_node_s = (float(number) for number in numbers.split(":"))
-                return Measured(grow_s, grow_node_s, shrink_s, shrink_node_s)
-            case _:
-                raise ValueError(name)
-    except UnknownModelError:
-        raise
-    except ValueError:
-        raise UnknownModelError(f"no cost model {text!r}; there are {KNOWN_COSTS}") from None
+    return _described(text, _COSTS, f"no cost model {text!r}; there are {KNOWN_COSTS}")
+
+
+_COSTS: Final[Mapping[str, Callable[..., Cost | None]]] = {
+    "none": lambda: None,
+    "constant": lambda seconds: Measured(seconds, 0.0, seconds, 0.0, stops=True),
+    "mebf": _mebf,
+    "measured": lambda factor=1.0: Measured(0.25, 0.010, 0.05, 0.002, factor=factor),  # fitted to this runtime
+    "fitted": Measured,
+}

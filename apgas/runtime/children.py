@@ -148,7 +148,10 @@ def dismiss(children: Iterable[Child]) -> None:
 
 def _kill(child: _Process) -> None:
     if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:  # a fork that has not come to make a group of its own
+            os.kill(child.pid, signal.SIGKILL)
 
 
 def _attend(child: _Process) -> None:

@@ -221,7 +221,7 @@ class ForkServer:
                 answer = self._hear()
             with suppress(BrokenPipeError):  # it has been killed, which is noticed as at any other time
                 os.write(going, b"!")
-        except OSError:  # it has ended, or hangs
+        except BaseException:  # it has ended, or hangs; or after Ctrl-C its answer would be that to the next question
             self.close()
             raise
         finally:
@@ -297,9 +297,9 @@ class ForkServer:
     def _load(self, loads: Loads) -> None:
         modules = [name for name in loads.modules if name not in self._loaded]
         if modules:
+            self._loading += 1  # before Ctrl-C may come: an answer that is not waited for would be taken for a process
             self._ask(loads._replace(modules=modules))
             self._loaded.update(modules)
-            self._loading += 1
 
     def _ask(self, what: Loads | Fork, streams: Sequence[int] = ()) -> None:
         if self._socket is None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,6 +201,52 @@ def test_a_server_that_hangs_is_not_waited_for(server: ForkServer, tmp_path: Pat
         with pytest.raises(TimeoutError):
             server.fork("", {}, str(tmp_path), (2, 2, 2))
     assert server.pid not in (0, hanging)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_answer_that_ctrl_c_has_kept_from_being_heard_is_none_to_the_next_question(
+    before: bool, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it came before the answer, or before the wait for it."""
+
+    def interrupted(*words: Any) -> int:
+        if before:
+            asks(*words)
+        raise KeyboardInterrupt
+
+    run(server, "", tmp_path)
+    asks = server._ask
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "_ask" if before else "_hear", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(server, "", tmp_path)
+    code = "import os; print(os.getpid())"
+    with server.forking(sys.executable, HERE, CORES + 1), (tmp_path / "output").open("w") as file:
+        newcomer = Forked(server.fork(code, {}, str(tmp_path), (file.fileno(), 2, file.fileno())))
+    assert newcomer.wait() == 0
+    assert int((tmp_path / "output").read_text()) == newcomer.pid
+
+
+def test_what_ctrl_c_comes_after_while_modules_are_asked_for_starts_no_process(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer that was not waited for was taken for process 0, which means the group of who kills it."""
+    run(server, "", tmp_path)
+    asks = server._ask
+
+    def interrupted(*words: Any) -> None:
+        asks(*words)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "_ask", interrupted)
+        with pytest.raises(KeyboardInterrupt), server.forking(sys.executable, HERE._replace(modules=["this"]), 1):
+            pass
+    with server.forking(sys.executable, HERE, CORES + 1) as possible:
+        assert possible
+        newcomer = Forked(server.fork("", {}, str(tmp_path), (2, 2, 2)))
+    assert newcomer.pid > 0
+    assert newcomer.wait() == 0
 
 
 def test_what_a_slow_server_forks_goes_on_if_and_only_if_it_is_known(server: ForkServer, tmp_path: Path) -> None:

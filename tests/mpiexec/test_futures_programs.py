@@ -93,6 +93,8 @@ def test_nothing_stays_behind_when_it_is_ended(where: str, how: signal.Signals, 
         ("waits_without_a_block", signal.SIGTERM, "terminated"),
         ("waits_at_exit", signal.SIGTERM, "terminated"),
         ("waits_at_exit", signal.SIGINT, "interrupted"),
+        ("waits_for_others_at_exit", signal.SIGTERM, "terminated"),
+        ("waits_for_others_at_exit", signal.SIGINT, "interrupted"),
     ],
 )
 def test_a_signal_ends_it_as_it_ends_any_program(
@@ -100,8 +102,6 @@ def test_a_signal_ends_it_as_it_ends_any_program(
 ) -> None:
     with start_job([sys.executable, PROGRAMS / "futures_trouble.py", where]) as job:
         job.expect("waiting")
-        if where == "waits_at_exit":
-            time.sleep(0.5)  # Python ends threads first
         job.process.send_signal(by)
         ended = job.wait(SOON_S * 6)
     assert (ended.rc, ended.err) == (128 + by, f"apgas: {how}; the job ends\n")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support import ROOT, SOON_S, Leftovers, Running
 from support.hosts import need_hosts, place_on, start_launched, start_on_hosts
+from support.leftovers import Patience
 
 PROGRAMS = Path(__file__).with_name("programs")
 ROAMING = PROGRAMS / "roaming.py"
@@ -62,9 +63,9 @@ def test_the_agent_of_a_host_that_was_left_ends(leftovers: Leftovers) -> None:
     """The batch system may want the host back."""
     with start_launched(["host1", "host2"], [ROAMING, "-1", "wait"]) as job:
         job.expect("waiting")
-        until_s = time.monotonic() + SOON_S
+        patience = Patience(SOON_S)
         while [line for line in job.processes().values() if line.strip().endswith("--agent")]:
-            assert time.monotonic() < until_s
+            assert not patience.over()
             time.sleep(0.02)
         job.process.terminate()
         assert job.wait(SOON_S).rc == 143
@@ -182,7 +183,8 @@ def test_a_cut_link_is_the_loss_of_a_host_on_both_sides(leftovers: Leftovers) ->
         assert time.monotonic() - began_s < 20.0
     leftovers.check(job.mark)
     assert done.rc == 0, done.err
-    assert "apgas: host host2 is lost: nothing was heard of it for 4 s; the job goes on\n" in done.err
+    # a launcher that gets no core at that time looks later
+    assert re.search(r"apgas: host host2 is lost: nothing was heard of it for \d+ s; the job goes on\n", done.err)
     assert done.out.splitlines()[-2:] == ["left host1", "again host1 host2 host3"]
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def place_on(job: Running, host: str) -> int:
     """Returns the process id of the Python place of a job on an emulated host."""
     wanted = f"PMI_HOSTNAME={host}".encode()
     for pid, line in job.processes().items():
-        environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if line.startswith(sys.executable) and wanted in environ:
-            return pid
+        if line.startswith(sys.executable):
+            with suppress(OSError):  # it ended just now
+                if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    return pid
     raise AssertionError(f"no place on {host}: {job.processes()}")

@@ -81,7 +81,7 @@ def main() -> None:
     apgas.on_place_failure(lambda place: deaths.append(place.id))
     apgas.define_malleable_handler(ReleaseNewest())
     rounds = lost = ordered = 0
-    while time.monotonic() < until:
+    while time.monotonic() < until or not (lost and deaths):  # on a busy machine there may be few rounds
         if len(apgas.resizes()) == ordered and (len(places()) < 3 or rng.random() < 0.3):
             ordered += 1
             apgas.schedule_orders("0:+1" if len(places()) < 5 else "0:-1")

@@ -87,11 +87,11 @@ def main() -> None:
                     async_at(now[number % len(now)], hop, 10, done)
                     sent += 1
     apgas.disable_malleable_handler()
-    settle = time.monotonic() + 5
+    settle = time.monotonic() + 60
     while (alive := [place for place, pid in pids.items() if lives(pid)]) != [0] and time.monotonic() < settle:
         time.sleep(0.01)
     places_now = [place.id for place in places()]
-    settle = time.monotonic() + 5
+    settle = time.monotonic() + 60
     while len(arrived) < sent and time.monotonic() < settle:
         time.sleep(0.01)
     try:

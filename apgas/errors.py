@@ -144,3 +144,5 @@ def interruptible(error: Callable[[signal.Signals], BaseException]) -> Iterator[
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = hook
+        if signal.getsignal(signal.SIGALRM) is interrupt and any(signal.setitimer(signal.ITIMER_REAL, 0)):  # just now
+            raise raised[0]

@@ -67,6 +67,18 @@ def test_a_signal_within_a_destructor_ends_the_block() -> None:
     assert interrupted(block).args == (signal.SIGTERM,)
 
 
+def test_a_signal_within_the_last_destructor_of_the_block_ends_it() -> None:
+    class Last:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def block() -> None:
+        Last()
+
+    assert interrupted(block).args == (signal.SIGTERM,)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_other_errors_of_destructors_end_nothing() -> None:
     class Last:

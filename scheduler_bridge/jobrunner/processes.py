@@ -95,7 +95,7 @@ _ENV_OWN_NODE: Final = "PMI_HOSTNAME"
 
 _SHARED_MEMORY = Path("/dev/shm")
 _SEGMENT = re.compile(r"/dev/shm/(mpich_shm_[A-Za-z0-9_.\-]+|[0-9]+:[0-9]+:[0-9]+(?::[0-9]+)?)")
-_PAUSE_S = 0.02
+_PAUSE_S, _EXEC_S = 0.02, 0.002
 
 
 def marked_processes(mark: str, variable: str = ENV_MARK) -> list[int]:
@@ -130,10 +130,12 @@ def end_marked(mark: str, patience_s: float, variable: str = ENV_MARK) -> list[i
     """
     give_up = time.monotonic() + patience_s + 2.0
     kill_from = time.monotonic() + patience_s
-    seen: set[int] = set()
-    termed: set[int] = set()
-    segments: set[str] = set()
-    while (left := marked_processes(mark, variable)) and (now := time.monotonic()) < give_up:
+    seen, termed, segments = set[int](), set[int](), set[str]()
+    left, empty = list[int](), 0
+    # one that begins another program has no variables meanwhile: that none is seen must be seen twice
+    while empty < 2 and (now := time.monotonic()) < give_up:
+        left = marked_processes(mark, variable)
+        empty = 0 if left else empty + 1
         segments.update(*map(mapped_segments, set(left) - seen))
         seen.update(left)
         for pid in left:
@@ -144,7 +146,7 @@ def end_marked(mark: str, patience_s: float, variable: str = ENV_MARK) -> list[i
                 elif pid not in termed:
                     termed.add(pid)
                     send(who, signal.SIGTERM)
-        time.sleep(_PAUSE_S)
+        time.sleep(_PAUSE_S if left else _EXEC_S)
     remove_segments(segments)
     return left
 

@@ -137,7 +137,8 @@ def interruptible(error: Callable[[signal.Signals], BaseException]) -> Iterator[
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
     hook, sys.unraisablehook = sys.unraisablehook, on_dropped
-    before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
+    heard = [number for number in _INTERRUPTS if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:

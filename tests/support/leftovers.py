@@ -2,7 +2,8 @@
 
 Other jobs may run on this machine at the same time, so processes are found by a mark in their environment. A file
 counts as left over only if no living process has it mapped, open, or named in its environment, as the folder of a
-launcher's books is, and if it was there when the job had ended: what comes later is another job's.
+launcher's books is, and if it was there when the job had ended: what comes later is another job's. What a test has made
+old, for the next job to sweep it, is that test's to look at.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
+
+from apgas.runtime.environment import OLD_S
 
 MARK: Final = "MALLEABLE_TEST_MARK"
 """Environment variable that all processes of one job carry, with a value of its own."""
@@ -68,7 +71,7 @@ class Leftovers:
         new = _files() - self._before
         if not new:
             return new
-        return {name for name in new - _in_use(new) if Path(name).exists()}
+        return {name for name in new - _in_use(new) if _is_young(name)}
 
     def check(self, *marks: str) -> None:
         """Asserts that a second later no process with one of the marks is there, and no orphaned file."""
@@ -118,6 +121,13 @@ def _runnable() -> int:
 
 def _files() -> set[str]:
     return {str(path) for folder, pattern in _PATTERNS for path in Path(folder).glob(pattern)}
+
+
+def _is_young(name: str) -> bool:
+    try:
+        return Path(name).stat().st_mtime > time.time() - OLD_S
+    except OSError:
+        return False  # gone meanwhile
 
 
 def _in_use(names: set[str]) -> set[str]:

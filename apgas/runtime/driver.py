@@ -94,7 +94,8 @@ class Driver:
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
         self.on_members: Callable[[int, list[int]], None] = _ignore
-        self._futures: dict[int, Future[Any]] = {}
+        self._futures: dict[int, tuple[m.FinishId, Future[Any]]] = {}
+        self._settling: dict[int, tuple[m.FinishId, Future[Any]]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
         self._expected: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self._failing = False
@@ -159,13 +160,12 @@ class Driver:
             return finish
 
     def close_finish(self, finish: m.FinishId) -> list[BaseException]:
-        """End the body of a finish and wait until all it spawned has ended; returns the errors of its activities."""
-        return self.end_finish(finish)[0]
+        """Like ``end_finish``; returns the errors only, of a cancelled one without those that only say so."""
+        errors, cancelled = self.end_finish(finish)
+        return [error for error in errors if not (cancelled and isinstance(error, CancelledError))]
 
     def end_finish(self, finish: m.FinishId) -> tuple[list[BaseException], bool]:
-        """Like ``close_finish``; returns in addition whether the finish was cancelled.
-
-        Of a cancelled one, errors that only say so are left out.
+        """End the body of a finish and wait for all it spawned; returns the errors, and whether it was cancelled.
 
         Raises:
             DeadlineError: The thread's deadline has passed; the finish is cancelled, and not waited for any more.
@@ -177,10 +177,11 @@ class Driver:
             fired = self.wait(outcome)
         except DeadlineError:
             raise self._out_of_time(finish) from None
+        # an answer is counted before it is unpickled: another thread, which counts the last, may be ahead of that
+        for future in [future for under, future in [*self._settling.values()] if under == finish]:
+            future.exception()
         errors = [serialization.load_error(error) for error in fired.errors]
         errors += [self.death(place, count) for place, count in fired.lost]
-        if fired.cancelled:
-            errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
 
     def _out_of_time(self, finish: m.FinishId) -> DeadlineError:
@@ -229,27 +230,23 @@ class Driver:
         if scope is None:
             raise UsageError("async_at, async_ and at work inside of apgas.run and inside of activities only")
         future: Future[Any] = Future()
-        if dst.id == self.core.here:
-            try:
+        try:
+            if dst.id == self.core.here:
                 with self.lock:
                     self.core.spawn_here(scope.finish)
-            except CancelledError as error:
-                future.set_exception(error)
+                try:
+                    self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
+                except RuntimeError:  # there is no thread for it
+                    self.change(lambda: self.core.ended(scope.finish))
+                    raise
                 return future
-            try:
-                self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
-            except RuntimeError:  # there is no thread for it
-                self.change(lambda: self.core.ended(scope.finish))
-                raise
-            return future
-        payload, definition = self._calls.pack(dst.id, call)
-        if throttled:
-            self.transport.throttle(dst.id)
-        try:
+            payload, definition = self._calls.pack(dst.id, call)
+            if throttled:
+                self.transport.throttle(dst.id)
             with self.lock:
                 self._check_not_given_up()
                 number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
-                self._futures[number] = future
+                self._futures[number] = scope.finish, future
                 self._send(effects, soon=not to_caller)
                 self._calls.sent(dst.id, definition)
         except CancelledError as error:
@@ -362,7 +359,7 @@ class Driver:
         """Let everything here that waits for activities, or will, raise ``error``: the job is over without them."""
         with self.lock:
             self._given_up = error
-            waiting = [*self._futures.values(), *self._fired.values(), *self._expected]
+            waiting = [*(future for _, future in self._futures.values()), *self._fired.values(), *self._expected]
         for future in waiting:
             with suppress(InvalidStateError):  # it has just ended otherwise
                 future.set_exception(error)
@@ -420,6 +417,9 @@ class Driver:
                     self._enter(effect)
                     if effect.died:
                         rest.append(effect)
+                case e.ResolveCall(call) | e.CallLost(call):
+                    self._settling[call] = self._futures.pop(call)
+                    rest.append(effect)
                 case _:
                     rest.append(effect)
         return rest
@@ -437,7 +437,8 @@ class Driver:
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
-                    self._futures.pop(call).set_exception(self.death(place, 1))
+                    self._settling[call][1].set_exception(self.death(place, 1))
+                    del self._settling[call]
                     self.transport.loop.nudge()
                 case e.FinishFired():
                     with suppress(InvalidStateError):  # its wait was given up
@@ -470,18 +471,18 @@ class Driver:
                     assert_never(effect)
 
     def _resolve(self, call: int, payload: e.Payload, *, ok: bool) -> None:
-        future = self._futures.pop(call)
+        future = self._settling[call][1]
         try:
             if not payload:
                 raise CancelledError("its finish was cancelled before it began")
             value = serialization.loads(payload) if ok else serialization.load_error(payload[0])
         except BaseException as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
-            future.set_exception(error)
-            return
+            ok, value = False, error
         if ok:
             future.set_result(value)
         else:
             future.set_exception(value)
+        del self._settling[call]
 
     def _pass_on(self, finish: m.FinishId) -> None:
         """(io thread) Pass reports of a dense finish on."""
@@ -648,7 +649,6 @@ class Driver:
 
     def _run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
         """Run an activity that no finish counts: what it raises is logged here."""
-        core = self.core
         name = "its function"
 
         @context.runs("fn")
@@ -668,8 +668,8 @@ class Driver:
             from apgas.runtime import exceptions
 
             exceptions.folded(error)
-            _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", core.here, name, src)
-        self.change(core.uncounted_ended)
+            _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", self.core.here, name, src)
+        self.change(self.core.uncounted_ended)
 
 
 _drivers: Final[weakref.WeakSet[Driver]] = weakref.WeakSet()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 
 import apgas
 from apgas import async_, async_at, at, finish, here, places
@@ -54,6 +55,22 @@ def nested(levels: int) -> int:
     return sum(future.result(timeout=0) for future in futures)
 
 
+class Late:
+    """Takes its time to arrive."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return time.sleep, (0.3,)
+
+
+def early() -> bool:
+    """A local activity ends last, while the main thread, which waits for messages, unpickles an answer."""
+    time.sleep(0.05)
+    with finish():
+        future = async_at(places()[-1], Late)
+        async_(time.sleep, 0.1)
+    return not future.done()
+
+
 def check(condition: object, what: object) -> None:
     if not condition:
         raise AssertionError(what)
@@ -89,6 +106,7 @@ def main() -> None:
         async_at(places()[-1], tree, 2, apgas.GlobalRef(reached))
     check(len(reached) == 1 + k + k * k, len(reached))
     check(nested(2) == sum(range(k)) * k, "nested")
+    check(not async_(early).result(), "a finish has ended before an answer that it waits for")
     local: apgas.PlaceLocal[list[int]] = apgas.PlaceLocal(list)
     for place in places():
         for number in range(place.id + 1):

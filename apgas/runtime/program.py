@@ -632,7 +632,7 @@ class Interrupts:
         if self.signalled is None or not issubclass(dropped.exc_type, KeyboardInterrupt):
             self._hook(dropped)
             return
-        if dropped.object is threading:  # the interpreter ends, and would do so with 0, though tasks may be lost
+        if threading._SHUTTING_DOWN:  # type: ignore[attr-defined]  # noqa: SLF001 - it would end with 0, tasks lost or not
             self._end(self.signalled)
         self._put_off = True  # before another one is none any more that comes again: what it raised here would be lost
         self._signalled_s = -math.inf

@@ -234,20 +234,20 @@ class ForkServer:
     @property
     def pid(self) -> int:
         """Of its process; 0: there is none."""
-        return 0 if self._process is None else self._process.pid
+        process = self._process
+        return 0 if process is None else process.pid
 
     def close(self, *, forked: bool = False) -> None:
         """End its process; those that it has forked go on. In a ``forked`` child it stays that of the parent."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        if forked:
-            self._process = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._ended(self._process.pid)
-            self._process = None
+        # another thread may end it just now, as the last child has ended
+        ours, self._socket = self._socket, None
+        process, self._process = self._process, None
+        if ours is not None:
+            ours.close()
+        if process is not None and not forked:
+            process.kill()
+            process.wait()
+            self._ended(process.pid)
 
     def close_if_idle(self) -> None:
         """End its process, unless another thread is about to fork."""

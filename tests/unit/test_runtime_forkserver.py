@@ -289,6 +289,32 @@ def test_a_server_ends_without_a_word_when_its_client_has_ended(capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
+class Meanwhile(subprocess.Popen[bytes]):
+    """Another thread ends its server, too, just as it ends."""
+
+    server: ForkServer
+
+    def wait(self, timeout: float | None = None) -> int:
+        ends = self.returncode is None
+        code = super().wait(timeout)
+        if ends:
+            self.server.close()
+        return code
+
+
+def test_two_threads_may_end_a_server_at_once(ended: list[int]) -> None:
+    def start(words: Sequence[str], descriptor: int) -> Meanwhile:
+        return Meanwhile(words, stdin=subprocess.DEVNULL, pass_fds=[descriptor], start_new_session=True)
+
+    server = Meanwhile.server = ForkServer(start, ended.append)
+    server.used = True
+    with server.forking(sys.executable, HERE, 1):
+        pass
+    pid = server.pid
+    server.close()
+    assert (ended, server.pid) == ([pid], 0)
+
+
 def test_few_newcomers_do_not_wait_until_a_server_has_loaded_all(server: ForkServer, tmp_path: Path) -> None:
     go = tmp_path / "go"
     (tmp_path / "numba.py").write_text(

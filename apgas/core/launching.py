@@ -547,7 +547,7 @@ class LaunchedJob:
             case "barrier_in":
                 return self._enter(number, member, words.get("group", "WORLD:0"), now_s)
             case "abort":
-                return self._end(int(words.get("exitcode", 1)) & 0xFF or 1, now_s)
+                return self._end((code := int(words.get("exitcode", 1))) & 0xFF or int(code != 0), now_s)
             case "place" | "explained" | "survive" | "kept":
                 self._note(command, member, words)
                 return []

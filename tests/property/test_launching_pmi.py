@@ -214,6 +214,17 @@ def test_a_job_that_lost_a_place_is_no_success(
     assert bool(job.code) == (0 in bad if resilient else bool(bad))
 
 
+@given(st.integers(-512, 512))
+def test_a_job_that_is_aborted_has_the_code_that_it_was_given(code: int) -> None:
+    job = begun(3)
+    effects = job.received(1, f"cmd=init\ncmd=abort exitcode={code}\n".encode(), 0.0)
+    assert [effect.number for effect in effects if isinstance(effect, Signal)] == [0, 1, 2]
+    for number in range(3):
+        job.ended(number, -9, 0.0)
+    assert not job.running
+    assert job.code == (code % 256 or bool(code))
+
+
 @given(
     st.lists(
         st.one_of(

@@ -355,12 +355,12 @@ FAILURE_GRACE_S: Final = 1.0
 """How long a job that has failed may try to end its processes in good order."""
 
 
-def close(place: Driver) -> None:
-    """End threads and connections in good order."""
+def close(place: Driver, flush_s: float = 1.0) -> None:
+    """End threads and connections in good order; what is on its way to others has ``flush_s`` to leave."""
     for executor in place.executors:
         executor.close()
     place.counting.close()
-    place.transport.close()
+    place.transport.close(flush_s)
     if mpi_plane is not None and not mpi_plane.communicators.settled(0.0):
         # a thread is still within MPI, which cannot be finalized
         sys.stderr.write(

@@ -499,7 +499,7 @@ def _finish_at_exit(this: Job, places: Sequence[int]) -> None:
 
 def _close(this: Job) -> None:
     this.disconnect()
-    process.close(this.driver)
+    process.close(this.driver, LINGER_S)  # a newcomer that is still loading has to hear that the end is meant
     # threads of the program's own that wait for something of it wait no more
     this.driver.give_up(ApgasError("the program is over"))
     alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane is None

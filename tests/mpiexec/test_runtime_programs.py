@@ -72,6 +72,14 @@ def test_a_program_ends_though_its_handler_waits(method: str, mpi: Mpi, leftover
     leftovers.check(job.mark)
 
 
+@on_both_of_mpich
+def test_a_newcomer_that_still_loads_at_the_end_of_the_program_does_not_fail_it(mpi: Mpi, leftovers: Leftovers) -> None:
+    slow = {"MALLEABLE_TEST_SLOW_NEWCOMERS": "3"}
+    job = mpirun(2, [PROGRAMS / "ends_amid_an_order.py", "arrays"], mpi=mpi, env=slow)
+    assert (job.rc, job.out, job.err) == (0, "fine\n", "")
+    leftovers.check(job.mark)
+
+
 def test_records_and_lines_tell_their_place(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "logging_places.py"], env={"APGAS_TAG_OUTPUT": "1"})
     assert job.rc == 0, job.err

@@ -208,9 +208,11 @@ def fails() -> None:
 def late() -> None:
     """When the main thread has ended, no task is taken any more, for none would run."""
     executor = MalleableExecutor(places=1)
+    begun = threading.Event()
 
     def submit() -> None:
         executor.submit(square, 3).result()
+        begun.set()
         try:
             while True:
                 executor.submit(square, 3).result(60)
@@ -218,6 +220,7 @@ def late() -> None:
             print("fine", flush=True)
 
     threading.Thread(target=submit).start()
+    begun.wait()
 
 
 def waits() -> None:

@@ -435,7 +435,7 @@ def _end(this: Job, error: BaseException | None) -> None:
     _ending.hold(info.pid for info in members if info.place and info.node == driver.here.node)
     others = end_places(this, reason)
     if all_gone(driver, others, END_S if error is None else END_FAILED_S) and not _spawning(this):
-        _close(this)
+        _close(this, LINGER_S if error is None else END_FAILED_S)
         return
     if error is not None:
         _end_by_force(this, error)
@@ -497,9 +497,9 @@ def _finish_at_exit(this: Job, places: Sequence[int]) -> None:
     _close(this)
 
 
-def _close(this: Job) -> None:
+def _close(this: Job, flush_s: float = LINGER_S) -> None:
     this.disconnect()
-    process.close(this.driver, LINGER_S)  # a newcomer that is still loading has to hear that the end is meant
+    process.close(this.driver, flush_s)  # a newcomer that is still loading has to hear that the end is meant
     # threads of the program's own that wait for something of it wait no more
     this.driver.give_up(ApgasError("the program is over"))
     alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane is None
